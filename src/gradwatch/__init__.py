@@ -1,0 +1,36 @@
+"""gradwatch: see the true gradients, weights and biases of a network while it trains."""
+
+from gradwatch import schedule, select
+from gradwatch.histogram import Histogram
+from gradwatch.inventory import sites
+from gradwatch.monitor import Monitor
+from gradwatch.reading import Reading
+from gradwatch.sinks import CSV, Console, Sink, TensorBoard
+from gradwatch.sites import Kind, Site, SiteInfo
+from gradwatch.summary import Summary
+from gradwatch.warning import GradwatchWarning
+from gradwatch.watch import applied_gradients, gradients, updates, weights
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CSV",
+    "Console",
+    "GradwatchWarning",
+    "Histogram",
+    "Kind",
+    "Monitor",
+    "Reading",
+    "Sink",
+    "Site",
+    "SiteInfo",
+    "Summary",
+    "TensorBoard",
+    "applied_gradients",
+    "gradients",
+    "schedule",
+    "select",
+    "sites",
+    "updates",
+    "weights",
+]

@@ -1,0 +1,1 @@
+"""Getting hold of the real tensors of a training step."""

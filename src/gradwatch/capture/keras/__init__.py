@@ -1,0 +1,1 @@
+"""Capturing the tensors of Keras's own training loop, `fit`."""

@@ -1,0 +1,61 @@
+"""What differs between Keras's backends: the shape of a step, and its tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import keras
+
+
+class Backend(Protocol):
+    """One framework's side of a measured training step."""
+
+    def wrap(self, train_step: Any, observation: Any) -> Any:
+        """A train step that returns `{"logs": ..., "measured": ...}` for its logs."""
+
+    def call(self, train_function: Any, args: Any, histograms_due: bool) -> tuple[Any, Any]:
+        """Run a train function made from a wrapped step.
+
+        Returns:
+            What the unwrapped function would have returned, and what was measured.
+        """
+
+    def advance(self, args: Any, result: Any) -> Any:
+        """The arguments of the next call, after one that returned `result`."""
+
+    def fetch(self, measured: Any, names: list[str]) -> Any:
+        """Start copying to the host; a function that waits for the arrays."""
+
+    def snapshot(self, value: Any) -> Any:
+        """A variable's value, safe from being updated in place."""
+
+    def difference(self, after: Any, before: Any) -> Any:
+        """after - before, in at least float32."""
+
+    def summarize(self, tensors: Any) -> Any:
+        """See `gradwatch.measure`."""
+
+    def count_cells(self, tensors: Any, due: Any) -> Any:
+        """See `gradwatch.measure`."""
+
+
+def make_backend(model: Any) -> Backend:
+    """The backend that Keras is running on.
+
+    Raises:
+        RuntimeError: a backend that cannot train.
+    """
+    name = keras.backend.backend()
+    if name == "tensorflow":
+        from gradwatch.capture.keras.backends.tensorflow import TensorFlowBackend
+
+        return TensorFlowBackend()
+    if name == "jax":
+        from gradwatch.capture.keras.backends.jax import JaxBackend
+
+        return JaxBackend(compiled=bool(model.jit_compile and not model.run_eagerly))
+    if name == "torch":
+        from gradwatch.capture.keras.backends.torch import TorchBackend
+
+        return TorchBackend()
+    raise RuntimeError(f"Keras's backend {name!r} does not train, so there is nothing to watch.")

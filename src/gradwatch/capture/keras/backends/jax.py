@@ -1,0 +1,60 @@
+"""A Keras training step on JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from gradwatch.measure import jax as measure
+
+
+class JaxBackend:
+    """The step maps (state, batch) to (logs, state), and the function too.
+
+    Whether histograms are due travels beside the batch: a compiled step sees
+    nothing but its arguments.
+    """
+
+    def __init__(self, compiled: bool) -> None:
+        self._compiled = compiled
+
+    def wrap(self, train_step: Any, observation: Any) -> Any:
+        def measured_train_step(state: Any, due_and_data: Any) -> Any:
+            due, data = due_and_data
+            with observation.watching():
+                logs, new_state = train_step(state, data)
+            return {"logs": logs, "measured": observation.measure(due, new_state)}, new_state
+
+        return measured_train_step
+
+    def call(self, train_function: Any, args: Any, histograms_due: bool) -> tuple[Any, Any]:
+        state, iterator = args
+        data = next(iterator)
+        # Not compiled, Python's own bool chooses; lax.cond would compile every time.
+        due = np.bool_(histograms_due) if self._compiled else histograms_due
+        outputs, state = train_function(state, iter([(due, data)]))
+        return (outputs["logs"], state), outputs["measured"]
+
+    def advance(self, args: Any, result: Any) -> Any:
+        return (result[1], args[1])
+
+    def fetch(self, measured: Any, names: list[str]) -> Callable[[], dict[str, Any]]:
+        for name in names:
+            measured[name].copy_to_host_async()
+        return lambda: {name: np.asarray(measured[name]) for name in names}
+
+    def snapshot(self, value: Any) -> Any:
+        return value
+
+    def difference(self, after: Any, before: Any) -> Any:
+        wide = jnp.promote_types(after.dtype, jnp.float32)
+        return after.astype(wide) - before.astype(wide)
+
+    def summarize(self, tensors: Any) -> Any:
+        return measure.summarize(tensors)
+
+    def count_cells(self, tensors: Any, due: Any) -> Any:
+        return measure.count_cells(tensors, due)

@@ -1,0 +1,53 @@
+"""A Keras training step on TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from gradwatch.measure import tensorflow as measure
+
+
+class TensorFlowBackend:
+    """The step is a function of the batch; the function built from it, of an iterator."""
+
+    def __init__(self) -> None:
+        # Read by the compiled step. It belongs to nobody's model or checkpoint.
+        self._histograms_due = tf.Variable(False, trainable=False, name="gradwatch_histograms_due")
+
+    def wrap(self, train_step: Any, observation: Any) -> Any:
+        def measured_train_step(data: Any) -> Any:
+            with observation.watching():
+                logs = train_step(data)
+            due = tf.convert_to_tensor(self._histograms_due)
+            return {"logs": logs, "measured": observation.measure(due)}
+
+        return measured_train_step
+
+    def call(self, train_function: Any, args: Any, histograms_due: bool) -> tuple[Any, Any]:
+        self._histograms_due.assign(histograms_due)
+        outputs = train_function(*args)
+        return outputs["logs"], outputs["measured"]
+
+    def advance(self, args: Any, result: Any) -> Any:
+        return args
+
+    def fetch(self, measured: Any, names: list[str]) -> Callable[[], dict[str, Any]]:
+        return lambda: {name: np.asarray(measured[name]) for name in names}
+
+    def snapshot(self, value: Any) -> Any:
+        return tf.identity(value)
+
+    def difference(self, after: Any, before: Any) -> Any:
+        after = tf.convert_to_tensor(after)
+        wide = tf.float64 if after.dtype == tf.float64 else tf.float32
+        return tf.cast(after, wide) - tf.cast(before, wide)
+
+    def summarize(self, tensors: Any) -> Any:
+        return measure.summarize(tensors)
+
+    def count_cells(self, tensors: Any, due: Any) -> Any:
+        return measure.count_cells(tensors, due)

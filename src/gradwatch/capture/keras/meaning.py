@@ -1,0 +1,54 @@
+"""What a recorded number means, in words: tools that leave this open mislead people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from gradwatch.capture.keras.optimizers import innermost
+from gradwatch.sites import Kind
+
+
+def meanings(optimizers: Sequence[Any]) -> Mapping[Kind, str]:
+    """What the measurements of each kind are, given how the model is optimised."""
+    return {
+        Kind.WEIGHT: "value of the variable after the step",
+        Kind.UPDATE: "change of the variable in the step: its value after minus before",
+        Kind.GRADIENT: _joined(_computed, optimizers),
+        Kind.APPLIED_GRADIENT: _joined(_applied, optimizers),
+    }
+
+
+def _joined(describe: Any, optimizers: Sequence[Any]) -> str:
+    texts = {o.name: describe(o) for o in optimizers}
+    if len(set(texts.values())) <= 1:
+        return next(iter(texts.values()), "gradient of the training loss")
+    return "; ".join(f"{name}: {text}" for name, text in texts.items())
+
+
+def _computed(optimizer: Any) -> str:
+    inner = innermost(optimizer)
+    words = ["gradient of the training loss on the step's own batch"]
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) or inner.loss_scale_factor:
+        words.append("with the loss scale divided out")
+    if inner.gradient_accumulation_steps:
+        words.append(f"of one micro-batch of {inner.gradient_accumulation_steps}")
+    if _clipping(inner):
+        words.append(f"before clipping ({_clipping(inner)})")
+    return ", ".join(words)
+
+
+def _applied(optimizer: Any) -> str:
+    inner = innermost(optimizer)
+    words = ["gradient that the update rule used"]
+    if inner.gradient_accumulation_steps:
+        words.append(f"mean of {inner.gradient_accumulation_steps} micro-batches")
+    words.append(f"after clipping ({_clipping(inner)})" if _clipping(inner) else "not clipped")
+    return ", ".join(words)
+
+
+def _clipping(optimizer: Any) -> str:
+    limits = {n: getattr(optimizer, n, None) for n in ("clipnorm", "clipvalue", "global_clipnorm")}
+    return ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)

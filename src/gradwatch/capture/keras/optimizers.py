@@ -1,0 +1,201 @@
+"""Reading the true gradients off an optimizer as they are handed to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+
+
+@dataclass
+class Gradients:
+    """What passed through the optimizers in one step, by the variable's id."""
+
+    computed: dict[int, Any] = field(default_factory=dict)
+    """Unscaled, before clipping; None where the loss does not depend on the variable."""
+    applied: dict[int, Any] = field(default_factory=dict)
+    """Accumulated and clipped."""
+    updates: dict[int, Any] = field(default_factory=dict)
+    """Whether the step updates the variable; absent where it always does."""
+    applications: dict[int, int] = field(default_factory=dict)
+    """How often in the step a gradient of the variable was applied."""
+    before: dict[int, Any] = field(default_factory=dict)
+    """The variable's value before the step's first update of it."""
+
+
+def find_optimizers(model: Any) -> list[Any]:
+    """The optimizers that the model and its layers hold as attributes."""
+    found: dict[int, Any] = {}
+
+    def visit(value: Any, depth: int) -> None:
+        if isinstance(value, keras.optimizers.Optimizer):
+            found[id(value)] = value
+        elif depth and isinstance(value, dict):
+            for each in value.values():
+                visit(each, depth - 1)
+        elif depth and isinstance(value, list | tuple):
+            for each in value:
+                visit(each, depth - 1)
+
+    for layer in model._flatten_layers():
+        visit(getattr(layer, "optimizer", None), 0)
+        visit(list(vars(layer).values()), 3)
+    return list(found.values())
+
+
+def innermost(optimizer: Any) -> Any:
+    """The optimizer that updates the weights, under any loss scaling."""
+    while isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        optimizer = optimizer.inner_optimizer
+    return optimizer
+
+
+@contextmanager
+def tapped(
+    optimizers: Sequence[Any],
+    fault: Callable[[Exception], None],
+    snapshot: Callable[[Any], Any] | None = None,
+    with_applied: bool = False,
+) -> Iterator[Gradients]:
+    """While the context lasts, note the gradients that the optimizers are given.
+
+    The tap sits on the outermost optimizer and undoes the loss scale itself:
+    LossScaleOptimizer runs the inner one inside a conditional, from which no
+    tensor can be carried out of a compiled step.
+
+    Args:
+        optimizers: the optimizers to tap.
+        fault: called with an exception of ours, instead of raising it.
+        snapshot: copies a variable's value; given if the values before the
+            update are to be noted.
+        with_applied: note also the gradients that the update rule will use.
+    """
+    seen = Gradients()
+    # An optimizer's stateless_apply calls its own apply, a scaling one its inner's.
+    inside = [False]
+
+    def note(optimizer: Any, grads: list[Any], variables: list[Any], values: Any = None) -> None:
+        for i, variable in enumerate(variables):
+            seen.applications[id(variable)] = seen.applications.get(id(variable), 0) + 1
+            if snapshot is not None and id(variable) not in seen.before:
+                value = variable.value if values is None else values[i]
+                seen.before[id(variable)] = snapshot(value)
+        _note(seen, optimizer, grads, variables, with_applied)
+
+    @contextmanager
+    def guarded() -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            fault(error)
+
+    @contextmanager
+    def entered() -> Iterator[None]:
+        before, inside[0] = inside[0], True
+        try:
+            yield
+        finally:
+            inside[0] = before
+
+    def tap(optimizer: Any) -> None:
+        apply, stateless_apply = optimizer.apply, optimizer.stateless_apply
+
+        def tapped_apply(grads: Any, trainable_variables: Any = None) -> Any:
+            grads = list(grads)
+            if trainable_variables is not None:
+                trainable_variables = list(trainable_variables)
+            if not inside[0]:
+                with guarded():
+                    note(optimizer, grads, trainable_variables or optimizer._trainable_variables)
+            with entered():
+                return apply(grads, trainable_variables)
+
+        def tapped_stateless_apply(
+            optimizer_variables: Any, grads: Any, trainable_variables: Any
+        ) -> Any:
+            if not inside[0]:
+                state = list(zip(optimizer.variables, optimizer_variables, strict=False))
+                with guarded(), keras.StatelessScope(state_mapping=state):
+                    note(
+                        optimizer, list(grads), optimizer._trainable_variables, trainable_variables
+                    )
+            with entered():
+                return stateless_apply(optimizer_variables, grads, trainable_variables)
+
+        # Into __dict__, past Keras's attribute tracking: nothing of ours may
+        # become part of the optimizer's state.
+        vars(optimizer)["apply"] = tapped_apply
+        vars(optimizer)["stateless_apply"] = tapped_stateless_apply
+
+    try:
+        for optimizer in optimizers:
+            tap(optimizer)
+        yield seen
+    finally:
+        for optimizer in optimizers:
+            vars(optimizer).pop("apply", None)
+            vars(optimizer).pop("stateless_apply", None)
+
+
+def _note(
+    seen: Gradients, optimizer: Any, grads: list[Any], variables: list[Any], with_applied: bool
+) -> None:
+    if not optimizer.built:
+        # apply() is about to do just this; its variables are needed already here.
+        with _name_scope(optimizer):
+            optimizer.build(variables)
+        optimizer.built = True
+    grads = [_unscaled(g, v, optimizer) for g, v in zip(grads, variables, strict=True)]
+    for gradient, variable in zip(grads, variables, strict=True):
+        seen.computed[id(variable)] = gradient
+    if with_applied:
+        _note_applied(seen, innermost(optimizer), grads, variables)
+
+
+def _note_applied(
+    seen: Gradients, optimizer: Any, grads: list[Any], variables: list[Any]
+) -> None:
+    present = [
+        (g, v) for g, v in zip(grads, variables, strict=True)
+        if g is not None and not _takes_gradient_as_value(v)
+    ]
+    if not present:
+        return
+    used = [g for g, _ in present]
+    every = optimizer.gradient_accumulation_steps
+    if every:
+        sums = [optimizer._accumulated_gradients[optimizer._get_variable_index(v)] for _, v in present]
+        used = [(g + a) / every for g, a in zip(used, sums, strict=True)]
+        is_update = keras.ops.equal((optimizer.iterations + 1) % every, 0)
+        seen.updates.update({id(v): is_update for _, v in present})
+    for gradient, (_, variable) in zip(optimizer._clip_gradients(used), present, strict=True):
+        seen.applied[id(variable)] = gradient
+
+
+def _unscaled(gradient: Any, variable: Any, optimizer: Any) -> Any:
+    """The gradient of the loss itself, undone of the optimizer's loss scaling."""
+    if gradient is None or _takes_gradient_as_value(variable):
+        return gradient
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        scale = optimizer.dynamic_scale
+    elif optimizer.loss_scale_factor is not None:
+        scale = optimizer.loss_scale_factor
+    else:
+        return gradient
+    if type(gradient).__name__ == "IndexedSlices":
+        values = gradient.values / keras.ops.cast(scale, gradient.values.dtype)
+        return type(gradient)(values, gradient.indices, gradient.dense_shape)
+    return keras.ops.divide(gradient, scale)
+
+
+def _takes_gradient_as_value(variable: Any) -> bool:
+    """Such as float8's scales: Keras overwrites them with the "gradient", unscaled."""
+    return bool(getattr(variable, "overwrite_with_gradient", False))
+
+
+def _name_scope(optimizer: Any) -> AbstractContextManager[Any]:
+    scope: AbstractContextManager[Any] = keras.name_scope(optimizer.name, caller=optimizer)
+    return scope

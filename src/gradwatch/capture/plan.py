@@ -1,0 +1,98 @@
+"""When a run measures, and which sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradwatch import select as selectors
+from gradwatch.schedule import Moment, Schedule
+from gradwatch.sites import Kind, Site, SiteInfo
+from gradwatch.watch import Watch
+
+
+class Timetable:
+    """When anything is due, whatever the model.
+
+    Args:
+        watches: the user's wishes.
+        every: the schedule of watches that have none of their own.
+    """
+
+    def __init__(self, watches: Sequence[Watch], every: Schedule) -> None:
+        self.watches = tuple(watches)
+        self.kinds = frozenset(watch.kind for watch in watches)
+        self._summaries = [watch.every or every for watch in watches]
+        self._histograms: list[Schedule | None] = []
+        for watch, schedule in zip(watches, self._summaries, strict=True):
+            taken = schedule if watch.histogram is True else watch.histogram
+            self._histograms.append(taken or None)
+
+    def summaries_due(self, moment: Moment) -> list[bool]:
+        """For each watch, whether its sites are to be summarised."""
+        # A histogram brings its summary along: the two belong together.
+        return [
+            summary.due(moment) or (histogram is not None and histogram.due(moment))
+            for summary, histogram in zip(self._summaries, self._histograms, strict=True)
+        ]
+
+    def histograms_due(self, moment: Moment) -> list[bool]:
+        """For each watch, whether its sites get a histogram."""
+        return [h is not None and h.due(moment) for h in self._histograms]
+
+    def has_histograms(self) -> list[bool]:
+        """For each watch, whether its sites ever get a histogram."""
+        return [h is not None for h in self._histograms]
+
+
+@dataclass(frozen=True)
+class Due:
+    """What is due at one moment, as positions in the plan's `sites`."""
+
+    summaries: tuple[int, ...]
+    histograms: frozenset[int]
+
+
+class Plan:
+    """The sites of a run, in network order, and which of them are due when.
+
+    Args:
+        timetable: when what is due.
+        available: all sites of the model.
+
+    Raises:
+        ValueError: a selector of a watch matches nothing.
+    """
+
+    def __init__(self, timetable: Timetable, available: Sequence[SiteInfo]) -> None:
+        self._timetable = timetable
+        chosen: list[set[Site]] = []
+        for watch in timetable.watches:
+            offered = [info for info in available if info.kind is watch.kind]
+            infos = selectors.choose(watch.selection, offered, watch.asker)
+            chosen.append({info.site for info in infos})
+        # Weights come with their updates, so that the ratio of the two is known.
+        along = [
+            {Site(Kind.WEIGHT, s.path) for s in sites if s.kind is Kind.UPDATE} for sites in chosen
+        ]
+        wanted = set[Site]().union(*chosen, *along)
+        self.sites: tuple[Site, ...] = tuple(i.site for i in available if i.site in wanted)
+        position = {site: i for i, site in enumerate(self.sites)}
+        self._own = [frozenset(position[s] for s in sites) for sites in chosen]
+        self._along = [frozenset(position[s] for s in sites) for sites in along]
+        self.with_histogram: tuple[int, ...] = tuple(
+            sorted(self._union(self._own, timetable.has_histograms()))
+        )
+
+    def due(self, moment: Moment) -> Due:
+        """What is due at the moment."""
+        now = self._timetable.summaries_due(moment)
+        return Due(
+            tuple(sorted(self._union(self._own, now) | self._union(self._along, now))),
+            self._union(self._own, self._timetable.histograms_due(moment)),
+        )
+
+    @staticmethod
+    def _union(positions: list[frozenset[int]], chosen: list[bool]) -> frozenset[int]:
+        empty: frozenset[int] = frozenset()
+        return empty.union(*(p for p, yes in zip(positions, chosen, strict=True) if yes))

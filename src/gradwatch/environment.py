@@ -1,0 +1,32 @@
+"""What a run was made with."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+
+def describe() -> dict[str, str]:
+    """The versions of Python, gradwatch and the frameworks in use, and the machine."""
+    facts = {"python": platform.python_version(), "machine": platform.platform()}
+    for package, distributions in {
+        "gradwatch": ("gradwatch",),
+        "numpy": ("numpy",),
+        "keras": ("keras",),
+        "tensorflow": ("tensorflow", "tensorflow-cpu"),
+        "jax": ("jax",),
+        "torch": ("torch",),
+    }.items():
+        if package in sys.modules:
+            facts |= {package: found for name in distributions if (found := _version(name))}
+    if "keras" in sys.modules:
+        facts["keras backend"] = sys.modules["keras"].backend.backend()
+    return facts
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,1 @@
+"""Tensors to packed summaries, on the device; one module per framework."""

@@ -1,0 +1,150 @@
+"""Summaries of TensorFlow tensors: eager, in a graph, or compiled by XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from gradwatch.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
+from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
+from gradwatch.summary import FIELDS, IDENTITY
+
+
+def summarize(tensors: Sequence[Any]) -> Any:
+    """Packed summaries, one row a tensor.
+
+    None counts as a tensor without elements. `tf.IndexedSlices`, the gradient of
+    an embedding, is measured as the dense tensor it stands for, without making it.
+    """
+    if not tensors:
+        return tf.zeros((0, len(FIELDS)), tf.float64)
+    return tf.stack([_summary(x) for x in tensors])
+
+
+def count_cells(tensors: Sequence[Any], due: Any = True) -> Any:
+    """Histogram cells, one row a tensor; all zero where the flag `due` is false."""
+
+    def count() -> Any:
+        return tf.stack([_cells(x) for x in tensors])
+
+    def skip() -> Any:
+        return tf.zeros((len(tensors), CELLS), tf.int64)
+
+    if not tensors or due is False:
+        return skip()
+    return count() if due is True else tf.cond(due, count, skip)
+
+
+def _summary(x: Any) -> Any:
+    if x is None:
+        return tf.constant(IDENTITY, tf.float64)
+    if isinstance(x, tf.IndexedSlices):
+        return _sparse_summary(x)
+    return _dense_summary(tf.reshape(_widen(tf.convert_to_tensor(x)), [-1]))
+
+
+def _dense_summary(x: Any) -> Any:
+    finite = tf.math.is_finite(x)
+    kept = tf.cast(tf.where(finite, x, tf.zeros_like(x)), tf.float64)
+    row = [
+        tf.size(x, tf.int64),
+        _count(tf.math.is_nan(x)),
+        _count(x == np.inf),
+        _count(x == -np.inf),
+        _count(_is_zero(x)),
+        tf.reduce_sum(kept),
+        tf.reduce_sum(tf.abs(kept)),
+        tf.reduce_sum(tf.square(kept)),
+        # The bounds of no elements are the identity's, here as in the reference.
+        tf.reduce_min(tf.concat([tf.where(finite, x, np.inf), [np.inf]], 0)),
+        tf.reduce_max(tf.concat([tf.where(finite, x, -np.inf), [-np.inf]], 0)),
+    ]
+    return tf.stack([tf.cast(value, tf.float64) for value in row])
+
+
+def _sparse_summary(x: Any) -> Any:
+    """The summary of the dense tensor that slices stand for.
+
+    Rows are absent (zero), or named once or more (summed). Slices are brought
+    together row by row in an array of as many rows as there are slices, so that
+    the shapes stay static, as XLA needs; its rows beyond `present` are unused.
+    """
+    rows, present, width, total = _sum_duplicates(x)
+    used = tf.reshape(tf.range(tf.shape(rows)[0]) < present, [-1, 1]) & tf.ones_like(rows, tf.bool)
+    # Unused rows become NaN, which a summary sets aside, and are then uncounted.
+    measured = _dense_summary(tf.reshape(tf.where(used, rows, np.nan), [-1]))
+    unused = tf.cast(tf.size(rows) - present * width, tf.float64)
+    absent = tf.cast(total - tf.cast(present * width, tf.int64), tf.float64)
+    row = dict(zip(FIELDS, tf.unstack(measured, num=len(FIELDS)), strict=True))
+    row["count"] = tf.cast(total, tf.float64)
+    row["nan"] -= unused
+    row["zeros"] += absent
+    row["min"] = tf.where(absent > 0, tf.minimum(row["min"], 0.0), row["min"])
+    row["max"] = tf.where(absent > 0, tf.maximum(row["max"], 0.0), row["max"])
+    return tf.stack([row[name] for name in FIELDS])
+
+
+def _sum_duplicates(x: Any) -> tuple[Any, Any, Any, Any]:
+    """Summed rows, how many of them are in use, their width, and the dense size."""
+    values = _widen(x.values)
+    slices = tf.shape(values)[0]
+    values = tf.reshape(values, [slices, -1])
+    width = tf.size(values) // tf.maximum(slices, 1)
+    order = tf.argsort(x.indices)
+    indices = tf.gather(x.indices, order)
+    starts = tf.concat([tf.ones([1], tf.bool), indices[1:] != indices[:-1]], 0)[:slices]
+    row_of = tf.cumsum(tf.cast(starts, tf.int32)) - 1
+    rows = tf.math.unsorted_segment_sum(tf.gather(values, order), row_of, slices)
+    total = tf.reduce_prod(tf.cast(x.dense_shape, tf.int64))
+    return rows, tf.reduce_sum(tf.cast(starts, tf.int32)), width, total
+
+
+def _cells(x: Any) -> Any:
+    if x is None:
+        return tf.zeros([CELLS], tf.int64)
+    if not isinstance(x, tf.IndexedSlices):
+        return _dense_cells(tf.reshape(_widen(tf.convert_to_tensor(x)), [-1]))
+    rows, present, width, total = _sum_duplicates(x)
+    counted = _dense_cells(tf.reshape(rows, [-1]))
+    # Unused rows are zero, as absent ones are: together they are what is left.
+    unused = tf.cast(tf.size(rows) - present * width, tf.int64)
+    absent = total - tf.cast(present * width, tf.int64)
+    return counted + tf.one_hot(ZERO, CELLS, absent - unused, tf.zeros_like(absent))
+
+
+def _dense_cells(x: Any) -> Any:
+    bits, form = _bits(x)
+    magnitude = tf.bitwise.bitwise_and(bits, tf.constant(form.magnitude, bits.dtype))
+    shifted = tf.bitwise.right_shift(magnitude, tf.constant(form.shift, bits.dtype))
+    place = tf.clip_by_value(tf.cast(shifted, tf.int32) - form.lowest, -1, BINS_A_SIDE)
+    cell = tf.where(bits < 0, ZERO - 2 - place, ZERO + 2 + place)
+    cell = tf.where(magnitude == 0, ZERO, cell)
+    cell = tf.where(magnitude >= tf.constant(form.infinity, bits.dtype), NONFINITE, cell)
+    return tf.math.unsorted_segment_sum(tf.ones_like(cell, tf.int64), cell, CELLS)
+
+
+def _widen(x: Any) -> Any:
+    """float32 for the narrower floats, which is exact; float64 for whole numbers."""
+    if x.dtype.is_complex:
+        raise TypeError(f"Complex tensors cannot be summarised. Received: dtype={x.dtype.name}")
+    if x.dtype == tf.float64:
+        return x
+    return tf.cast(x, tf.float32 if x.dtype.is_floating else tf.float64)
+
+
+def _count(mask: Any) -> Any:
+    return tf.reduce_sum(tf.cast(mask, tf.int64))
+
+
+def _is_zero(x: Any) -> Any:
+    # By the bits: TensorFlow's kernels take a denormal for 0 in a comparison.
+    bits, form = _bits(x)
+    return tf.bitwise.bitwise_and(bits, tf.constant(form.magnitude, bits.dtype)) == 0
+
+
+def _bits(x: Any) -> tuple[Any, FloatBits]:
+    form = FLOAT64_BITS if x.dtype == tf.float64 else FLOAT32_BITS
+    return tf.bitcast(x, tf.dtypes.as_dtype(form.integer)), form

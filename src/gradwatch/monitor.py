@@ -1,0 +1,238 @@
+"""The one object that users handle: it wires selection, capture and sinks together."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradwatch import environment
+from gradwatch import schedule as schedules
+from gradwatch import select as selectors
+from gradwatch.capture.plan import Timetable
+from gradwatch.rundir import RunDirectory
+from gradwatch.sinks import CSV, Console, RunInfo, Sink, TensorBoard
+from gradwatch.sinks.pipeline import Pipeline
+from gradwatch.warning import Spokesman, say
+from gradwatch.watch import Watch, gradients, weights
+
+if TYPE_CHECKING:
+    from gradwatch.capture.keras.fit import FitCapture
+
+
+class Monitor:
+    """Watches a model while it trains.
+
+    Without further arguments it summarises every weight and every gradient of
+    the training step on every 10th batch, takes histograms once an epoch, and
+    writes TensorBoard event files, `summaries.csv` and a table at each epoch's
+    end. Training itself is not changed: not its results, not its random numbers,
+    not the model. A fault of the monitor's is said once and never stops it.
+
+    Args:
+        directory: where the run is kept; `runs/<date>-<time>` if not given. A run
+            that is there already is continued. If another process is writing
+            there, this one goes beside it, to `<directory>-2`.
+        every: how often to measure, see `gradwatch.schedule`: a number of batches,
+            `"epoch"`, a list of steps, ...
+        layers: which layers to measure, see `gradwatch.select`: indices, names,
+            patterns, types, ...; all if not given.
+        watch: what to measure in detail, instead of `layers`: a list of
+            `gradients(...)`, `weights(...)`, `updates(...)`, `applied_gradients(...)`.
+        sinks: where to send it: a list of `TensorBoard()`, `CSV()`, `Console()`
+            or other `Sink`s; these three if not given.
+
+    Raises:
+        TypeError, ValueError: an argument is not of this form. A selector that
+            matches nothing is reported when `fit` begins.
+
+    Example:
+
+    >>> import os; _ = os.environ.setdefault("KERAS_BACKEND", "jax")
+    >>> import keras, numpy as np, gradwatch, tempfile
+    >>> model = keras.Sequential([keras.layers.Dense(8, "relu"), keras.layers.Dense(1)])
+    >>> model.compile("adam", "mse")
+    >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), sinks=[gradwatch.CSV()])
+    >>> x, y = np.ones((64, 4)), np.ones((64, 1))
+    >>> _ = model.fit(x, y, batch_size=4, callbacks=[monitor], verbose=0)
+    >>> sorted(p.name for p in monitor.directory.glob("*.*"))
+    ['run.json', 'summaries.csv']
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Monitor:
+        return object.__new__(_as_keras_callback(cls))
+
+    def __init__(
+        self,
+        directory: str | Path | None = None,
+        *,
+        every: schedules.Spec = 10,
+        layers: Sequence[selectors.Spec] | selectors.Spec | None = None,
+        watch: Sequence[Watch] | Watch | None = None,
+        sinks: Sequence[Sink] | Sink | None = None,
+    ) -> None:
+        schedule = schedules.as_schedule(every)
+        self.directory = Path(directory or Path("runs", time.strftime("%Y%m%d-%H%M%S")))
+        self._timetable = Timetable(_watches(layers, watch), schedule)
+        self._sinks = _sinks(sinks)
+        self._spokesman = Spokesman()
+        self._run: RunDirectory | None = None
+        self._pipeline: Pipeline | None = None
+        self._capture: FitCapture | None = None
+        self._watching = False
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write out all there is, within 2 seconds, and let go of the files."""
+        self._watching = False
+        if self._pipeline is not None:
+            self._pipeline.close()
+            self._pipeline = None
+        if self._run is not None:
+            self._run.release()
+            self._run = None
+
+    # The course of `fit`, as `capture.keras.callback` reports it.
+
+    def fit_begins(self, model: Any) -> None:
+        self.close()
+        with self._unharmed():
+            from gradwatch.capture.keras.fit import FitCapture, refusal
+
+            why = refusal(model)
+            if why is not None:
+                self._spokesman.remark(why)
+                return
+            if self._capture is None or not self._capture.serves(model):
+                spokesman = self._spokesman
+                self._capture = FitCapture(
+                    model, self._timetable, self._submit, spokesman.fault, spokesman.remark
+                )
+            self._watching = True
+
+    def epoch_begins(self, epoch: int, batches: int | None) -> None:
+        with self._unharmed():
+            if self._watching and self._capture is not None:
+                self._capture.begin_epoch(epoch, batches)
+                if self._pipeline is None:
+                    self._open(self._capture)
+
+    def batch_begins(self, batch: int) -> None:
+        with self._unharmed():
+            if self._watching and self._capture is not None:
+                self._capture.begin_batch(batch)
+
+    def epoch_ends(self, epoch: int, logs: Mapping[str, float]) -> None:
+        with self._unharmed():
+            if self._pipeline is not None:
+                self._pipeline.epoch_end(epoch, logs)
+
+    def fit_ends(self) -> None:
+        with self._unharmed():
+            if self._capture is not None:
+                self._capture.end()
+        self.close()
+
+    def _open(self, capture: FitCapture) -> None:
+        """Claim the directory and open the sinks; without a directory, only those that need none."""
+        wished = self.directory
+        try:
+            self._run = RunDirectory(wished, on_lost=self.close)
+            self.directory = self._run.path
+            if self.directory != wished:
+                say(f"{wished} is being written by another process. Writing to {self.directory}.")
+        except OSError as error:
+            say(f"Cannot write to {wished}, so nothing is recorded there. {error}")
+        meaning = capture.meaning()
+        run = RunInfo(self.directory, capture.next_step, meaning)
+        sinks = self._sinks if self._run else [s for s in self._sinks if not s.threaded]
+        self._pipeline = Pipeline(sinks, say)
+        self._pipeline.open(run)
+        if self._run is not None:
+            facts = {
+                "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+                "first_step": run.first_step,
+                "watch": [repr(watch) for watch in self._timetable.watches],
+                "meaning": {str(kind): text for kind, text in meaning.items()},
+                "environment": environment.describe(),
+            }
+            with self._unharmed():
+                self._run.describe(facts)
+
+    def _submit(self, make_reading: Any) -> None:
+        if self._pipeline is not None:
+            self._pipeline.submit(make_reading)
+
+    @contextmanager
+    def _unharmed(self) -> Iterator[None]:
+        """Keep training from our own faults, but not from the user's mistakes."""
+        try:
+            yield
+        except selectors.SelectionError:
+            self.close()
+            raise
+        except Exception as error:
+            self._spokesman.fault(error)
+
+    def __getattr__(self, name: str) -> Any:
+        # Keras may be imported after the monitor is made; it becomes a callback
+        # when it is first asked to behave like one.
+        callback = _as_keras_callback(type(self))
+        if callback is type(self) or name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.__class__ = callback
+        return getattr(self, name)
+
+
+def _as_keras_callback(cls: type[Monitor]) -> type[Monitor]:
+    """The class as a Keras callback too, if Keras is in use; it is not imported for this."""
+    if "keras" not in sys.modules:
+        return cls
+    from gradwatch.capture.keras.callback import as_callback
+
+    return as_callback(cls)
+
+
+def _watches(
+    layers: Sequence[selectors.Spec] | selectors.Spec | None, watch: Sequence[Watch] | Watch | None
+) -> list[Watch]:
+    if watch is not None and layers is not None:
+        raise ValueError(
+            "Give either layers= or watch=; a watch has its own selection: "
+            'gradwatch.gradients("conv*", 0).'
+        )
+    if watch is None:
+        chosen = [layers] if isinstance(layers, str) or not isinstance(layers, Sequence) else layers
+        selection = () if layers is None else tuple(chosen)
+        return [gradients(*selection, histogram="epoch"), weights(*selection, histogram="epoch")]
+    watches = [watch] if isinstance(watch, Watch) else list(watch)
+    for each in watches:
+        if not isinstance(each, Watch):
+            raise TypeError(
+                "watch takes a list of gradwatch.gradients(...), weights(...), updates(...) or "
+                f"applied_gradients(...). Received: {each!r}"
+            )
+    if not watches:
+        raise ValueError("watch=[] measures nothing. Leave it out to watch everything.")
+    return watches
+
+
+def _sinks(sinks: Sequence[Sink] | Sink | None) -> list[Sink]:
+    if sinks is None:
+        return [TensorBoard(), CSV(), Console()]
+    chosen = [sinks] if isinstance(sinks, Sink) else list(sinks)
+    for each in chosen:
+        if not isinstance(each, Sink):
+            raise TypeError(
+                "sinks takes a list of gradwatch.TensorBoard(), CSV(), Console() or other Sinks. "
+                f"Received: {each!r}"
+            )
+    return chosen

@@ -1,0 +1,81 @@
+"""What one step yielded: the summaries of all its sites, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.histogram import Histogram
+from gradwatch.sites import Kind, Site
+from gradwatch.summary import Summary, l2, statistic
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The measurements of one training step.
+
+    Attributes:
+        step: the optimizer step, counted from 1.
+        epoch: the epoch, counted from 1.
+        time: when the step was run, in seconds since 1970.
+        sites: what was measured, in network order.
+        summary: one row of numbers a site, in the order of `sites`.
+        cells: histogram counts by the position of their site in `sites`.
+    """
+
+    step: int
+    epoch: int
+    time: float
+    sites: Sequence[Site]
+    summary: Summary
+    cells: Mapping[int, Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.sites)
+
+    @cached_property
+    def position(self) -> dict[Site, int]:
+        """Where each site stands in `sites`."""
+        return {site: i for i, site in enumerate(self.sites)}
+
+    def statistic(self, name: str) -> Array:
+        """A statistic of every site, in the order of `sites`."""
+        return statistic(name, self.summary)
+
+    def histogram(self, index: int) -> Histogram | None:
+        """The histogram of the site at that position, if one was taken."""
+        cells = self.cells.get(index)
+        return None if cells is None else Histogram(cells, self.summary[index])
+
+    def total(self, kind: Kind) -> Summary | None:
+        """All sites of a kind merged: the whole model's summary."""
+        rows = [i for i, site in enumerate(self.sites) if site.kind is kind]
+        return self.summary[rows].merge_all() if rows else None
+
+    def layers(self, kind: Kind) -> dict[str, Summary]:
+        """The sites of a kind merged layer by layer, in network order."""
+        rows: dict[str, list[int]] = {}
+        for i, site in enumerate(self.sites):
+            if site.kind is kind:
+                rows.setdefault(site.layer, []).append(i)
+        return {layer: self.summary[index].merge_all() for layer, index in rows.items()}
+
+    def update_ratios(self) -> dict[str, float]:
+        """The size of each variable's update relative to the variable itself.
+
+        The ratio of the two L2 norms, by path; NaN where the variable is all 0.
+        """
+        norms = l2(self.summary)
+        ratios = {}
+        for i, site in enumerate(self.sites):
+            weight = self.position.get(Site(Kind.WEIGHT, site.path))
+            if site.kind is Kind.UPDATE and weight is not None:
+                size = float(norms[weight])
+                ratios[site.path] = float(norms[i]) / size if size > 0 else float("nan")
+        return ratios

@@ -1,0 +1,8 @@
+"""Consumers of readings: where the measurements go."""
+
+from gradwatch.sinks.base import RunInfo, Sink
+from gradwatch.sinks.console import Console
+from gradwatch.sinks.csv import CSV
+from gradwatch.sinks.tensorboard import TensorBoard
+
+__all__ = ["CSV", "Console", "RunInfo", "Sink", "TensorBoard"]

@@ -1,0 +1,51 @@
+"""What a consumer of readings looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gradwatch.reading import Reading
+from gradwatch.sites import Kind
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What a sink is told of the run it records.
+
+    Attributes:
+        directory: the run's own directory; it exists, and no other live
+            process writes there.
+        first_step: the first step that may be recorded; a resumed run starts
+            above 1.
+        meaning: in words, what a measurement of each kind is.
+    """
+
+    directory: Path
+    first_step: int = 1
+    meaning: Mapping[Kind, str] = field(default_factory=dict)
+
+
+class Sink:
+    """A consumer of readings; all methods do nothing unless overridden.
+
+    A sink that writes is called from one background thread, one call at a time,
+    and may raise: the fault is reported once and training goes on. `threaded`
+    is False for a sink that only keeps what it is given and prints from the
+    training thread.
+    """
+
+    threaded = True
+
+    def open(self, run: RunInfo) -> None:
+        """A training run begins; may be called again after `close`."""
+
+    def write(self, reading: Reading) -> None:
+        """Take one step's measurements."""
+
+    def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """Epoch `epoch`, counted from 1, has ended; on the training thread."""
+
+    def close(self) -> None:
+        """The run has ended: write out what is kept, let go of files."""

@@ -1,0 +1,149 @@
+"""Readings as one tidy table, for pandas, R or a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+
+from gradwatch.reading import Reading
+from gradwatch.sinks.append_file import AppendFile
+from gradwatch.sinks.base import RunInfo, Sink
+from gradwatch.sites import Kind
+from gradwatch.summary import COUNTS, STATISTICS
+
+COLUMNS: tuple[str, ...] = (
+    *("step", "epoch", "time", "kind", "path"),
+    *STATISTICS,
+    "update_ratio",
+)
+HEADER = (",".join(COLUMNS) + "\n").encode()
+
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\\\\]")
+
+
+class CSV(Sink):
+    """Writes one row per step and site into a table in the run's directory.
+
+    The columns are `step, epoch, time, kind, path`, then every statistic in
+    `gradwatch.summary.STATISTICS`, then `update_ratio`, which only rows of kind
+    `update` have. Counts are whole numbers; the others are written so that they
+    read back as the same float64, including `nan`, `inf` and `-inf`.
+
+    A resumed run goes on in the same file; where it repeats steps of an earlier
+    attempt, the later row is the valid one. A half line that a crash left is cut
+    off. If the file has other columns, the table continues in `summaries-2.csv`,
+    and so on.
+
+    Names may contain anything, and a row is always one line: control
+    characters, line separators, lone surrogates and the backslash are written as
+    Python writes them (`\\n`, `\\x00`, `\\ud800`, `\\\\`). A name that a spreadsheet would take
+    for a formula, because it starts with `=`, `+`, `-`, `@`, a tab or a carriage
+    return, gets a leading `'`.
+
+    Args:
+        filename: the table's name within the run's directory.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> from gradwatch.reading import Reading
+    >>> from gradwatch.sinks import CSV, RunInfo
+    >>> from gradwatch.sites import Kind, Site
+    >>> from gradwatch.summary import Summary
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> sink = CSV()
+    >>> sink.open(RunInfo(directory))
+    >>> sink.write(Reading(1, 1, 0.5, [Site(Kind.WEIGHT, "dense/bias")],
+    ...                    Summary.unpack(Summary.of([3.0, 4.0]).pack()[None])))
+    >>> sink.close()
+    >>> print((directory / "summaries.csv").read_text().splitlines()[1])
+    1,1,0.5,weight,dense/bias,2,0,0,0,0,7.0,7.0,5.0,4.0,3.5355339059327378,3.5,0.5,3.0,4.0,
+    """
+
+    def __init__(self, filename: str = "summaries.csv") -> None:
+        self.filename = filename
+        self._run: RunInfo | None = None
+        self._file: AppendFile | None = None
+
+    def open(self, run: RunInfo) -> None:
+        self.close()
+        self._run = run
+
+    def write(self, reading: Reading) -> None:
+        if self._run is None:
+            raise RuntimeError("CSV.write() was called before open().")
+        if self._file is None:
+            path = _table_to_continue(self._run.directory / self.filename)
+            self._file = AppendFile(path, header=HEADER)
+        self._file.append(rows(reading).encode())
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def rows(reading: Reading) -> str:
+    """The reading's lines of the table, in the order of its sites."""
+    with np.errstate(all="ignore"):
+        columns = [
+            [int(n) for n in numbers] if name in COUNTS else numbers.tolist()
+            for name, numbers in ((name, reading.statistic(name)) for name in STATISTICS)
+        ]
+        ratios = reading.update_ratios()
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for site, *numbers in zip(reading.sites, *columns, strict=True):
+        ratio = ratios.get(site.path, "") if site.kind is Kind.UPDATE else ""
+        start = (reading.step, reading.epoch, float(reading.time), site.kind.value)
+        writer.writerow((*start, safe(site.path), *numbers, ratio))
+    return text.getvalue()
+
+
+def safe(name: str) -> str:
+    """The name on one line, and nothing that a spreadsheet would run."""
+    escaped = _UNSAFE.sub(lambda c: c[0].encode("unicode_escape").decode(), name)
+    return f"'{escaped}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else escaped
+
+
+def _table_to_continue(path: Path) -> Path:
+    """The first of `name.csv`, `name-2.csv`, ... that is new or has our columns."""
+    candidate = path
+    for number in itertools.count(2):
+        if _mend(candidate):
+            break
+        candidate = path.with_stem(f"{path.stem}-{number}")
+    return candidate
+
+
+def _mend(path: Path) -> bool:
+    """Cut off a torn last line; False if the table is not one of ours."""
+    try:
+        with path.open("r+b") as file:
+            start = file.read(len(HEADER))
+            if not HEADER.startswith(start):
+                return False
+            # Shorter than the header: it was torn itself, and is written anew.
+            whole = _end_of_last_line(file) if start == HEADER else 0
+            file.truncate(whole)
+    except FileNotFoundError:
+        pass
+    return True
+
+
+def _end_of_last_line(file: io.BufferedRandom, block: int = 1 << 16) -> int:
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        start = max(0, end - block)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0

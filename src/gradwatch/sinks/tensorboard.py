@@ -1,0 +1,243 @@
+"""Readings as TensorBoard scalars and histograms."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.histogram import Histogram
+from gradwatch.reading import Reading
+from gradwatch.sinks.base import RunInfo, Sink
+from gradwatch.sinks.event_file import EventFile, histogram, scalar, start_event, summary_event
+from gradwatch.sites import Kind
+from gradwatch.summary import Summary, finite, statistic
+
+Array = NDArray[np.float64]
+
+MAX_BUCKETS = 64
+
+RATIO_MEANING = "The L2 norm of the variable's update divided by the L2 norm of the variable."
+
+
+class TensorBoard(Sink):
+    """Writes an event file into the run's directory, for `tensorboard --logdir`.
+
+    TensorBoard itself need not be installed. It groups tags by the text before
+    the first slash, so these are the groups of its pages:
+
+    | tag | what it shows |
+    |---|---|
+    | `gradient_l2/sequential/dense/kernel` | a statistic of one variable |
+    | `gradient/sequential/dense/kernel` | its histogram, where one was taken |
+    | `gradient_nonfinite/sequential/dense/kernel` | NaN and Inf elements, only when there are any |
+    | `layer_gradient_l2/sequential/dense` | the layer's variables together |
+    | `model/gradient_l2` | all variables together |
+    | `update_ratio/sequential/dense/kernel` | the update's size relative to the variable's |
+    | `model/epoch` | the epoch that the step was in |
+
+    The same goes for `weight`, `applied_gradient` and `update`. A lone surrogate
+    in a name, which cannot be written, appears as `\\udc80`. A histogram has at
+    most 64 buckets; its bounds, sums and counts are exact.
+
+    Args:
+        scalars: the statistics to write, of those in `gradwatch.summary.STATISTICS`.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from gradwatch.reading import Reading
+    >>> from gradwatch.sinks import RunInfo, TensorBoard
+    >>> from gradwatch.sites import Kind, Site
+    >>> from gradwatch.summary import Summary
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> sink = TensorBoard(scalars=("l2", "max"))
+    >>> sink.open(RunInfo(directory))
+    >>> sink.write(Reading(1, 1, 0.0, [Site(Kind.WEIGHT, "dense/kernel")],
+    ...                    Summary.unpack(Summary.of([3.0, 4.0]).pack()[None])))
+    >>> sink.close()
+    >>> len(list(directory.glob("events.out.tfevents.*")))
+    1
+    """
+
+    def __init__(self, scalars: Sequence[str] = ("l2", "linf", "mean", "std")) -> None:
+        self.scalars = (scalars,) if isinstance(scalars, str) else tuple(dict.fromkeys(scalars))
+        for name in self.scalars:
+            statistic(name, Summary.empty())
+        self._run: RunInfo | None = None
+        self._events: EventFile | None = None
+        self._described: set[str] = set()
+        self._fresh = True
+        self._next_step = 1
+
+    def open(self, run: RunInfo) -> None:
+        self.close()
+        self._run = run
+        self._next_step = run.first_step
+
+    def write(self, reading: Reading) -> None:
+        if self._run is None:
+            raise RuntimeError("TensorBoard.write() was called before open().")
+        events = self._event_file(self._run)
+        batch = self._restart(self._run) if self._fresh else []
+        described: set[str] = set()
+        with np.errstate(all="ignore"):
+            values = list(self._values(reading, self._run, described))
+        events.append([*batch, summary_event(reading.step, reading.time, values)])
+        # Only now: what a failed write did not bring to disk is owed again.
+        self._described |= described
+        self._fresh = False
+        self._next_step = reading.step + 1
+
+    def close(self) -> None:
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+    def _event_file(self, run: RunInfo) -> EventFile:
+        """The file to write to: made at the first reading, and anew when it was deleted."""
+        if self._events is None or self._events.lost:
+            self.close()
+            self._events = EventFile(run.directory)
+            self._described.clear()
+            self._fresh = True
+        return self._events
+
+    def _restart(self, run: RunInfo) -> list[bytes]:
+        """Makes TensorBoard drop the steps that an earlier attempt recorded in vain."""
+        # Twice, because TensorBoard takes the first START that it ever meets in
+        # a directory for the beginning, and drops nothing for it.
+        return [start_event(self._next_step, time.time())] * 2 if run.first_step > 1 else []
+
+    def _values(self, reading: Reading, run: RunInfo, described: set[str]) -> Iterator[bytes]:
+        def meaning(tag: str, words: str | None) -> str:
+            """The description, on the tag's first event only."""
+            if not words or tag in self._described or tag in described:
+                return ""
+            described.add(tag)
+            return words
+
+        for tag, value, kind in self._scalar_values(reading):
+            yield scalar(tag, value, meaning(tag, run.meaning.get(kind)))
+        for path, ratio in reading.update_ratios().items():
+            if not np.isnan(ratio):
+                tag = f"update_ratio/{path}"
+                yield scalar(tag, ratio, meaning(tag, RATIO_MEANING))
+        yield scalar("model/epoch", reading.epoch)
+        for i in reading.cells:
+            site, taken = reading.sites[i], reading.histogram(i)
+            if taken is None or finite(taken.summary) == 0:
+                continue
+            tag = f"{site.kind}/{site.path}"
+            s = taken.summary
+            yield histogram(
+                tag,
+                *buckets(taken),
+                bounds=(float(s.min), float(s.max)),
+                moments=(float(s.sum), float(s.sum_squares)),
+                description=meaning(tag, run.meaning.get(site.kind)),
+            )
+
+    def _scalar_values(self, reading: Reading) -> Iterator[tuple[str, float, Kind]]:
+        kinds = list(dict.fromkeys(site.kind for site in reading.sites))
+        places = [(f"{site.kind}_", f"/{site.path}", site.kind) for site in reading.sites]
+        yield from self._table(places, reading.summary)
+        s = reading.summary
+        nonfinite = s.count - finite(s)
+        for i in np.flatnonzero(nonfinite > 0).tolist():
+            site = reading.sites[i]
+            yield f"{site.kind}_nonfinite/{site.path}", float(nonfinite[i]), site.kind
+        for kind in kinds:
+            layers = reading.layers(kind)
+            places = [(f"layer_{kind}_", f"/{layer}", kind) for layer in layers]
+            yield from self._table(places, _stack(layers.values()))
+            total = reading.total(kind)
+            if total is not None:
+                yield from self._table([(f"model/{kind}_", "", kind)], _stack([total]))
+
+    def _table(
+        self, places: Sequence[tuple[str, str, Kind]], summary: Summary
+    ) -> Iterator[tuple[str, float, Kind]]:
+        """Every statistic of every row, under the place's prefix + statistic + suffix."""
+        for name in self.scalars:
+            numbers = statistic(name, summary)
+            written = ~(np.isnan(numbers) & (summary.count == 0))
+            for i in np.flatnonzero(written).tolist():
+                prefix, suffix, kind = places[i]
+                yield f"{prefix}{name}{suffix}", float(numbers[i]), kind
+
+
+def _stack(summaries: Iterable[Summary]) -> Summary:
+    return Summary.unpack(np.stack([summary.pack() for summary in summaries]))
+
+
+@np.errstate(all="ignore")
+def buckets(taken: Histogram, most: int = MAX_BUCKETS) -> tuple[Array, Array]:
+    """Upper edges, strictly ascending, and counts of at most `most` buckets.
+
+    TensorBoard takes the upper edge of one bucket as the lower edge of the next,
+    and the minimum as the lower edge of the first, and spreads a bucket's
+    elements evenly between the two. So a gap needs an empty bucket, or its
+    neighbour would reach across it; and a single value (zero, or a minimum or
+    maximum that is the border of its cell) needs a bucket that is a little wider
+    than nothing, or some versions of TensorBoard show it nowhere. Counts are
+    conserved.
+    """
+    lower, upper, counts = taken.buckets()
+    gaps = np.flatnonzero(lower[1:] > upper[:-1]) + 1
+    limits = np.insert(upper, gaps, lower[gaps])
+    counts = np.insert(counts, gaps, 0.0)
+    low = float(taken.summary.min)
+    limits, counts = _widen(low, limits, counts)
+    return _coarsen(low, limits, counts, most)
+
+
+def _widen(low: float, limits: Array, counts: Array) -> tuple[Array, Array]:
+    """Give single values a width: downwards for the last, whose limit is the maximum."""
+    limits = limits.copy()
+    last = len(limits) - 1
+    for i in np.flatnonzero(np.diff(limits, prepend=low) == 0):
+        if i < last:
+            limits[i] = _beside(limits[i], np.inf, limits[i + 1])
+        elif i > 0:
+            limits[i - 1] = _beside(limits[i], -np.inf, limits[i - 2] if i > 1 else low)
+    # No number may be left between the two, for subnormal ones: then they are one bucket.
+    keep = np.append(np.diff(limits) > 0, True)
+    return _merged(limits, counts, keep)
+
+
+def _beside(value: float, towards: float, bound: float) -> float:
+    """The nearest number on that side, as a float32 if that is short of `bound`.
+
+    TensorBoard keeps edges as float32, where a nearer one would be `value` again.
+    """
+    near = float(np.nextafter(np.float32(value), np.float32(towards)))
+    if min(value, bound) < near < max(value, bound):
+        return near
+    return float(np.nextafter(value, towards))
+
+
+def _coarsen(low: float, limits: Array, counts: Array, most: int) -> tuple[Array, Array]:
+    """Join neighbours, in rounds, until few enough are left.
+
+    A pair costs its count times its width, which bounds how far joining it moves
+    the elements; the cheapest are joined, so what is lost is what shows least.
+    """
+    while len(limits) > most:
+        left = np.arange(0, len(limits) - 1, 2)
+        edges = np.concatenate([[low], limits])
+        cost = (counts[left] + counts[left + 1]) * (edges[left + 2] - edges[left])
+        joined = left[np.argsort(cost, kind="stable")[: len(limits) - most]]
+        keep = np.ones(len(limits), bool)
+        keep[joined] = False
+        limits, counts = _merged(limits, counts, keep)
+    return limits, counts
+
+
+def _merged(limits: Array, counts: Array, keep: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Keep these limits; a bucket whose limit goes falls to the next one that stays."""
+    starts = np.concatenate([[0], np.flatnonzero(keep)[:-1] + 1])
+    return limits[keep], np.add.reduceat(counts, starts)

@@ -1,0 +1,132 @@
+"""What to measure, where and when: one wish of the user's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradwatch import schedule as schedules
+from gradwatch import select as selectors
+from gradwatch.schedule import Schedule
+from gradwatch.sites import Kind
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Measure sites of a kind, on a schedule, perhaps with histograms.
+
+    `every` is None for the monitor's own default. `histogram` is True for one
+    with each summary; steps on which its own schedule makes one due are measured
+    whether or not `every` includes them.
+    """
+
+    kind: Kind
+    selection: tuple[selectors.Spec, ...] = ()
+    every: Schedule | None = None
+    histogram: bool | Schedule = False
+
+    @property
+    def asker(self) -> str:
+        """How the user wrote it, for messages."""
+        return f"{self.kind}s"
+
+
+def _watch(
+    kind: Kind,
+    selection: tuple[selectors.Spec, ...],
+    every: schedules.Spec | None,
+    histogram: bool | schedules.Spec,
+) -> Watch:
+    for spec in selection:
+        selectors.as_selector(spec)
+    return Watch(
+        kind,
+        selection,
+        None if every is None else schedules.as_schedule(every),
+        histogram if isinstance(histogram, bool) else schedules.as_schedule(histogram),
+    )
+
+
+def gradients(
+    *selection: selectors.Spec,
+    every: schedules.Spec | None = None,
+    histogram: bool | schedules.Spec = False,
+) -> Watch:
+    """Watch gradients as the training step computed them.
+
+    They are those of the loss on the step's own batch, undone of any loss
+    scaling, before clipping. With gradient accumulation they are those of the
+    micro-batch; `applied_gradients` are what the optimizer went on to use.
+
+    Args:
+        selection: which variables, see `gradwatch.select`; all if none is given.
+        every: a schedule, see `gradwatch.schedule`; the monitor's if None.
+        histogram: True for a histogram with each summary, or a schedule.
+
+    Example:
+
+    >>> import gradwatch
+    >>> watch = gradwatch.gradients("conv*/kernel", every=10, histogram="epoch")
+    """
+    return _watch(Kind.GRADIENT, selection, every, histogram)
+
+
+def applied_gradients(
+    *selection: selectors.Spec,
+    every: schedules.Spec | None = None,
+    histogram: bool | schedules.Spec = False,
+) -> Watch:
+    """Watch gradients as the update rule used them: accumulated and clipped.
+
+    With `gradient_accumulation_steps` there is one only on the steps that
+    update the weights; the other steps have none.
+
+    The arguments are those of `gradients`.
+
+    Example:
+
+    >>> import gradwatch
+    >>> watch = gradwatch.applied_gradients(every=10)
+    """
+    return _watch(Kind.APPLIED_GRADIENT, selection, every, histogram)
+
+
+def weights(
+    *selection: selectors.Spec,
+    every: schedules.Spec | None = None,
+    histogram: bool | schedules.Spec = False,
+) -> Watch:
+    """Watch the values of weights, biases and all other variables of the layers.
+
+    They are the values after the step, so those of an epoch's last step are the
+    ones the epoch ends with. Frozen variables and statistics such as
+    BatchNormalization's are included.
+
+    The arguments are those of `gradients`.
+
+    Example:
+
+    >>> import gradwatch
+    >>> watch = gradwatch.weights("*/kernel", every="epoch", histogram=True)
+    """
+    return _watch(Kind.WEIGHT, selection, every, histogram)
+
+
+def updates(
+    *selection: selectors.Spec,
+    every: schedules.Spec | None = None,
+    histogram: bool | schedules.Spec = False,
+) -> Watch:
+    """Watch the real change of each trainable weight in the step.
+
+    The weights themselves are measured along, so that the size of the update
+    relative to the weight is known too. Costs a copy of the chosen weights on
+    the steps that are measured.
+
+    The arguments are those of `gradients`.
+
+    Example:
+
+    >>> import gradwatch
+    >>> watch = gradwatch.updates("dense*", every=100)
+    """
+    return _watch(Kind.UPDATE, selection, every, histogram)
