@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
 
 
 def describe() -> dict[str, str]:
@@ -19,13 +18,16 @@ def describe() -> dict[str, str]:
         "torch": ("torch",),
     }.items():
         if package in sys.modules:
-            facts |= {package: found for name in distributions if (found := _version(name))}
+            facts[package] = next(filter(None, map(_version, distributions)), "unknown")
     if "keras" in sys.modules:
         facts["keras backend"] = sys.modules["keras"].backend.backend()
     return facts
 
 
 def _version(distribution: str) -> str | None:
+    # Imported here: it takes as long as all of gradwatch together.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(distribution)
     except PackageNotFoundError:

@@ -13,9 +13,7 @@ class SiteList(list[SiteInfo]):
 
     def __repr__(self) -> str:
         header = ("kind", "path", "shape", "dtype", "parameters")
-        rows = [
-            (str(i.kind), i.path, str(i.shape), i.dtype, f"{i.parameters:,}") for i in self
-        ]
+        rows = [(str(i.kind), i.path, str(i.shape), i.dtype, f"{i.parameters:,}") for i in self]
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
         lines = [
             "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()

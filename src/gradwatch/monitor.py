@@ -142,7 +142,7 @@ class Monitor:
         self.close()
 
     def _open(self, capture: FitCapture) -> None:
-        """Claim the directory and open the sinks; without a directory, only those that need none."""
+        """Claim the directory and open the sinks; without one, only those that need none."""
         wished = self.directory
         try:
             self._run = RunDirectory(wished, on_lost=self.close)
@@ -210,8 +210,12 @@ def _watches(
             'gradwatch.gradients("conv*", 0).'
         )
     if watch is None:
-        chosen = [layers] if isinstance(layers, str) or not isinstance(layers, Sequence) else layers
-        selection = () if layers is None else tuple(chosen)
+        if layers is None:
+            selection: tuple[selectors.Spec, ...] = ()
+        elif isinstance(layers, Sequence) and not isinstance(layers, str):
+            selection = tuple(layers)
+        else:
+            selection = (layers,)
         return [gradients(*selection, histogram="epoch"), weights(*selection, histogram="epoch")]
     watches = [watch] if isinstance(watch, Watch) else list(watch)
     for each in watches:

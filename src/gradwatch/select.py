@@ -53,9 +53,7 @@ class Selector:
         return Selector(f"~{self}", lambda i: not self.matches(i))
 
 
-Spec: TypeAlias = (
-    Selector | str | int | re.Pattern[str] | type[Any] | Callable[[SiteInfo], bool]
-)
+Spec: TypeAlias = Selector | str | int | re.Pattern[str] | type[Any] | Callable[[SiteInfo], bool]
 
 
 def everything() -> Selector:
@@ -82,9 +80,7 @@ def path(pattern: str) -> Selector:
 def regex(pattern: str | re.Pattern[str]) -> Selector:
     """Sites in whose path the regular expression is found."""
     compiled = re.compile(pattern)
-    return Selector(
-        f"regex({compiled.pattern!r})", lambda i: compiled.search(i.path) is not None
-    )
+    return Selector(f"regex({compiled.pattern!r})", lambda i: compiled.search(i.path) is not None)
 
 
 def layer(index: int) -> Selector:
@@ -174,12 +170,14 @@ def choose(specs: Iterable[Spec], sites: Sequence[SiteInfo], asker: str) -> list
 def _nothing_matched(selector: Selector, sites: Sequence[SiteInfo], asker: str) -> str:
     paths = list(dict.fromkeys(info.path for info in sites))
     components = sorted({part for p in paths for part in p.split("/")})
-    asked = [word for text in re.findall(r"'(.*?)'", selector.name) for word in re.split(r"[/*?]+", text)]
+    quoted = "/".join(re.findall(r"'(.*?)'", selector.name))
+    asked = [word for word in re.split(r"[/*?]+", quoted) if word]
     near = [c for word in asked for c in get_close_matches(word, components, n=3, cutoff=0.5)]
     closest = [p for p in paths if set(near) & set(p.split("/"))][:5]
-    hint = f"Closest: {', '.join(closest)}." if closest else f"There are: {', '.join(paths[:8])}" + (
-        ", ..." if len(paths) > 8 else "."
-    )
+    if closest:
+        hint = f"Closest: {', '.join(closest)}."
+    else:
+        hint = f"There are: {', '.join(paths[:8])}{', ...' if len(paths) > 8 else '.'}"
     return (
         f"{asker}({selector}) matched none of {len(paths)} variables. {hint} "
         "List them with gradwatch.sites(model)."

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from math import prod
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """What is measured at a place."""
 
     WEIGHT = "weight"
@@ -18,9 +18,6 @@ class Kind(str, Enum):
     """The gradient that the update rule used: accumulated and clipped."""
     UPDATE = "update"
     """A variable's change in the step: its value after minus its value before."""
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, order=True)

@@ -46,6 +46,8 @@ class Summary:
     `sum`, `sum_abs`, `sum_squares`, `min` and `max` are over the finite
     elements. With no finite element `min` is +inf and `max` is -inf, which is
     what makes merging work; the statistics `minimum` and `maximum` say NaN.
+    Elements beyond 1e154, which only a float64 tensor can have, make
+    `sum_squares` infinite, and with it the L2 norm.
 
     Example:
 
@@ -162,7 +164,8 @@ def std(s: Summary) -> Array:
     It comes from the moments, so its absolute error is up to about 1e-8 times
     the RMS; a constant tensor gives exactly 0.
     """
-    variance = _per_element(s, s.sum_squares) - mean(s) ** 2
+    with np.errstate(over="ignore", invalid="ignore"):  # See Summary on float64's largest.
+        variance = _per_element(s, s.sum_squares) - mean(s) ** 2
     return np.where(s.min == s.max, 0.0, np.sqrt(np.maximum(variance, 0.0)))
 
 

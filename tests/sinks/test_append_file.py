@@ -55,7 +55,7 @@ def test_on_a_full_disk_a_record_is_written_wholly_or_not_at_all(small_disk):
             file.append(record)
             written += 1
         except OSError as fault:
-            assert fault.errno == errno.ENOSPC
+            assert fault.errno == errno.ENOSPC  # noqa: PT017
         assert path.read_bytes() == record * written
     assert written == 3
     assert os.statvfs(small_disk).f_bavail == 1  # the disk was indeed filled to the last page

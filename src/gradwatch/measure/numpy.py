@@ -16,6 +16,11 @@ def summarize(tensor: Any) -> Array:
     """The packed summary of an array."""
     x = _as_float64(tensor)
     ok = x[np.isfinite(x)]
+    with np.errstate(over="ignore"):  # Only float64 elements can; the sum is then infinite.
+        return _row(x, ok)
+
+
+def _row(x: Array, ok: Array) -> Array:
     return np.array(
         [
             x.size,
@@ -51,4 +56,3 @@ def _as_float64(tensor: Any) -> Array:
     if np.iscomplexobj(x):
         raise TypeError(f"Complex tensors cannot be summarised. Received: dtype={x.dtype}")
     return x.astype(np.float64).reshape(-1)
-

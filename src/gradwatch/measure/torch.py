@@ -12,7 +12,7 @@ from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
 from gradwatch.summary import FIELDS, IDENTITY
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def summarize(tensors: Sequence[Any]) -> Any:
     """Packed summaries, one row a tensor; None counts as a tensor without elements."""
     device = _device(tensors)
@@ -22,7 +22,7 @@ def summarize(tensors: Sequence[Any]) -> Any:
     return torch.stack([_summary(x, device).to(device) for x in tensors])
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def count_cells(tensors: Sequence[Any]) -> Any:
     """Histogram cells, one row a tensor."""
     device = _device(tensors)

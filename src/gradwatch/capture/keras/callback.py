@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Protocol
 
 import keras
@@ -61,9 +60,14 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
             self.epoch_ends(epoch, logs)
 
 
-@cache
+_callbacks: dict[type[Any], type[Any]] = {}
+
+
 def as_callback(watcher: type[Any]) -> type[Any]:
     """The class that is both the watcher and a Keras callback."""
     if issubclass(watcher, keras.callbacks.Callback):
         return watcher
-    return type(watcher.__name__, (watcher, Callback), {"__module__": watcher.__module__})
+    if watcher not in _callbacks:
+        facts = {"__module__": watcher.__module__, "__doc__": watcher.__doc__}
+        _callbacks[watcher] = type(watcher.__name__, (watcher, Callback), facts)
+    return _callbacks[watcher]

@@ -155,11 +155,10 @@ def _note(
         _note_applied(seen, innermost(optimizer), grads, variables)
 
 
-def _note_applied(
-    seen: Gradients, optimizer: Any, grads: list[Any], variables: list[Any]
-) -> None:
+def _note_applied(seen: Gradients, optimizer: Any, grads: list[Any], variables: list[Any]) -> None:
     present = [
-        (g, v) for g, v in zip(grads, variables, strict=True)
+        (g, v)
+        for g, v in zip(grads, variables, strict=True)
         if g is not None and not _takes_gradient_as_value(v)
     ]
     if not present:
@@ -167,7 +166,9 @@ def _note_applied(
     used = [g for g, _ in present]
     every = optimizer.gradient_accumulation_steps
     if every:
-        sums = [optimizer._accumulated_gradients[optimizer._get_variable_index(v)] for _, v in present]
+        sums = [
+            optimizer._accumulated_gradients[optimizer._get_variable_index(v)] for _, v in present
+        ]
         used = [(g + a) / every for g, a in zip(used, sums, strict=True)]
         is_update = keras.ops.equal((optimizer.iterations + 1) % every, 0)
         seen.updates.update({id(v): is_update for _, v in present})

@@ -1,0 +1,68 @@
+"""Setting up the tests of `fit`; they run once for each Keras backend.
+
+    KERAS_BACKEND=tensorflow|jax|torch python -m pytest tests/keras
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# Before Keras is imported: TensorFlow reads this once.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# So that `tests.keras.support` is found whichever way pytest is started.
+sys.path.append(str(Path(__file__).parents[2]))
+
+import keras
+import pytest
+
+import gradwatch
+from tests.keras.support import Keep
+
+FRAMEWORK_WARNINGS = [
+    # Keras says this of a weight that the loss does not touch; it is one of our cases.
+    "ignore:Gradients do not exist for variables:UserWarning",
+]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in FRAMEWORK_WARNINGS:
+        config.addinivalue_line("filterwarnings", line)
+
+
+def pytest_report_header() -> str:
+    return f"Keras {keras.__version__} on {keras.backend.backend()}"
+
+
+@pytest.fixture(autouse=True)
+def fresh_keras() -> None:
+    """Every test starts from the same random numbers and the same layer names."""
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(7)
+
+
+@pytest.fixture
+def backend() -> str:
+    """The name of the Keras backend of this process."""
+    return str(keras.backend.backend())
+
+
+@pytest.fixture
+def make_monitor(tmp_path: Path) -> Callable[..., tuple[Any, Keep]]:
+    """Makes a monitor with a run directory of its own, and the sink that keeps its readings.
+
+    The arguments are those of `Monitor`; more `sinks` are added to the keeping one.
+    """
+    made = 0
+
+    def make(**arguments: Any) -> tuple[Any, Keep]:
+        nonlocal made
+        made += 1
+        keep = Keep()
+        sinks = [keep, *arguments.pop("sinks", [])]
+        return gradwatch.Monitor(tmp_path / f"run{made}", sinks=sinks, **arguments), keep
+
+    return make

@@ -1,0 +1,67 @@
+"""Running a measure function in each framework and each way the framework has of running."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tensorflow as tf
+import torch
+
+from gradwatch.measure import jax as in_jax
+from gradwatch.measure import tensorflow as in_tensorflow
+from gradwatch.measure import torch as in_torch
+
+TORCH_TYPES = {
+    "bfloat16": (torch.bfloat16, np.int16),
+    "float8_e4m3fn": (torch.float8_e4m3fn, np.int8),
+    "float8_e5m2": (torch.float8_e5m2, np.int8),
+}
+
+
+def as_torch(x: Any) -> Any:
+    x = np.array(x)
+    if x.dtype.name in TORCH_TYPES:
+        target, integer = TORCH_TYPES[x.dtype.name]
+        return torch.from_numpy(x.view(integer)).view(target)
+    return torch.from_numpy(x)
+
+
+def _tensorflow(name: str, tensors: list[Any], **options: Any) -> Any:
+    def measure(*present: Any) -> Any:
+        return getattr(in_tensorflow, name)(_with_none(tensors, present))
+
+    function = tf.function(measure, autograph=False, **options) if options else measure
+    return function(*[tf.convert_to_tensor(x) for x in tensors if x is not None])
+
+
+def _jax(name: str, tensors: list[Any], compiled: bool) -> Any:
+    def measure(*present: Any) -> Any:
+        return getattr(in_jax, name)(_with_none(tensors, present))
+
+    function = jax.jit(measure) if compiled else measure
+    return function(*[jnp.asarray(x) for x in tensors if x is not None])
+
+
+def _torch(name: str, tensors: list[Any]) -> Any:
+    return getattr(in_torch, name)([None if x is None else as_torch(x) for x in tensors])
+
+
+def _with_none(tensors: list[Any], present: Any) -> list[Any]:
+    rest = iter(present)
+    return [None if x is None else next(rest) for x in tensors]
+
+
+MODES = {
+    "tensorflow eager": lambda name, xs: _tensorflow(name, xs),
+    "tensorflow graph": lambda name, xs: _tensorflow(name, xs, jit_compile=False),
+    "tensorflow xla": lambda name, xs: _tensorflow(name, xs, jit_compile=True),
+    "jax eager": lambda name, xs: _jax(name, xs, compiled=False),
+    "jax jit": lambda name, xs: _jax(name, xs, compiled=True),
+    "torch eager": lambda name, xs: _torch(name, xs),
+}
+
+
+def run(mode: str, name: str, *tensors: Any) -> np.ndarray:
+    """The result of `summarize` or `count_cells` on these arrays, as a NumPy array."""
+    return np.asarray(MODES[mode](name, list(tensors)))

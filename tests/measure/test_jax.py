@@ -1,0 +1,40 @@
+"""What is particular to measuring in JAX."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradwatch.measure.jax import count_cells, summarize
+from gradwatch.measure.numpy import count_cells as true_cells
+from gradwatch.measure.numpy import summarize as true_summary
+
+
+def test_float64_arrays_are_measured_when_x64_is_enabled():
+    with jax.enable_x64(True):
+        x = jnp.asarray(np.random.default_rng(0).normal(size=50) * 1e100)
+        assert x.dtype == jnp.float64
+        np.testing.assert_allclose(summarize([x])[0], true_summary(x), rtol=1e-12)
+        np.testing.assert_array_equal(count_cells([x])[0], true_cells(x))
+
+
+def test_measuring_leaves_the_users_precision_as_it_is():
+    def step(x):
+        rows = summarize([x])
+        return x * 2, rows
+
+    y, rows = jax.jit(step)(jnp.ones(3))
+    assert y.dtype == jnp.float32
+    assert rows.dtype == jnp.float64
+    assert jnp.ones(1).dtype == jnp.float32
+
+
+def test_histograms_that_are_not_due_are_not_counted():
+    count = jax.jit(lambda x, due: count_cells([x], due))
+    x = jnp.ones(7)
+    assert np.asarray(count(x, np.bool_(True))).sum() == 7
+    assert np.asarray(count(x, np.bool_(False))).sum() == 0
+
+
+def test_measuring_uses_no_host_callback():
+    text = jax.jit(lambda x: (summarize([x]), count_cells([x]))).lower(jnp.ones(9)).as_text()
+    assert "callback" not in text

@@ -1,0 +1,45 @@
+"""What is particular to measuring in torch: compiled steps, odd layouts."""
+
+import numpy as np
+import pytest
+import torch
+
+from gradwatch.measure.numpy import count_cells as true_cells
+from gradwatch.measure.numpy import summarize as true_summary
+from gradwatch.measure.torch import count_cells, summarize
+
+
+# torch's own compiler uses what torch itself has deprecated.
+@pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_compiled_function_measures_without_breaking_the_graph(dtype):
+    @torch.compile(fullgraph=True)
+    def measure(x):
+        return summarize([x]), count_cells([x])
+
+    x = torch.tensor([[1.0, -2.5, 0.0], [float("nan"), float("inf"), 3e-5]]).to(dtype)
+    rows, cells = measure(x)
+    truth = x.to(torch.float64).numpy()
+    np.testing.assert_allclose(rows[0], true_summary(truth), rtol=1e-6)
+    np.testing.assert_array_equal(cells[0], true_cells(truth))
+
+
+def test_transposed_and_sliced_tensors_are_measured():
+    x = torch.arange(24.0).reshape(4, 6)
+    for view in (x.T, x[::2, 1:4]):
+        np.testing.assert_array_equal(summarize([view])[0], true_summary(view.numpy()))
+        np.testing.assert_array_equal(count_cells([view])[0], true_cells(view.numpy()))
+
+
+def test_sparse_gradients_are_measured_as_the_tensor_they_stand_for():
+    embedding = torch.nn.Embedding(5, 2, sparse=True)
+    (embedding(torch.tensor([1, 1, 3])) ** 2).sum().backward()
+    gradient = embedding.weight.grad
+    dense = gradient.to_dense().numpy()
+    np.testing.assert_allclose(summarize([gradient])[0], true_summary(dense), rtol=1e-6)
+
+
+def test_measuring_leaves_no_trace_in_autograd():
+    w = torch.ones(3, requires_grad=True)
+    rows = summarize([w])
+    assert not rows.requires_grad
