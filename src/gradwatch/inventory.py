@@ -40,9 +40,9 @@ def sites(model: Any) -> SiteList:
 
     >>> import os; _ = os.environ.setdefault("KERAS_BACKEND", "jax")
     >>> import keras, gradwatch
-    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)], name="net")
+    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, name="a")], name="net")
     >>> [i.path for i in gradwatch.sites(model) if i.kind is gradwatch.Kind.GRADIENT]
-    ['net/dense/kernel', 'net/dense/bias']
+    ['net/a/kernel', 'net/a/bias']
     """
     keras = sys.modules.get("keras")
     if keras is None or not isinstance(model, keras.Model):

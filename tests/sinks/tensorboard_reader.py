@@ -19,7 +19,7 @@ from pathlib import Path
 # TensorBoard's own way of being told to do without TensorFlow.
 sys.modules["tensorboard.compat.notf"] = types.ModuleType("tensorboard.compat.notf")
 
-from tensorboard.backend.event_processing import event_file_loader, plugin_event_accumulator  # noqa: E402, I001
+from tensorboard.backend.event_processing import event_file_loader, plugin_event_accumulator  # noqa: E402
 from tensorboard.util import tensor_util  # noqa: E402
 
 HISTOGRAM_FIELDS = ("min", "max", "num", "sum", "sum_squares")

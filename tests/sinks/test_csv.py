@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwatch.sinks import CSV, RunInfo
@@ -146,6 +146,7 @@ def unescape(text):
     return ast.literal_eval(f'"{quoted}"')
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec=None)))
 def test_every_name_survives_the_csv_module_and_can_be_told_from_every_other(name):
     text = io.StringIO()

@@ -122,7 +122,7 @@ def test_a_hung_sink_holds_up_neither_training_nor_the_other_sinks(readings):
     for step in range(1, 101):
         pipeline.submit(readings(step), rows=3)
         pipeline._fetcher.drain(5.0)
-    assert fine.steps == list(range(1, 101)) or pipeline._outlets[1]._worker.drain(5.0)
+        pipeline._outlets[1]._worker.drain(5.0)
     assert fine.steps == list(range(1, 101))
     pipeline.close(timeout=0.3)
     assert time.monotonic() - start < 5.0
@@ -136,13 +136,15 @@ def test_a_hung_sink_holds_up_neither_training_nor_the_other_sinks(readings):
 
 def test_a_hung_device_is_given_up_in_time(readings):
     gate, sink, said = threading.Event(), Recorder(), []
+    printer = Recorder(threaded=False)
 
     def hang():
         gate.wait()
         return readings(2)()
 
-    pipeline = Pipeline([sink], said.append)
+    pipeline = Pipeline([sink, printer], said.append)
     pipeline.open(RUN)
+    fetcher = pipeline._fetcher
     pipeline.submit(readings(1), rows=3)
     pipeline.submit(hang, rows=3)
     pipeline.submit(readings(3), rows=3)
@@ -150,8 +152,13 @@ def test_a_hung_device_is_given_up_in_time(readings):
     pipeline.close(timeout=0.4)
     assert time.monotonic() - start < 1.5
     assert sink.calls == [("open", RUN), ("write", 1), ("close",)]
-    assert said == ["The record is not complete: Recorder lost 2 readings (6 rows)."]
-    gate.set()
+    assert said == [
+        "The record is not complete: Recorder lost 2 readings (6 rows); "
+        "Recorder 2 lost 2 readings (6 rows)."
+    ]
+    gate.set()  # the device comes back, too late: nothing reaches a closed sink
+    assert fetcher.close(5.0)
+    assert sink.calls == printer.calls == [("open", RUN), ("write", 1), ("close",)]
 
 
 def test_what_comes_too_fast_is_dropped_without_waiting_and_counted_exactly(readings):
@@ -283,14 +290,14 @@ def test_a_say_that_raises_does_not_stop_training(readings):
 
 
 def test_an_exception_whose_text_raises_does_not_stop_training(readings):
-    class Nasty(Exception):
+    class NastyError(Exception):
         def __str__(self):
             raise ValueError
 
     said = []
-    sinks = [Faulty(lambda step: Nasty(), threaded=False), Recorder()]
+    sinks = [Faulty(lambda step: NastyError(), threaded=False), Recorder()]
     run_all(Pipeline(sinks, said.append), readings, [1])
-    assert said[0].startswith("Faulty.write() failed: Nasty. Training")
+    assert said[0].startswith("Faulty.write() failed: NastyError. Training")
     assert sinks[1].steps == [1]
 
 
@@ -311,7 +318,7 @@ def test_at_the_end_of_an_epoch_a_printing_sink_has_the_newest_reading(readings)
 
 
 def test_the_end_of_an_epoch_waits_only_shortly_and_not_at_all_if_nobody_prints(readings):
-    for threaded, least, most in ((False, 0.4, 2.0), (True, 0.0, 0.3)):
+    for threaded, least, most in ((False, 0.4, 2.0), (True, 0.0, 0.45)):
         gate, sink = threading.Event(), Recorder(threaded=threaded)
 
         def hang(gate=gate):
@@ -426,7 +433,7 @@ if child == 0:
     taken = pipeline.submit(make(99), rows=1)
     pipeline.epoch_end(1, {})
     pipeline.close()
-    sys.exit(1 if taken or time.monotonic() - start > 0.4 else 0)  # with its atexit
+    sys.exit(1 if taken or time.monotonic() - start > 1.5 else 0)  # with its atexit
 _, status = os.waitpid(child, 0)
 assert status == 0, status
 for step in range(31, 36):

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -133,7 +133,8 @@ def check_buckets(x):
     below = np.cumsum(counts)
     tolerance = 1e-6 * np.abs(limits) + 3e-45
     for limit, count, near in zip(limits, below, tolerance, strict=True):
-        assert (ok < limit - near).sum() <= count <= (ok <= limit + near).sum()
+        with np.errstate(over="ignore"):
+            assert (ok < limit - near).sum() <= count <= (ok <= limit + near).sum()
     return limits, counts
 
 
@@ -165,6 +166,7 @@ def test_buckets_ascend_and_hold_every_finite_element(name):
     check_buckets(CASES[name])
 
 
+@settings(deadline=None)
 @given(hnp.arrays(np.float64, st.integers(1, 60), elements=st.floats(allow_nan=True)))
 def test_buckets_of_anything_ascend_and_hold_every_finite_element(x):
     if np.isfinite(x).any():
@@ -193,9 +195,10 @@ def test_few_values_far_apart_are_not_smeared_over_the_gaps():
 
 
 def test_joining_buckets_hardly_moves_the_quantiles():
-    # Body and tail differ by six orders of magnitude: equal widths would lose the body.
+    # The body is a million times narrower than the tail: by widths alone it would be lost.
     random = np.random.default_rng(1)
-    x = np.concatenate([random.normal(scale=1e-6, size=100_000), random.normal(size=1000)])
+    tail = 10.0 ** random.uniform(-15, 0, 3000) * random.choice([-1, 1], 3000)
+    x = np.concatenate([random.normal(scale=1e-6, size=100_000), tail])
     limits, counts = check_buckets(x)
     edges = np.concatenate([[x.min()], limits])
     for q in (0.05, 0.25, 0.75, 0.95):

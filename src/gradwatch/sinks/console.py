@@ -22,7 +22,9 @@ Array = NDArray[np.float64]
 class Console(Sink):
     """Prints one row a layer after each epoch, and one for the whole model.
 
-    Shown are the newest values of each kind that is watched. The output is never
+    Shown are the newest values of each kind that is watched; `update/w` is the L2
+    norm of the update relative to that of the weights, and `NaN/Inf` the number of
+    elements that are not finite, shown if there are any. The output is never
     wider than the terminal: long names are shortened in the middle, and if that
     is not enough, columns are left out. Into a file or a pipe it is plain text,
     100 columns wide unless the environment variable `COLUMNS` says otherwise.
@@ -48,9 +50,9 @@ class Console(Sink):
     >>> sink.epoch_end(1, {})
     <BLANKLINE>
     gradwatch · epoch 1 · step 12
-    layer  params   grad L2  grad RMS  grad max  zeros
-    dense       4  5.00e+00  2.50e+00  4.00e+00  50.0%
-    model       4  5.00e+00  2.50e+00  4.00e+00  50.0%
+    layer  params  grad L2  grad RMS  grad max  zeros
+    dense       4     5.00      2.50      4.00  50.0%
+    model       4     5.00      2.50      4.00  50.0%
     """
 
     threaded = False
@@ -124,8 +126,16 @@ def _lines(newest: Mapping[Site, Array], layers: Sequence[str]) -> list[_Line]:
     members: dict[str, list[Site]] = {layer: [] for layer in layers}
     for site in newest:
         members[site.layer].append(site)
-    groups = [(printable(layer), sites) for layer, sites in members.items()]
+    names = _without_common_root(layers)
+    groups = [(printable(names[layer]), sites) for layer, sites in members.items()]
     return [_line(name, sites, newest) for name, sites in [*groups, ("model", list(newest))]]
+
+
+def _without_common_root(layers: Sequence[str]) -> dict[str, str]:
+    """The layers' names without the model's own, which begins all of them."""
+    roots = {layer.partition("/")[0] for layer in layers}
+    shortened = {layer: layer.partition("/")[2] for layer in layers}
+    return shortened if len(roots) == 1 and all(shortened.values()) else {n: n for n in layers}
 
 
 def _line(name: str, sites: Sequence[Site], newest: Mapping[Site, Array]) -> _Line:
@@ -175,11 +185,11 @@ def _columns(lines: list[_Line], most: int) -> list[Column]:
             numbers(f"{short} max", linf, kind, 4),
         ]
     if Kind.UPDATE in model.kinds:
-        columns.append(column("update ratio", lambda line: _compact(line.ratio), 6))
+        columns.append(column("update/w", lambda line: _compact(line.ratio), 6))
     if kind in model.kinds:
         columns.append(column("zeros", lambda line: _percent(_number(_zeros, line, kind)), 2))
     if model.nonfinite:
-        columns.append(column("non-finite", lambda line: str(line.nonfinite), 8, "bold red"))
+        columns.append(column("NaN/Inf", lambda line: str(line.nonfinite), 8, "bold red"))
     return columns
 
 
@@ -205,7 +215,7 @@ def _number(of: Callable[[Summary], Array], line: _Line, kind: Kind) -> float:
 
 
 def _compact(value: float) -> str:
-    return "-" if np.isnan(value) else "0" if value == 0 else f"{value:.2e}"
+    return "-" if np.isnan(value) else "0" if value == 0 else f"{value:#.3g}"
 
 
 def _percent(share: float) -> str:

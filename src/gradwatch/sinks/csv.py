@@ -129,9 +129,8 @@ def _mend(path: Path) -> bool:
             start = file.read(len(HEADER))
             if not HEADER.startswith(start):
                 return False
-            # Shorter than the header: it was torn itself, and is written anew.
-            whole = _end_of_last_line(file) if start == HEADER else 0
-            file.truncate(whole)
+            # A torn header has no end of line either: all of it goes, to be written anew.
+            file.truncate(_end_of_last_line(file))
     except FileNotFoundError:
         pass
     return True

@@ -9,6 +9,7 @@ TensorFlow's `event.proto` and `summary.proto`.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import os
@@ -179,11 +180,14 @@ def _field(number: int, data: bytes) -> bytes:
     return _key(number, 2) + _varint(len(data)) + data
 
 
+@functools.cache
 def _key(number: int, wire_type: int) -> bytes:
     return _varint(number << 3 | wire_type)
 
 
 def _varint(value: int) -> bytes:
+    if 0 <= value <= 0x7F:
+        return bytes((value,))
     value &= 0xFFFF_FFFF_FFFF_FFFF  # a negative number is written as its 64-bit complement
     groups = bytearray()
     while value > 0x7F:

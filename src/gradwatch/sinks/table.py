@@ -23,6 +23,7 @@ class Column(NamedTuple):
     weight: int
     """Where there is no room for all columns, the heaviest stay."""
     style: str = ""
+    """How the cells look that are not 0."""
 
 
 def show(title: str, columns: list[Column], file: TextIO | None) -> None:
@@ -139,13 +140,16 @@ def _styled(title: str, columns: list[Column]) -> Group:
         table.add_column(
             Text(column.header),
             justify="right" if i else "left",
-            style=column.style,
             no_wrap=True,
         )
     rows = list(zip(*(column.cells for column in columns), strict=True))
     for row in rows:
         # As Text, so that a name like "[red]" is a name and no markup.
-        table.add_row(*map(Text, row), style="bold" if row is rows[-1] else "")
+        cells = [
+            Text(cell, style=column.style if cell != "0" else "")
+            for column, cell in zip(columns, row, strict=True)
+        ]
+        table.add_row(*cells, style="bold" if row is rows[-1] else "")
     # Not as the table's own title: that is broken into lines of the table's width.
     return Group(Text(title, style="bold"), table)
 

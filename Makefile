@@ -1,0 +1,43 @@
+# make demo   train a small network with the monitor on
+# make test   everything that must hold before a change is done
+# Both set up their own virtual environment, .venv, on a bare machine with Python 3.11 or newer.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export TF_CPP_MIN_LOG_LEVEL ?= 3
+
+.PHONY: demo test lint types test-core test-tensorflow test-jax test-torch benchmark clean
+
+demo: $(READY)
+	KERAS_BACKEND=$${KERAS_BACKEND:-jax} $(BIN)/python examples/demo.py
+
+test: lint types test-core test-tensorflow test-jax test-torch
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+# All but the tests of capture in Keras's fit ...
+test-core: $(READY)
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -q --ignore=tests/keras
+
+# ... which run once on each of its backends.
+test-tensorflow test-jax test-torch: test-%: $(READY)
+	KERAS_BACKEND=$* $(BIN)/python -m pytest -q tests/keras
+
+benchmark: $(READY)
+	$(BIN)/python benchmarks/overhead.py
+
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,63 @@
+"""Train a small convolutional network on scikit-learn's digits, watched by gradwatch."""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
+
+import keras
+from sklearn.datasets import load_digits
+
+import gradwatch
+
+keras.utils.set_random_seed(1)
+images, labels = load_digits(return_X_y=True)
+images = images.reshape(-1, 8, 8, 1).astype("float32") / 16
+
+model = keras.Sequential(
+    [
+        keras.Input((8, 8, 1)),
+        keras.layers.Conv2D(16, 3, activation="relu", name="conv1"),
+        keras.layers.Conv2D(32, 3, activation="relu", name="conv2"),
+        keras.layers.Flatten(),
+        keras.layers.Dropout(0.3),
+        keras.layers.Dense(64, activation="relu", name="dense"),
+        keras.layers.Dense(10, name="logits"),
+    ],
+    name="digits",
+)
+model.compile(
+    optimizer="adam",
+    loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    metrics=["accuracy"],
+)
+
+monitor = gradwatch.Monitor(
+    "runs/demo",
+    watch=[
+        gradwatch.gradients(every=5, histogram="epoch"),
+        gradwatch.weights(every=5, histogram="epoch"),
+        gradwatch.updates(every=5),
+    ],
+)
+model.fit(
+    images,
+    labels,
+    batch_size=32,
+    epochs=4,
+    validation_split=0.2,
+    callbacks=[monitor],
+    verbose=2,
+)
+
+run = monitor.directory
+size = sum(f.stat().st_size for f in Path(run).iterdir())
+print(
+    f"""
+The run is in {run} ({size / 1e3:.0f} kB). Look at it:
+
+  .venv/bin/tensorboard --logdir runs     norms and distributions over time, in the browser
+  {run}/summaries.csv           the same numbers as one table
+  {run}/run.json                what was watched, and what each number means
+"""
+)

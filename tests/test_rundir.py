@@ -1,0 +1,92 @@
+"""Who may write to a run's directory, and how a run is described."""
+
+import json
+import multiprocessing
+import threading
+
+import pytest
+
+from gradwatch.rundir import RunDirectory
+
+
+def never():
+    raise AssertionError("should not have been taken over")
+
+
+def claim_in_another_process(path, answer, done):
+    run = RunDirectory(path, on_lost=never)
+    answer.put(run.path.name)
+    done.wait(20)
+
+
+def test_it_makes_the_directory_it_was_asked_for(tmp_path):
+    run = RunDirectory(tmp_path / "runs" / "a", on_lost=never)
+    assert run.path == tmp_path / "runs" / "a"
+    assert run.path.is_dir()
+    run.release()
+
+
+def test_another_process_gets_a_directory_beside_it(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    answer, done = context.Queue(), context.Event()
+    run = RunDirectory(tmp_path / "a", on_lost=never)
+    other = context.Process(target=claim_in_another_process, args=(tmp_path / "a", answer, done))
+    other.start()
+    try:
+        assert answer.get(timeout=60) == "a-2"
+    finally:
+        done.set()
+        other.join()
+        run.release()
+
+
+def test_another_thread_gets_a_directory_beside_it(tmp_path):
+    run = RunDirectory(tmp_path / "a", on_lost=never)
+    found = []
+    thread = threading.Thread(
+        target=lambda: found.append(RunDirectory(tmp_path / "a", on_lost=never))
+    )
+    thread.start()
+    thread.join()
+    assert [other.path.name for other in found] == ["a-2"]
+    found[0].release()
+    run.release()
+
+
+def test_once_released_it_is_free_again(tmp_path):
+    RunDirectory(tmp_path / "a", on_lost=never).release()
+    again = RunDirectory(tmp_path / "a", on_lost=never)
+    assert again.path.name == "a"
+    again.release()
+
+
+def test_the_same_thread_takes_over_from_a_run_that_was_not_ended(tmp_path):
+    lost = []
+    RunDirectory(tmp_path / "a", on_lost=lambda: lost.append(True))
+    again = RunDirectory(tmp_path / "a", on_lost=never)
+    assert again.path.name == "a"
+    assert lost == [True]
+    again.release()
+
+
+def test_each_fit_adds_an_entry_to_the_description(tmp_path):
+    run = RunDirectory(tmp_path / "a", on_lost=never)
+    run.describe({"first_step": 1})
+    run.describe({"first_step": 11})
+    described = json.loads((run.path / "run.json").read_text())
+    assert [fit["first_step"] for fit in described["fits"]] == [1, 11]
+    run.release()
+
+
+def test_a_description_that_cannot_be_read_is_begun_anew(tmp_path):
+    run = RunDirectory(tmp_path / "a", on_lost=never)
+    (run.path / "run.json").write_text("{ torn")
+    run.describe({"first_step": 5})
+    assert json.loads((run.path / "run.json").read_text())["fits"] == [{"first_step": 5}]
+    run.release()
+
+
+def test_a_file_in_the_way_is_an_os_error(tmp_path):
+    (tmp_path / "a").write_text("")
+    with pytest.raises(OSError, match="a"):
+        RunDirectory(tmp_path / "a", on_lost=never)
