@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
+BLOCK = 4
+"""How many directions are followed at once: singular values close to the largest
+hold up the iteration only if there are more of them than this."""
+
+
 class SpectralNorm:
     """The largest singular value of a tensor's matrix, by power iteration.
 
@@ -30,10 +35,10 @@ class SpectralNorm:
     5.0
     """
 
-    def __init__(self, tolerance: float = 1e-10, most: int = 1000) -> None:
+    def __init__(self, tolerance: float = 1e-9, most: int = 300) -> None:
         self._tolerance = tolerance
         self._most = most
-        self._direction: Array | None = None
+        self._directions: Array | None = None
 
     def __call__(self, values: Any) -> float:
         """The norm of this value of the tensor; NaN if it has elements that are not finite."""
@@ -45,25 +50,20 @@ class SpectralNorm:
         if size == 0.0:
             return 0.0
         matrix = matrix / size  # So that squares neither overflow nor vanish.
-        v = self._start(matrix.shape[1])
+        directions = self._start(matrix.shape[1])
         norm = 0.0
         for _ in range(self._most):
-            u = matrix @ v
-            v = matrix.T @ u
-            before, norm = norm, float(np.sqrt(np.linalg.norm(v)))
-            if norm == 0.0:
-                # The start lay in the kernel of the matrix; it cannot twice.
-                v = np.random.default_rng(1).normal(size=matrix.shape[1])
-            v /= np.linalg.norm(v)
+            images = matrix @ directions
+            before, norm = norm, float(np.linalg.norm(images, 2))
+            directions = np.linalg.qr(matrix.T @ images)[0]
             if abs(norm - before) <= self._tolerance * norm:
                 break
-        self._direction = v
+        self._directions = directions
         return norm * float(size)
 
     def _start(self, n: int) -> Array:
-        if self._direction is None or self._direction.shape != (n,):
-            v = np.random.default_rng(0).normal(size=n)
-        else:
-            # A little noise: the last direction may by now be an exact, lesser one.
-            v = self._direction + 1e-3 * np.random.default_rng(0).normal(size=n) / np.sqrt(n)
-        return v / np.linalg.norm(v)
+        noise = np.random.default_rng(0).normal(size=(n, min(n, BLOCK))) / np.sqrt(n)
+        if self._directions is not None and self._directions.shape == noise.shape:
+            # A little noise stays: the last directions may by now be exact, but lesser ones.
+            noise = self._directions + 1e-3 * noise
+        return np.linalg.qr(noise)[0]
