@@ -27,6 +27,10 @@ class Reading:
         sites: what was measured, in network order.
         summary: one row of numbers a site, in the order of `sites`.
         cells: histogram counts by the position of their site in `sites`.
+        group: the part of the training that it is a reading of, such as
+            `generator`; its sites' paths begin with it. Empty for all of it.
+        micro_batch: the index of the micro-batch of which it is a reading; None
+            for the step as a whole.
     """
 
     step: int
@@ -35,6 +39,8 @@ class Reading:
     sites: Sequence[Site]
     summary: Summary
     cells: Mapping[int, Array] = field(default_factory=dict)
+    group: str = ""
+    micro_batch: int | None = None
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -55,16 +61,32 @@ class Reading:
 
     def total(self, kind: Kind) -> Summary | None:
         """All sites of a kind merged: the whole model's summary."""
-        rows = [i for i, site in enumerate(self.sites) if site.kind is kind]
+        rows = [i for i, s in enumerate(self.sites) if s.kind is kind and not s.is_slice]
         return self.summary[rows].merge_all() if rows else None
 
     def layers(self, kind: Kind) -> dict[str, Summary]:
         """The sites of a kind merged layer by layer, in network order."""
         rows: dict[str, list[int]] = {}
         for i, site in enumerate(self.sites):
-            if site.kind is kind:
+            if site.kind is kind and not site.is_slice:
                 rows.setdefault(site.layer, []).append(i)
         return {layer: self.summary[index].merge_all() for layer, index in rows.items()}
+
+    @property
+    def scope(self) -> str:
+        """What its totals are the totals of: `model`, or the group and micro-batch."""
+        return scope(self.group, self.micro_batch) or "model"
+
+    def losses(self) -> dict[str, float]:
+        """The step's losses by path; NaN or infinite where they were."""
+        s = self.summary
+        values = np.where(s.nan > 0, np.nan, s.sum)
+        values = np.where(s.posinf > 0, np.inf, np.where(s.neginf > 0, -np.inf, values))
+        return {
+            site.path: float(values[i])
+            for i, site in enumerate(self.sites)
+            if site.kind is Kind.LOSS
+        }
 
     def update_ratios(self) -> dict[str, float]:
         """The size of each variable's update relative to the variable itself.
@@ -79,3 +101,9 @@ class Reading:
                 size = float(norms[weight])
                 ratios[site.path] = float(norms[i]) / size if size > 0 else float("nan")
         return ratios
+
+
+def scope(group: str, micro_batch: int | None) -> str:
+    """The prefix of the paths of a group and micro-batch; empty for neither."""
+    part = "" if micro_batch is None else f"micro_batch_{micro_batch}"
+    return "/".join(filter(None, (group, part)))

@@ -5,6 +5,7 @@ Wherever a selector is asked for, the short forms do:
 | given | selects |
 |---|---|
 | `"dense*"`, `"conv*/kernel"` | paths with these neighbouring components, `*` and `?` within one |
+| `"lstm*/kernel[forget]"` | slices of variables: the gates of recurrent layers |
 | `"!bias"` | all but those |
 | `0`, `-1` | the variables of `model.layers[0]`, `model.layers[-1]` |
 | `re.compile("block[1-3]")` | paths in which the expression is found |
@@ -19,12 +20,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 from gradwatch.sites import SiteInfo
+
+
+CELL = re.compile(r".*_cell(_\d+)?(#\d+)?")
 
 
 class SelectionError(ValueError):
@@ -37,20 +41,35 @@ class Selector:
 
     name: str
     matches: Callable[[SiteInfo], bool]
+    of_slices: bool = False
+    """Whether it is about slices of variables too, such as `kernel[forget]`, which
+    only a selector that says so selects."""
+
+    def selects(self, info: SiteInfo) -> bool:
+        """Whether the site is chosen."""
+        return (self.of_slices or info.columns is None) and self.matches(info)
 
     def __repr__(self) -> str:
         return self.name
 
     def __or__(self, other: Spec) -> Selector:
         that = as_selector(other)
-        return Selector(f"({self} | {that})", lambda i: self.matches(i) or that.matches(i))
+        return Selector(
+            f"({self} | {that})",
+            lambda i: self.selects(i) or that.selects(i),
+            self.of_slices or that.of_slices,
+        )
 
     def __and__(self, other: Spec) -> Selector:
         that = as_selector(other)
-        return Selector(f"({self} & {that})", lambda i: self.matches(i) and that.matches(i))
+        return Selector(
+            f"({self} & {that})",
+            lambda i: self.matches(i) and that.matches(i),
+            self.of_slices or that.of_slices,
+        )
 
     def __invert__(self) -> Selector:
-        return Selector(f"~{self}", lambda i: not self.matches(i))
+        return Selector(f"~{self}", lambda i: not self.matches(i), self.of_slices)
 
 
 Spec: TypeAlias = Selector | str | int | re.Pattern[str] | type[Any] | Callable[[SiteInfo], bool]
@@ -62,25 +81,51 @@ def everything() -> Selector:
 
 
 def path(pattern: str) -> Selector:
-    """Sites whose path has neighbouring components that match the pattern's."""
+    """Sites whose path has neighbouring components that match the pattern's.
+
+    A pattern that ends in brackets is about slices: `lstm*/kernel[forget]`, or
+    `kernel[*]` for all of them.
+    """
+    whole, bracket, slices = pattern.removesuffix("]").partition("[")
+    if bracket and pattern.endswith("]"):
+        # To fnmatch, brackets are a set of characters; here they stand for themselves.
+        return _slices_of(path(whole), slices, pattern)
     wanted = pattern.strip("/").split("/")
     if not all(wanted):
         raise ValueError(f"A path pattern has no empty component. Received: {pattern!r}")
 
+    def found_in(parts: list[str]) -> bool:
+        starts = range(len(parts) - len(wanted) + 1)
+        return any(all(map(fnmatchcase, parts[i : i + len(wanted)], wanted)) for i in starts)
+
     def matches(info: SiteInfo) -> bool:
         parts = info.path.split("/")
-        starts = range(len(parts) - len(wanted) + 1)
-        return info.path == pattern or any(
-            all(map(fnmatchcase, parts[start : start + len(wanted)], wanted)) for start in starts
-        )
+        # The cell inside a recurrent layer need not be named: lstm/kernel is lstm/lstm_cell/kernel.
+        without_cells = [part for part in parts if not CELL.fullmatch(part)]
+        return info.path == pattern or found_in(parts) or found_in(without_cells)
 
     return Selector(repr(pattern), matches)
+
+
+def _slices_of(variable: Selector, pattern: str, name: str) -> Selector:
+    def matches(info: SiteInfo) -> bool:
+        if info.columns is None:
+            return False
+        whole, _, own = info.path.removesuffix("]").rpartition("[")
+        site = replace(info.site, path=whole)
+        return variable.matches(replace(info, site=site)) and fnmatchcase(own, pattern)
+
+    return Selector(repr(name), matches, of_slices=True)
 
 
 def regex(pattern: str | re.Pattern[str]) -> Selector:
     """Sites in whose path the regular expression is found."""
     compiled = re.compile(pattern)
-    return Selector(f"regex({compiled.pattern!r})", lambda i: compiled.search(i.path) is not None)
+    return Selector(
+        f"regex({compiled.pattern!r})",
+        lambda i: compiled.search(i.path) is not None,
+        of_slices=r"\[" in compiled.pattern,
+    )
 
 
 def layer(index: int) -> Selector:
@@ -152,12 +197,12 @@ def choose(specs: Iterable[Spec], sites: Sequence[SiteInfo], asker: str) -> list
         as_selector(s) for s in specs if not (isinstance(s, str) and s.startswith("!"))
     ] or [everything()]
     for selector in including + excluding:
-        if sites and not any(selector.matches(info) for info in sites):
+        if sites and not any(selector.selects(info) for info in sites):
             raise SelectionError(_nothing_matched(selector, sites, asker))
     chosen = [
         info
         for info in sites
-        if any(s.matches(info) for s in including) and not any(s.matches(info) for s in excluding)
+        if any(s.selects(info) for s in including) and not any(s.selects(info) for s in excluding)
     ]
     if sites and not chosen:
         names = ", ".join(map(repr, specs))
@@ -168,7 +213,7 @@ def choose(specs: Iterable[Spec], sites: Sequence[SiteInfo], asker: str) -> list
 
 
 def _nothing_matched(selector: Selector, sites: Sequence[SiteInfo], asker: str) -> str:
-    paths = list(dict.fromkeys(info.path for info in sites))
+    paths = list(dict.fromkeys(i.path for i in sites if selector.of_slices or i.columns is None))
     components = sorted({part for p in paths for part in p.split("/")})
     quoted = "/".join(re.findall(r"'(.*?)'", selector.name))
     asked = [word for word in re.split(r"[/*?]+", quoted) if word]
@@ -178,7 +223,8 @@ def _nothing_matched(selector: Selector, sites: Sequence[SiteInfo], asker: str) 
         hint = f"Closest: {', '.join(closest)}."
     else:
         hint = f"There are: {', '.join(paths[:8])}{', ...' if len(paths) > 8 else '.'}"
+    what = "layers" if sites[0].kind.is_of_layer else "variables"
     return (
-        f"{asker}({selector}) matched none of {len(paths)} variables. {hint} "
+        f"{asker}({selector}) matched none of {len(paths)} {what}. {hint} "
         "List them with gradwatch.sites(model)."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
@@ -18,6 +19,26 @@ class Kind(StrEnum):
     """The gradient that the update rule used: accumulated and clipped."""
     UPDATE = "update"
     """A variable's change in the step: its value after minus its value before."""
+    LOSS = "loss"
+    """A scalar that the step minimises; no tensor of the network's, and in no total."""
+    OUTPUT = "output"
+    """What a layer returned in the step."""
+    OUTPUT_GRADIENT = "output_gradient"
+    """The loss's gradient with respect to what a layer returned: unscaled."""
+    DEAD_UNIT = "dead_unit"
+    """For each unit of a layer 1 if all it returned in the batch was 0, else 0."""
+    SATURATED = "saturated"
+    """For each output of a sigmoid or tanh 1 if it is close to a bound, else 0."""
+
+    @property
+    def is_of_layer(self) -> bool:
+        """Whether it is a layer's that is measured, rather than a variable's."""
+        return self in _OF_LAYERS
+
+
+_OF_LAYERS = frozenset({Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.DEAD_UNIT, Kind.SATURATED})
+# The second call of a shared layer, and the first of several outputs: `net/dense@2:0`.
+_CALL = re.compile(r"(@\d+)?(:\d+)?$")
 
 
 @dataclass(frozen=True, order=True)
@@ -37,8 +58,18 @@ class Site:
 
     @property
     def layer(self) -> str:
-        """The path of the layer that the variable belongs to."""
+        """The path of the layer that it belongs to."""
+        if self.kind.is_of_layer:
+            return _CALL.sub("", self.path, count=1)
         return self.path.rpartition("/")[0] or self.path
+
+    @property
+    def is_slice(self) -> bool:
+        """Whether it is a part of another site, such as `lstm/kernel[forget]`.
+
+        Totals leave it out, or they would count its elements twice.
+        """
+        return self.path.endswith("]")
 
 
 @dataclass(frozen=True)
@@ -49,13 +80,16 @@ class SiteInfo:
     shape: tuple[int, ...]
     dtype: str
     part: str
-    """The variable's own name: `kernel`, `bias`, `gamma`, `embeddings`."""
+    """The variable's own name: `kernel`, `bias`, `gamma`, `embeddings`; or `output`."""
     trainable: bool = True
     layer_indices: tuple[int, ...] = ()
     """The places in `model.layers` of the layers that hold it, counted from
     the front and, negative, from the back; a shared layer may have several."""
     owners: tuple[object, ...] = field(default=(), repr=False)
     """The layers that hold it, outermost first."""
+    columns: tuple[int, int] | None = None
+    """Of a slice of a variable, such as an LSTM's gate: where it begins and ends
+    on the variable's last axis."""
 
     @property
     def kind(self) -> Kind:
@@ -67,5 +101,5 @@ class SiteInfo:
 
     @property
     def parameters(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
+        """The number of elements of a variable; 0 for what a layer returns."""
+        return 0 if self.kind.is_of_layer else prod(self.shape)

@@ -79,9 +79,10 @@ class Console(Sink):
         with self._lock:
             self._step = reading.step
             known = len(self._newest)
-            self._newest.update(zip(reading.sites, rows, strict=True))
+            whole = {s: row for s, row in zip(reading.sites, rows, strict=True) if not s.is_slice}
+            self._newest.update(whole)
             if len(self._newest) > known:
-                _extend(self._layers, dict.fromkeys(site.layer for site in reading.sites))
+                _extend(self._layers, dict.fromkeys(site.layer for site in whole))
 
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         with self._lock:

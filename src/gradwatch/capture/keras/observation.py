@@ -99,15 +99,15 @@ class Observation:
             result["cells"] = self._backend.count_cells(chosen, histograms_due)
         if self._gradients.updates and not gradients_lost:
             updates = self._gradients.updates
-            by_path = {each.path: id(each.variable) for each in model_variables(self._model)}
-            flags = [updates.get(by_path[site.path], True) for site in plan.sites]
+            by_path = _by_path(self._model)
+            flags = [updates.get(id(by_path[site.path][0]), True) for site in plan.sites]
             result["updates"] = keras.ops.stack(
                 [keras.ops.convert_to_tensor(flag, "bool") for flag in flags]
             )
         return result
 
     def _tensors(self, plan: Plan, state: Any) -> list[Any]:
-        variables = {each.path: each.variable for each in model_variables(self._model)}
+        variables = _by_path(self._model)
         seen = self._gradients
         values = None if state is None else self._values_in(state)
         self._remark_on_coverage(plan, variables)
@@ -115,18 +115,22 @@ class Observation:
         def value(variable: Any) -> Any:
             return variable.value if values is None else values[id(variable)]
 
-        def tensor(site: Site) -> Any:
-            variable = variables[site.path]
-            if site.kind is Kind.WEIGHT:
+        def sliced(site: Site) -> Any:
+            variable, columns = variables[site.path]
+            x = tensor(site.kind, variable)
+            return x if x is None or columns is None else x[..., columns[0] : columns[1]]
+
+        def tensor(kind: Kind, variable: Any) -> Any:
+            if kind is Kind.WEIGHT:
                 return value(variable)
-            if site.kind is Kind.GRADIENT:
+            if kind is Kind.GRADIENT:
                 return seen.computed.get(id(variable))
-            if site.kind is Kind.APPLIED_GRADIENT:
+            if kind is Kind.APPLIED_GRADIENT:
                 return seen.applied.get(id(variable))
             before = seen.before.get(id(variable))
             return None if before is None else self._backend.difference(value(variable), before)
 
-        return [tensor(site) for site in plan.sites]
+        return [sliced(site) for site in plan.sites]
 
     def _values_in(self, state: Any) -> dict[int, Any]:
         """The variables' values in a JAX training state, by the variable's id."""
@@ -140,11 +144,11 @@ class Observation:
             for variable, value in zip(variables, tensors, strict=True)
         }
 
-    def _remark_on_coverage(self, plan: Plan, variables: dict[str, Any]) -> None:
+    def _remark_on_coverage(self, plan: Plan, variables: dict[str, tuple[Any, Any]]) -> None:
         applications = self._gradients.applications
         paths = dict.fromkeys(s.path for s in plan.sites if s.kind is not Kind.WEIGHT)
-        never = [p for p in paths if id(variables[p]) not in applications]
-        often = [p for p in paths if applications.get(id(variables[p]), 0) > 1]
+        never = [p for p in paths if id(variables[p][0]) not in applications]
+        often = [p for p in paths if applications.get(id(variables[p][0]), 0) > 1]
         if never:
             self._remark(
                 "No optimizer that the model holds was given a gradient of "
@@ -155,6 +159,15 @@ class Observation:
                 f"Gradients of {_listed(often)} are applied more than once in a training step; "
                 "the last one is recorded."
             )
+
+
+def _by_path(model: Any) -> dict[str, tuple[Any, tuple[int, int] | None]]:
+    """Each path's variable and, if the path is of a slice, its columns."""
+    return {
+        info.path: (each.variable, info.columns)
+        for each in model_variables(model)
+        for info in each.describe(Kind.WEIGHT)
+    }
 
 
 def _listed(paths: list[str]) -> str:

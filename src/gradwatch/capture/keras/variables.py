@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from gradwatch.capture.keras.gates import gates_of
 from gradwatch.sites import Kind, Site, SiteInfo
 
 
@@ -18,9 +19,9 @@ class ModelVariable:
     owners: tuple[Any, ...]
     layer_indices: tuple[int, ...]
 
-    def describe(self, kind: Kind) -> SiteInfo:
-        """The variable as a site of that kind."""
-        return SiteInfo(
+    def describe(self, kind: Kind) -> list[SiteInfo]:
+        """The variable as a site of that kind, and the slices of it that have a name."""
+        whole = SiteInfo(
             site=Site(kind, self.path),
             shape=tuple(self.variable.shape),
             dtype=str(self.variable.dtype),
@@ -29,6 +30,8 @@ class ModelVariable:
             layer_indices=self.layer_indices,
             owners=self.owners,
         )
+        gates = gates_of(self.variable, self.owners[-1])
+        return [whole, *(_slice(whole, name, columns) for name, columns in gates.items())]
 
 
 def model_variables(model: Any) -> list[ModelVariable]:
@@ -56,12 +59,20 @@ def sites_of(model: Any) -> list[SiteInfo]:
     trainable = {id(v) for v in model.trainable_variables}
     found = []
     for each in model_variables(model):
-        found.append(each.describe(Kind.WEIGHT))
+        found += each.describe(Kind.WEIGHT)
         if id(each.variable) in trainable:
-            found.extend(
-                each.describe(kind) for kind in (Kind.GRADIENT, Kind.APPLIED_GRADIENT, Kind.UPDATE)
-            )
+            for kind in (Kind.GRADIENT, Kind.APPLIED_GRADIENT, Kind.UPDATE):
+                found += each.describe(kind)
     return found
+
+
+def _slice(whole: SiteInfo, name: str, columns: tuple[int, int]) -> SiteInfo:
+    return replace(
+        whole,
+        site=Site(whole.kind, f"{whole.path}[{name}]"),
+        shape=(*whole.shape[:-1], columns[1] - columns[0]),
+        columns=columns,
+    )
 
 
 def _in_network_order(model: Any) -> Iterator[Any]:
