@@ -27,7 +27,6 @@ from typing import Any, TypeAlias
 
 from gradwatch.sites import SiteInfo
 
-
 CELL = re.compile(r".*_cell(_\d+)?(#\d+)?")
 
 
