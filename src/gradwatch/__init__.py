@@ -5,11 +5,19 @@ from gradwatch.histogram import Histogram
 from gradwatch.inventory import sites
 from gradwatch.monitor import Monitor
 from gradwatch.reading import Reading
-from gradwatch.sinks import CSV, Console, Sink, TensorBoard
+from gradwatch.sinks import CSV, Console, Sink, TensorBoard, Totals
 from gradwatch.sites import Kind, Site, SiteInfo
 from gradwatch.summary import Summary
 from gradwatch.warning import GradwatchWarning
-from gradwatch.watch import applied_gradients, gradients, updates, weights
+from gradwatch.watch import (
+    applied_gradients,
+    gradients,
+    output_gradients,
+    outputs,
+    updates,
+    weights,
+)
+from gradwatch.watching import watch
 
 __version__ = "0.1.0"
 
@@ -26,11 +34,15 @@ __all__ = [
     "SiteInfo",
     "Summary",
     "TensorBoard",
+    "Totals",
     "applied_gradients",
     "gradients",
+    "output_gradients",
+    "outputs",
     "schedule",
     "select",
     "sites",
     "updates",
+    "watch",
     "weights",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from gradwatch.sites import SiteInfo
+from gradwatch.sites import Kind, SiteInfo
 
 
 class SiteList(list[SiteInfo]):
@@ -47,9 +47,13 @@ def sites(model: Any) -> SiteList:
     keras = sys.modules.get("keras")
     if keras is None or not isinstance(model, keras.Model):
         raise TypeError(f"sites() takes a Keras model. Received: {type(model).__name__}")
+    from gradwatch.capture.keras.layers import output_sites_of
     from gradwatch.capture.keras.variables import sites_of
 
     found = SiteList(sites_of(model))
+    if found:
+        watched = (Kind.OUTPUT, Kind.OUTPUT_GRADIENT)
+        found += [info for info in output_sites_of(model) if info.kind in watched]
     if not found:
         raise ValueError(
             f"The model {model.name!r} has no variables yet. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 from gradwatch import environment
 from gradwatch import schedule as schedules
 from gradwatch import select as selectors
+from gradwatch.capture.loop.methods import LoopMethods
+from gradwatch.capture.loop.recorder import LoopRecorder
 from gradwatch.capture.plan import Timetable
+from gradwatch.grouping import Grouping
+from gradwatch.reading import Reading
 from gradwatch.rundir import RunDirectory
 from gradwatch.sinks import CSV, Console, RunInfo, Sink, TensorBoard
 from gradwatch.sinks.pipeline import Pipeline
@@ -23,14 +27,17 @@ if TYPE_CHECKING:
     from gradwatch.capture.keras.fit import FitCapture
 
 
-class Monitor:
-    """Watches a model while it trains.
+class Monitor(LoopMethods):
+    """Watches a model while it trains, in Keras's `fit` or in a loop of your own.
 
     Without further arguments it summarises every weight and every gradient of
     the training step on every 10th batch, takes histograms once an epoch, and
     writes TensorBoard event files, `summaries.csv` and a table at each epoch's
     end. Training itself is not changed: not its results, not its random numbers,
     not the model. A fault of the monitor's is said once and never stops it.
+
+    In `fit`, pass it as a callback. In a loop, call `record`, or `measure` inside
+    a compiled step; see also `tape` for TensorFlow and `gradwatch.watch` for torch.
 
     Args:
         directory: where the run is kept; `runs/<date>-<time>` if not given. A run
@@ -82,6 +89,8 @@ class Monitor:
         self._run: RunDirectory | None = None
         self._pipeline: Pipeline | None = None
         self._capture: FitCapture | None = None
+        self._recorder: LoopRecorder | None = None
+        self._grouping = Grouping({n: g for s in self._sinks for n, g in s.groups.items()})
         self._watching = False
 
     def __enter__(self) -> Monitor:
@@ -93,9 +102,14 @@ class Monitor:
     def close(self) -> None:
         """Write out all there is, within 2 seconds, and let go of the files."""
         self._watching = False
+        if self._recorder is not None:
+            with self._unharmed():
+                self._recorder.end()
         if self._pipeline is not None:
             self._pipeline.close()
             self._pipeline = None
+            for name in self._grouping.unmatched():
+                self._spokesman.remark(f"The group {name!r} matched nothing that was recorded.")
         if self._run is not None:
             self._run.release()
             self._run = None
@@ -141,7 +155,23 @@ class Monitor:
                 self._capture.end()
         self.close()
 
-    def _open(self, capture: FitCapture) -> None:
+    # The course of a loop, as `capture.loop` reports it.
+
+    def _loop(self) -> LoopRecorder:
+        if self._recorder is None:
+            self._recorder = LoopRecorder(
+                self._timetable,
+                self._submit,
+                lambda loop: None if self._pipeline is not None else self._open(loop),
+                lambda epoch: self.epoch_ends(epoch, {}),
+                self._spokesman.remark,
+            )
+        return self._recorder
+
+    def _fault(self, error: Exception) -> None:
+        self._spokesman.fault(error)
+
+    def _open(self, capture: FitCapture | LoopRecorder) -> None:
         """Claim the directory and open the sinks; without one, only those that need none."""
         wished = self.directory
         try:
@@ -167,9 +197,13 @@ class Monitor:
             with self._unharmed():
                 self._run.describe(facts)
 
-    def _submit(self, make_reading: Any) -> None:
+    def _submit(self, make_reading: Callable[[], Reading | None]) -> None:
+        def with_groups() -> Reading | None:
+            reading = make_reading()
+            return None if reading is None else self._grouping.attach(reading)
+
         if self._pipeline is not None:
-            self._pipeline.submit(make_reading)
+            self._pipeline.submit(with_groups)
 
     @contextmanager
     def _unharmed(self) -> Iterator[None]:

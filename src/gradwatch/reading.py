@@ -31,6 +31,8 @@ class Reading:
             `generator`; its sites' paths begin with it. Empty for all of it.
         micro_batch: the index of the micro-batch of which it is a reading; None
             for the step as a whole.
+        members: positions in `sites` of the members of each group of sites that
+            the user has named, see `gradwatch.Totals`.
     """
 
     step: int
@@ -41,6 +43,7 @@ class Reading:
     cells: Mapping[int, Array] = field(default_factory=dict)
     group: str = ""
     micro_batch: int | None = None
+    members: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -71,6 +74,19 @@ class Reading:
             if site.kind is kind and not site.is_slice:
                 rows.setdefault(site.layer, []).append(i)
         return {layer: self.summary[index].merge_all() for layer, index in rows.items()}
+
+    def named_totals(self, kind: Kind) -> dict[str, Summary]:
+        """The sites of a kind merged group by group, for the groups that the user has named.
+
+        In a reading of a part of the training, the names begin with that part's.
+        """
+        prefix = f"{self.scope}/" if self.scope != "model" else ""
+        totals = {}
+        for name, positions in self.members.items():
+            rows = [i for i in positions if self.sites[i].kind is kind]
+            if rows:
+                totals[prefix + name] = self.summary[rows].merge_all()
+        return totals
 
     @property
     def scope(self) -> str:

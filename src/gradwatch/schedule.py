@@ -92,6 +92,8 @@ def log_spaced(per_decade: int = 10) -> Schedule:
     _require(per_decade >= 1, f"log_spaced needs per_decade >= 1. Received: {per_decade}")
 
     def due(m: Moment) -> bool:
+        if m.step < 1:  # Loops may count from 0.
+            return False
         # The step is due if it is the nearest whole number to a power of 10^(1/per_decade).
         k = floor(log10(m.step) * per_decade)
         return any(round(10 ** (j / per_decade)) == m.step for j in (k, k + 1))

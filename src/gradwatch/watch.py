@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradwatch import schedule as schedules
 from gradwatch import select as selectors
@@ -23,6 +23,8 @@ class Watch:
     selection: tuple[selectors.Spec, ...] = ()
     every: Schedule | None = None
     histogram: bool | Schedule = False
+    per_unit: bool = False
+    """Of outputs: count the units that are 0 throughout the batch."""
 
     @property
     def asker(self) -> str:
@@ -130,3 +132,51 @@ def updates(
     >>> watch = gradwatch.updates("dense*", every=100)
     """
     return _watch(Kind.UPDATE, selection, every, histogram)
+
+
+def outputs(
+    *selection: selectors.Spec,
+    every: schedules.Spec | None = None,
+    histogram: bool | schedules.Spec = False,
+    per_unit: bool = False,
+) -> Watch:
+    """Watch what layers return in the training step, dropout and all.
+
+    The site of a layer that is called more than once in the step is `net/dense`,
+    then `net/dense@2`, ...; of several outputs of a call, `net/lstm:0`,
+    `net/lstm:1`. Where the layer ends in a sigmoid or tanh, the share of its
+    outputs close to the bounds is measured along, as kind `saturated`.
+
+    Args:
+        selection: which layers, see `gradwatch.select`; all if none is given.
+        every: a schedule, see `gradwatch.schedule`; the monitor's if None.
+        histogram: True for a histogram with each summary, or a schedule.
+        per_unit: find dead units too, as kind `dead_unit`: units (features,
+            channels) whose outputs are 0 for the whole batch.
+
+    Example:
+
+    >>> import gradwatch
+    >>> watch = gradwatch.outputs("conv*", every=10, per_unit=True)
+    """
+    return replace(_watch(Kind.OUTPUT, selection, every, histogram), per_unit=bool(per_unit))
+
+
+def output_gradients(
+    *selection: selectors.Spec,
+    every: schedules.Spec | None = None,
+    histogram: bool | schedules.Spec = False,
+) -> Watch:
+    """Watch the gradients of the loss with respect to what layers return.
+
+    They are those of the training step's own backward pass, undone of any loss
+    scaling. Sites are named like those of `outputs`.
+
+    The arguments are those of `outputs`.
+
+    Example:
+
+    >>> import gradwatch
+    >>> watch = gradwatch.output_gradients("dense*", every=10)
+    """
+    return _watch(Kind.OUTPUT_GRADIENT, selection, every, histogram)

@@ -1,30 +1,34 @@
 """Setting up the tests of `fit`; they run once for each Keras backend.
 
-    KERAS_BACKEND=tensorflow|jax|torch python -m pytest tests/keras
+KERAS_BACKEND=tensorflow|jax|torch python -m pytest tests/keras
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 # Before Keras is imported: TensorFlow reads this once.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # So that `tests.keras.support` is found whichever way pytest is started.
-sys.path.append(str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import keras
 import pytest
 
 import gradwatch
-from tests.keras.support import Keep
+from tests.keras.support import Keep, seed_everything
 
 FRAMEWORK_WARNINGS = [
     # Keras says this of a weight that the loss does not touch; it is one of our cases.
     "ignore:Gradients do not exist for variables:UserWarning",
+    # NumPy says this of Keras's variables and tensors, in Keras's own `convert_to_numpy`.
+    "ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning",
+    # torch's compiler says this of itself when it is loaded.
+    "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning",
 ]
 
 
@@ -40,14 +44,25 @@ def pytest_report_header() -> str:
 @pytest.fixture(autouse=True)
 def fresh_keras() -> None:
     """Every test starts from the same random numbers and the same layer names."""
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(7)
+    seed_everything()
 
 
 @pytest.fixture
 def backend() -> str:
     """The name of the Keras backend of this process."""
     return str(keras.backend.backend())
+
+
+@pytest.fixture
+def no_complaint(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fails the test if gradwatch said anything at all.
+
+    Where warnings are errors, as in these tests, gradwatch logs what it has to
+    say rather than raise into training.
+    """
+    yield
+    said = [r.getMessage() for r in caplog.get_records("call") if r.name == "gradwatch"]
+    assert said == []
 
 
 @pytest.fixture

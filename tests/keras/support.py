@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -10,6 +11,10 @@ import numpy as np
 import gradwatch
 from gradwatch import Kind, Reading, Site
 from gradwatch.sinks import RunInfo
+
+_torch_random: Any = None
+if keras.backend.backend() == "torch":
+    from torch import random as _torch_random
 
 
 class Keep(gradwatch.Sink):
@@ -45,24 +50,55 @@ class Keep(gradwatch.Sink):
         ]
 
 
+@dataclass(frozen=True)
+class State:
+    """All that a training step starts from, the optimizer aside.
+
+    Attributes:
+        values: those of `model.variables`, the random seeds among them.
+        torch_random: torch's own random state, from which Keras draws dropout there.
+    """
+
+    values: list[np.ndarray]
+    torch_random: Any
+
+    @classmethod
+    def of(cls, model: Any) -> State:
+        """A copy of the model's state, safe from later steps."""
+        values = [np.array(keras.ops.convert_to_numpy(v)) for v in model.variables]
+        return cls(values, _torch_random.get_rng_state() if _torch_random else None)
+
+    def restore(self, model: Any) -> None:
+        """Put the model back into this state."""
+        for variable, value in zip(model.variables, self.values, strict=True):
+            variable.assign(value)
+        if _torch_random:
+            _torch_random.set_rng_state(self.torch_random)
+
+    def by_variable(self, model: Any) -> dict[int, np.ndarray]:
+        """The values by the variable's id."""
+        return {id(v): x for v, x in zip(model.variables, self.values, strict=True)}
+
+
 class StatesOfSteps(keras.callbacks.Callback):
-    """Copies all of the model's variables, random seeds included, around every step."""
+    """Keeps the model's state before and after every step."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.before: list[list[np.ndarray]] = []
-        self.after: list[list[np.ndarray]] = []
+        self.before: list[State] = []
+        self.after: list[State] = []
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        self.before.append(copied(self.model.variables))
+        self.before.append(State.of(self.model))
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self.after.append(copied(self.model.variables))
+        self.after.append(State.of(self.model))
 
 
-def copied(variables: Any) -> list[np.ndarray]:
-    """The variables' values, safe from later steps."""
-    return [np.array(keras.ops.convert_to_numpy(v.value), copy=True) for v in variables]
+def seed_everything() -> None:
+    """Start from the same random numbers and the same layer names."""
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(7)
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:

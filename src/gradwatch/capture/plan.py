@@ -21,6 +21,7 @@ class Timetable:
 
     def __init__(self, watches: Sequence[Watch], every: Schedule) -> None:
         self.watches = tuple(watches)
+        self.every = every
         self.kinds = frozenset(watch.kind for watch in watches)
         self._summaries = [watch.every or every for watch in watches]
         self._histograms: list[Schedule | None] = []
@@ -71,9 +72,10 @@ class Plan:
             offered = [info for info in available if info.kind is watch.kind]
             infos = selectors.choose(watch.selection, offered, watch.asker)
             chosen.append({info.site for info in infos})
-        # Weights come with their updates, so that the ratio of the two is known.
+        offered_at_all = {info.site for info in available}
         along = [
-            {Site(Kind.WEIGHT, s.path) for s in sites if s.kind is Kind.UPDATE} for sites in chosen
+            {Site(kind, site.path) for kind in _along(watch) for site in sites} & offered_at_all
+            for watch, sites in zip(timetable.watches, chosen, strict=True)
         ]
         wanted = set[Site]().union(*chosen, *along)
         self.sites: tuple[Site, ...] = tuple(i.site for i in available if i.site in wanted)
@@ -96,3 +98,13 @@ class Plan:
     def _union(positions: list[frozenset[int]], chosen: list[bool]) -> frozenset[int]:
         empty: frozenset[int] = frozenset()
         return empty.union(*(p for p, yes in zip(positions, chosen, strict=True) if yes))
+
+
+def _along(watch: Watch) -> list[Kind]:
+    """What is measured along with a watch's own sites, though without histograms."""
+    if watch.kind is Kind.UPDATE:
+        # So that the ratio of the two is known.
+        return [Kind.WEIGHT]
+    if watch.kind is Kind.OUTPUT:
+        return [Kind.SATURATED, *([Kind.DEAD_UNIT] if watch.per_unit else [])]
+    return []

@@ -4,5 +4,6 @@ from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.console import Console
 from gradwatch.sinks.csv import CSV
 from gradwatch.sinks.tensorboard import TensorBoard
+from gradwatch.sinks.totals import Totals
 
-__all__ = ["CSV", "Console", "RunInfo", "Sink", "TensorBoard"]
+__all__ = ["CSV", "Console", "RunInfo", "Sink", "TensorBoard", "Totals"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gradwatch.reading import Reading
 from gradwatch.sites import Kind
@@ -37,6 +38,11 @@ class Sink:
     """
 
     threaded = True
+
+    groups: Mapping[str, Any] = {}
+    """Groups of sites, by name, of which this sink wants totals: path patterns, or
+    selectors as in `gradwatch.select`. The run's readings then have their members
+    in `members`, so that its other sinks show them too."""
 
     def open(self, run: RunInfo) -> None:
         """A training run begins; may be called again after `close`."""

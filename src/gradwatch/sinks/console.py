@@ -14,7 +14,7 @@ from gradwatch.reading import Reading
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.table import Column, printable, show
 from gradwatch.sites import Kind, Site
-from gradwatch.summary import Summary, finite, l2, linf, rms
+from gradwatch.summary import Summary, finite, l2, linf, mean, rms
 
 Array = NDArray[np.float64]
 
@@ -23,8 +23,9 @@ class Console(Sink):
     """Prints one row a layer after each epoch, and one for the whole model.
 
     Shown are the newest values of each kind that is watched; `update/w` is the L2
-    norm of the update relative to that of the weights, and `NaN/Inf` the number of
-    elements that are not finite, shown if there are any. The output is never
+    norm of the update relative to that of the weights, `out zeros` the share of the
+    layer's outputs that are 0, and `NaN/Inf` the number of elements that are not
+    finite, shown if there are any. The output is never
     wider than the terminal: long names are shortened in the middle, and if that
     is not enough, columns are left out. Into a file or a pipe it is plain text,
     100 columns wide unless the environment variable `COLUMNS` says otherwise.
@@ -66,20 +67,29 @@ class Console(Sink):
         self._lock = threading.Lock()
         self._step = 0
         self._newest: dict[Site, Array] = {}
+        self._losses: dict[str, float] = {}
         self._layers: list[str] = []
 
     def open(self, run: RunInfo) -> None:
         with self._lock:
             self._step = 0
             self._newest = {}
+            self._losses = {}
             self._layers = []
 
     def write(self, reading: Reading) -> None:
+        if reading.micro_batch is not None:
+            return  # What it is a part of is shown.
         rows = reading.summary.pack()
         with self._lock:
             self._step = reading.step
+            self._losses.update(reading.losses())
             known = len(self._newest)
-            whole = {s: row for s, row in zip(reading.sites, rows, strict=True) if not s.is_slice}
+            whole = {
+                site: row
+                for site, row in zip(reading.sites, rows, strict=True)
+                if not site.is_slice and site.kind is not Kind.LOSS
+            }
             self._newest.update(whole)
             if len(self._newest) > known:
                 _extend(self._layers, dict.fromkeys(site.layer for site in whole))
@@ -87,7 +97,8 @@ class Console(Sink):
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         with self._lock:
             newest, layers = dict(self._newest), list(self._layers)
-            title = f"gradwatch · epoch {epoch} · step {self._step}"
+            losses = [f"{printable(p)} {v:.4g}" for p, v in self._losses.items()]
+            title = " · ".join((f"gradwatch · epoch {epoch} · step {self._step}", *losses))
         if newest:
             with np.errstate(all="ignore"):
                 columns = _columns(_lines(newest, layers), self.max_rows)
@@ -104,7 +115,8 @@ class _Line:
 
     @property
     def parameters(self) -> int:
-        return int(max(float(summary.count) for summary in self.kinds.values()))
+        own = [s for kind, s in self.kinds.items() if not kind.is_of_layer]
+        return int(max((float(summary.count) for summary in own), default=0.0))
 
     @property
     def nonfinite(self) -> int:
@@ -189,6 +201,12 @@ def _columns(lines: list[_Line], most: int) -> list[Column]:
         columns.append(column("update/w", lambda line: _compact(line.ratio), 6))
     if kind in model.kinds:
         columns.append(column("zeros", lambda line: _percent(_number(_zeros, line, kind)), 2))
+    if Kind.OUTPUT in model.kinds:
+        share = Kind.OUTPUT
+        columns.append(column("out zeros", lambda line: _percent(_number(_zeros, line, share)), 5))
+    if Kind.DEAD_UNIT in model.kinds:
+        dead = Kind.DEAD_UNIT
+        columns.append(column("dead units", lambda line: _percent(_number(mean, line, dead)), 5))
     if model.nonfinite:
         columns.append(column("NaN/Inf", lambda line: str(line.nonfinite), 8, "bold red"))
     return columns

@@ -8,6 +8,7 @@ import itertools
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from gradwatch.reading import Reading
 from gradwatch.sinks.append_file import AppendFile
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sites import Kind
-from gradwatch.summary import COUNTS, STATISTICS
+from gradwatch.summary import COUNTS, STATISTICS, statistic
 
 COLUMNS: tuple[str, ...] = (
     *("step", "epoch", "time", "kind", "path"),
@@ -32,7 +33,8 @@ class CSV(Sink):
 
     The columns are `step, epoch, time, kind, path`, then every statistic in
     `gradwatch.summary.STATISTICS`, then `update_ratio`, which only rows of kind
-    `update` have. Counts are whole numbers; the others are written so that they
+    `update` have. Rows of kind `group_gradient` are of a group of tensors, where
+    there are `Totals` of them. Counts are whole numbers; the others are written so that they
     read back as the same float64, including `nan`, `inf` and `-inf`.
 
     A resumed run goes on in the same file; where it repeats steps of an earlier
@@ -99,11 +101,20 @@ def rows(reading: Reading) -> str:
         ratios = reading.update_ratios()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
+    start = (reading.step, reading.epoch, float(reading.time))
     for site, *numbers in zip(reading.sites, *columns, strict=True):
         ratio = ratios.get(site.path, "") if site.kind is Kind.UPDATE else ""
-        start = (reading.step, reading.epoch, float(reading.time), site.kind.value)
-        writer.writerow((*start, safe(site.path), *numbers, ratio))
+        writer.writerow((*start, site.kind.value, safe(site.path), *numbers, ratio))
+    for kind in dict.fromkeys(site.kind for site in reading.sites):
+        for name, summary in reading.named_totals(kind).items():
+            with np.errstate(all="ignore"):
+                numbers = [_plain(n, statistic(n, summary)) for n in STATISTICS]
+            writer.writerow((*start, f"group_{kind}", safe(name), *numbers, ""))
     return text.getvalue()
+
+
+def _plain(name: str, number: Any) -> int | float:
+    return int(number) if name in COUNTS else float(number)
 
 
 def safe(name: str) -> str:

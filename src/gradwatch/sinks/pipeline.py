@@ -15,7 +15,7 @@ from gradwatch.reading import Reading
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.worker import Worker
 
-Fetch = tuple[Callable[[], Reading], int | None]
+Fetch = tuple[Callable[[], Reading | None], int | None]
 
 EPOCH_PATIENCE = 0.5
 FAILURES_ALLOWED = 3
@@ -83,11 +83,12 @@ class Pipeline:
             outlet.open()
         self.deliver()
 
-    def submit(self, make_reading: Callable[[], Reading], rows: int | None = None) -> bool:
+    def submit(self, make_reading: Callable[[], Reading | None], rows: int | None = None) -> bool:
         """Have a reading made and written, later; returns at once.
 
         Args:
-            make_reading: called on another thread; may wait for the device.
+            make_reading: called on another thread; may wait for the device. None
+                if it then turns out that there is nothing to write.
             rows: how many sites it will have, if known: for the count of what is
                 lost, in case the reading is never made.
 
@@ -155,6 +156,8 @@ class Pipeline:
                     f"A measurement could not be fetched from the device: {_words(fault)}. "
                     "Training goes on; further such faults are only counted."
                 )
+            return
+        if reading is None:
             return
         for outlet in self._outlets:
             outlet.put(reading)

@@ -33,12 +33,16 @@ class TensorBoard(Sink):
     | `gradient_l2/sequential/dense/kernel` | a statistic of one variable |
     | `gradient/sequential/dense/kernel` | its histogram, where one was taken |
     | `gradient_nonfinite/sequential/dense/kernel` | NaN and Inf elements, only when there are any |
+    | `output_zero_share/sequential/dense` | the share of a layer's outputs that are 0 |
     | `layer_gradient_l2/sequential/dense` | the layer's variables together |
     | `model/gradient_l2` | all variables together |
+    | `group_gradient_l2/encoder` | a group of variables, where there are `Totals` of them |
     | `update_ratio/sequential/dense/kernel` | the update's size relative to the variable's |
     | `model/epoch` | the epoch that the step was in |
+    | `loss` | the loss, where a hand-written loop gives it |
 
-    The same goes for `weight`, `applied_gradient` and `update`. A lone surrogate
+    The same goes for all other kinds, such as `weight` and `output_gradient`. In a loop with
+    named groups, the totals are those of each: `generator/gradient_l2`. A lone surrogate
     in a name, which cannot be written, appears as `\\udc80`. A histogram has at
     most 64 buckets; its bounds, sums and counts are exact.
 
@@ -126,7 +130,9 @@ class TensorBoard(Sink):
             if not np.isnan(ratio):
                 tag = f"update_ratio/{path}"
                 yield scalar(tag, ratio, meaning(tag, RATIO_MEANING))
-        yield scalar("model/epoch", reading.epoch)
+        yield scalar(f"{reading.scope}/epoch", reading.epoch)
+        for path, value in reading.losses().items():
+            yield scalar(path, value, meaning(path, run.meaning.get(Kind.LOSS)))
         for i in reading.cells:
             site, taken = reading.sites[i], reading.histogram(i)
             if taken is None or finite(taken.summary) == 0:
@@ -142,21 +148,31 @@ class TensorBoard(Sink):
             )
 
     def _scalar_values(self, reading: Reading) -> Iterator[tuple[str, float, Kind]]:
-        kinds = list(dict.fromkeys(site.kind for site in reading.sites))
-        places = [(f"{site.kind}_", f"/{site.path}", site.kind) for site in reading.sites]
-        yield from self._table(places, reading.summary)
-        s = reading.summary
+        # A loss is a number, and has no statistics: see `losses`.
+        tensors = [i for i, site in enumerate(reading.sites) if site.kind is not Kind.LOSS]
+        sites, s = [reading.sites[i] for i in tensors], reading.summary[tensors]
+        kinds = list(dict.fromkeys(site.kind for site in sites))
+        places = [(f"{site.kind}_", f"/{site.path}", site.kind) for site in sites]
+        yield from self._table(places, s)
         nonfinite = s.count - finite(s)
         for i in np.flatnonzero(nonfinite > 0).tolist():
-            site = reading.sites[i]
+            site = sites[i]
             yield f"{site.kind}_nonfinite/{site.path}", float(nonfinite[i]), site.kind
+        for i, site in enumerate(sites):
+            if site.kind is Kind.OUTPUT and s.count[i] > 0:
+                yield f"output_zero_share/{site.path}", float(s.zeros[i] / s.count[i]), site.kind
         for kind in kinds:
-            layers = reading.layers(kind)
-            places = [(f"layer_{kind}_", f"/{layer}", kind) for layer in layers]
-            yield from self._table(places, _stack(layers.values()))
+            for prefix, merged in (
+                (f"layer_{kind}_", reading.layers(kind)),
+                (f"group_{kind}_", reading.named_totals(kind)),
+            ):
+                if merged:
+                    places = [(prefix, f"/{name}", kind) for name in merged]
+                    yield from self._table(places, _stack(merged.values()))
             total = reading.total(kind)
             if total is not None:
-                yield from self._table([(f"model/{kind}_", "", kind)], _stack([total]))
+                place = (f"{reading.scope}/{kind}_", "", kind)
+                yield from self._table([place], _stack([total]))
 
     def _table(
         self, places: Sequence[tuple[str, str, Kind]], summary: Summary

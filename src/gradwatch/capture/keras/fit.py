@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import keras
+
 from gradwatch.capture.keras.backends import make_backend
+from gradwatch.capture.keras.layers import output_sites_of
 from gradwatch.capture.keras.meaning import meanings
-from gradwatch.capture.keras.observation import Observation
-from gradwatch.capture.keras.optimizers import find_optimizers
-from gradwatch.capture.keras.step import MeasuredStep, Order
+from gradwatch.capture.keras.observation import Layout, Observation
+from gradwatch.capture.keras.optimizers import find_optimizers, innermost
+from gradwatch.capture.keras.step import (
+    MeasuredCall,
+    MeasuredStep,
+    Observer,
+    Order,
+    fit_of,
+    own_train_function,
+)
 from gradwatch.capture.keras.variables import sites_of
 from gradwatch.capture.plan import Due, Plan, Timetable
 from gradwatch.reading import Reading
@@ -25,7 +35,7 @@ class FitCapture:
 
     Before a step that is due, the model's `train_function` is replaced by one
     that puts the model's own back as its first act: between steps, and through
-    any exception, the model is as Keras made it.
+    any exception in a step, the model is as Keras made it.
 
     Args:
         model: the model being fitted.
@@ -52,18 +62,19 @@ class FitCapture:
         self._fault = fault
         self._remark = remark
         self._backend = make_backend(model)
-        self._own_function = model.train_function
+        self._own_function = own_train_function(model)
         self._plan: Plan | None = None
         self._planned_variables = -1
         self._counter = StepCounter(model)
-        self._measured_step = self._make_measured_step()
+        self._measured_step = MeasuredStep(model, self._backend)
+        self._observer = self._make_observer()
         if _is_built(model):
             self._require_plan()
 
     def serves(self, model: Any) -> bool:
         """Whether this capture, with what it has compiled, does for another `fit`."""
         # compile() makes Keras build a new train function.
-        return model is self._model and model.train_function is self._own_function
+        return model is self._model and own_train_function(model) is self._own_function
 
     @property
     def next_step(self) -> int:
@@ -80,35 +91,40 @@ class FitCapture:
 
     def begin_batch(self, batch: int) -> None:
         """The batch with that index in the epoch, or several from it on, come next."""
-        orders = [self._order(moment) for moment in self._counter.moments(batch)]
+        moments = self._counter.moments(batch)
         if self._plan is None and _is_built(self._model):
             self._require_plan()
-        if any(orders):
-            self._measure_next(orders)
+        if any(self._is_due(moment) for moment in moments):
+            self._measure_next(moments)
 
     def end(self) -> None:
         """`fit` has ended."""
         self._counter.end()
 
-    def _order(self, moment: Moment) -> Order | None:
-        if not any(self._timetable.summaries_due(moment)):
-            return None
-        return Order(moment, histograms=any(self._timetable.histograms_due(moment)))
+    def release(self) -> None:
+        """Leave the model as Keras made it, also where another callback thwarted a step."""
+        own_train_function(self._model)
 
-    def _measure_next(self, orders: list[Order | None]) -> None:
+    def _is_due(self, moment: Moment) -> bool:
+        return any(self._timetable.summaries_due(moment))
+
+    def _measure_next(self, moments: list[Moment]) -> None:
         """Replace the model's train function for its next call."""
-        own = vars(self._model)
         if self._plan is not None and len(self._model.weights) != self._planned_variables:
             # A layer has come to life since: what was compiled does not know it.
             self._plan = None
-            self._measured_step = self._make_measured_step()
-        train_function = own["train_function"]
+            self._observer = self._make_observer()
+        orders = [[self._order(m)] if self._is_due(m) else [] for m in moments]
+        replaced = vars(self._model)["train_function"]
+        if isinstance(replaced, MeasuredCall):
+            # By another monitor that watches this fit.
+            replaced.join(orders)
+        else:
+            MeasuredCall(self._measured_step, self._model, orders)
 
-        def measured_once(*args: Any) -> Any:
-            own["train_function"] = train_function
-            return self._measured_step.run(orders, args, self._hand_over)
-
-        own["train_function"] = measured_once
+    def _order(self, moment: Moment) -> Order:
+        histograms = any(self._timetable.histograms_due(moment))
+        return Order(moment, histograms, self._observer)
 
     def _hand_over(self, order: Order, measured: Mapping[str, Any]) -> None:
         """Send a measurement on its way, without waiting for it."""
@@ -118,29 +134,34 @@ class FitCapture:
             plan = self._require_plan()
             due = plan.due(order.moment)
             names = ["rows", *(["cells"] if due.histograms else [])]
-            names += ["updates"] if "updates" in measured else []
+            names += [name for name in ("updates", "layout") if name in measured]
             wait = self._backend.fetch(measured, names)
-            self._submit(partial(_reading, order.moment, time.time(), plan, due, wait))
+            layouts = order.observer.observation.layouts
+            self._submit(partial(_reading, order.moment, time.time(), plan, due, layouts, wait))
         except Exception as error:
             self._fault(error)
 
     def _require_plan(self) -> Plan:
         """The plan; made as soon as the model's variables exist."""
         if self._plan is None:
-            self._plan = Plan(self._timetable, sites_of(self._model))
+            available = sites_of(self._model)
+            if any(kind.is_of_layer for kind in self._timetable.kinds):
+                available += output_sites_of(self._model)
+            self._plan = Plan(self._timetable, available)
             self._planned_variables = len(self._model.weights)
         return self._plan
 
-    def _make_measured_step(self) -> MeasuredStep:
+    def _make_observer(self) -> Observer:
         observation = Observation(
             self._model,
             self._timetable.kinds,
+            lambda: self._plan,
             self._require_plan,
             self._backend,
             self._fault,
             self._remark,
         )
-        return MeasuredStep(self._model, self._backend, observation)
+        return Observer(self._backend, observation, self._hand_over)
 
 
 def refusal(model: Any) -> str | None:
@@ -156,42 +177,39 @@ def refusal(model: Any) -> str | None:
 
 
 class StepCounter:
-    """Counts optimizer steps on the host, so that nobody waits for the device.
+    """Counts training steps on the host, so that nobody waits for the device.
 
-    It starts from the optimizer's own counter when `fit` starts. From there on
-    every batch counts, also one whose update loss scaling skipped.
+    It starts from the optimizer's own counter. Every batch counts, also a
+    micro-batch of an accumulated gradient, and one whose update loss scaling
+    skipped.
     """
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._running = False
-        self._before_epoch = 0
-        self._seen_in_epoch = 0
+        self._fit: Any = None
         self._epoch = 0
         self._batches: int | None = None
-        self._optimizer_at_end: int | None = None
+        self._before_epoch = 0
+        self._begun = 0
+        """The steps of the epoch, the one that is under way included."""
+        self._optimizer_before: int | None = None
+        """What the optimizer had counted when the epoch began, or `fit` ended."""
 
     def steps_so_far(self) -> int:
-        return self._before_epoch + self._seen_in_epoch if self._running else self._start()
+        return self._before_epoch + self._begun
 
     def begin_epoch(self, epoch: int, batches: int | None) -> None:
-        if not self._running:
-            # Not when fit begins: a callback may have restored a checkpoint since.
-            self._before_epoch = self._start()
-            self._running = True
-        elif batches is None and self._model.steps_per_execution > 1:
-            # How many batches the last execution found is known to the optimizer only.
-            self._before_epoch = _optimizer_steps(self._model)
-        else:
-            self._before_epoch += self._seen_in_epoch
-        self._epoch, self._batches, self._seen_in_epoch = epoch, batches, 0
+        # Not when fit begins: a callback may have restored a checkpoint since.
+        self._catch_up(is_same_fit=fit_of(self._model) is self._fit)
+        self._fit = fit_of(self._model)
+        self._epoch, self._batches = epoch, batches
 
     def moments(self, batch: int) -> list[Moment]:
         """The steps of the execution that begins with a batch."""
         end = batch + self._model.steps_per_execution
         if self._batches is not None:
             end = max(batch + 1, min(end, self._batches))
-        self._seen_in_epoch = end
+        self._begun = end
         representative = 0 if self._batches is None else self._batches - 1
         return [
             Moment(self._before_epoch + b + 1, self._epoch, stands_for_epoch=b == representative)
@@ -199,17 +217,46 @@ class StepCounter:
         ]
 
     def end(self) -> None:
-        self._before_epoch, self._seen_in_epoch = self.steps_so_far(), 0
-        self._optimizer_at_end = _optimizer_steps(self._model)
-        self._running = False
+        self._catch_up(is_same_fit=True)
 
-    def _start(self) -> int:
-        steps = _optimizer_steps(self._model)
-        return self._before_epoch if steps == self._optimizer_at_end else steps
+    def _catch_up(self, is_same_fit: bool) -> None:
+        """Count what was really run since the last time; nothing may be under way."""
+        counted = _optimizer_steps(self._model)
+        if self._optimizer_before is None or counted < self._optimizer_before:
+            # The first time, or the model has gone back to a checkpoint.
+            self._before_epoch = counted
+        else:
+            run = counted - self._optimizer_before
+            least, most = self._steps_run(is_same_fit)
+            # Outside these bounds the optimizer's counter is no witness: it skips
+            # steps, or is applied more than once in one. Unless it is another fit:
+            # then the model may have been trained without us.
+            is_witness = least <= run and (run <= most or not is_same_fit)
+            self._before_epoch += run if is_witness else most
+        self._begun = 0
+        self._optimizer_before = counted
+
+    def _steps_run(self, is_same_fit: bool) -> tuple[int, int]:
+        """The least and the greatest number of steps that may have been run of those begun."""
+        least = most = self._begun
+        at_once = self._model.steps_per_execution
+        if not is_same_fit:
+            least -= at_once  # That fit was interrupted, perhaps within a step.
+        elif self._batches is None and keras.backend.backend() != "torch":
+            # Keras finds the end of the data by beginning a step that has none, after
+            # an execution that may have had only some. (torch gets the data first.)
+            least -= 2 * at_once - 1
+            most -= 0 if self._model.stop_training else at_once
+        return (most, most) if _skips_steps(self._model) else (least, most)
 
 
 def _optimizer_steps(model: Any) -> int:
-    return max((int(o.iterations.numpy()) for o in find_optimizers(model) if o.built), default=0)
+    # Not `iterations`, which with gradient accumulation counts the updates.
+    return max((int(innermost(o)._iterations.value) for o in find_optimizers(model)), default=0)
+
+
+def _skips_steps(model: Any) -> bool:
+    return any(o is not innermost(o) for o in find_optimizers(model))
 
 
 def _is_built(model: Any) -> bool:
@@ -217,27 +264,35 @@ def _is_built(model: Any) -> bool:
 
 
 def _reading(
-    moment: Moment, when: float, plan: Plan, due: Due, wait: Callable[[], Mapping[str, Any]]
+    moment: Moment,
+    when: float,
+    plan: Plan,
+    due: Due,
+    layouts: Sequence[Layout],
+    wait: Callable[[], Mapping[str, Any]],
 ) -> Reading:
     """Wait for a step's arrays and keep what was due."""
     arrays = wait()
+    layout = layouts[int(arrays.get("layout", 0))]
     updated = arrays.get("updates")
+    wanted = set(due.summaries)
     kept = [
-        i
-        for i in due.summaries
+        row
+        for row, (i, site) in enumerate(layout)
         # Between two updates there is no applied gradient.
-        if updated is None or updated[i] or plan.sites[i].kind is not Kind.APPLIED_GRADIENT
+        if i in wanted and (updated is None or updated[i] or site.kind is not Kind.APPLIED_GRADIENT)
     ]
-    row_of_cells = {i: row for row, i in enumerate(plan.with_histogram)}
+    with_cells = [row for row, (i, _) in enumerate(layout) if i in plan.with_histogram]
+    row_of_cells = {row: at for at, row in enumerate(with_cells)}
     return Reading(
         step=moment.step,
         epoch=moment.epoch,
         time=when,
-        sites=[plan.sites[i] for i in kept],
+        sites=[layout[row][1] for row in kept],
         summary=Summary.unpack(arrays["rows"][kept]),
         cells={
-            position: arrays["cells"][row_of_cells[i]].astype(float)
-            for position, i in enumerate(kept)
-            if i in due.histograms
+            position: arrays["cells"][row_of_cells[row]].astype(float)
+            for position, row in enumerate(kept)
+            if layout[row][0] in due.histograms
         },
     )

@@ -18,6 +18,13 @@ def meanings(optimizers: Sequence[Any]) -> Mapping[Kind, str]:
         Kind.UPDATE: "change of the variable in the step: its value after minus before",
         Kind.GRADIENT: _joined(_computed, optimizers),
         Kind.APPLIED_GRADIENT: _joined(_applied, optimizers),
+        Kind.OUTPUT: "what the layer returned in the training step",
+        Kind.OUTPUT_GRADIENT: "gradient of the training loss with respect to what the layer "
+        "returned, on the step's own batch, with any loss scale divided out",
+        Kind.DEAD_UNIT: "1 for each unit whose outputs were 0 for the whole batch, else 0: "
+        "the mean is the share of dead units, the sum their number",
+        Kind.SATURATED: "1 for each output within 0.01 of a bound of its sigmoid or tanh, else 0: "
+        "the mean is the share of saturated outputs",
     }
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeAlias
 
 import keras
 
 from gradwatch.capture.keras.optimizers import Gradients, find_optimizers, tapped
+from gradwatch.capture.keras.output_watch import OutputWatch, Row, listed
 from gradwatch.capture.keras.variables import model_variables
 from gradwatch.capture.plan import Plan
 from gradwatch.sites import Kind, Site
+
+Layout: TypeAlias = tuple[tuple[int, Site], ...]
+"""For each row of a measurement, a position in the plan's sites, and its own site."""
 
 
 class Observation:
@@ -24,6 +28,7 @@ class Observation:
     Args:
         model: the Keras model.
         kinds: what is to be measured.
+        plan_so_far: gives the plan if there is one already.
         make_plan: gives the plan; called once the model's variables exist.
         backend: the tensors' own framework, see `backends`.
         fault: told of an exception of ours.
@@ -34,6 +39,7 @@ class Observation:
         self,
         model: Any,
         kinds: Collection[Kind],
+        plan_so_far: Callable[[], Plan | None],
         make_plan: Callable[[], Plan],
         backend: Any,
         fault: Callable[[Exception], None],
@@ -41,23 +47,46 @@ class Observation:
     ) -> None:
         self._model = model
         self._kinds = kinds
+        self._plan_so_far = plan_so_far
         self._make_plan = make_plan
         self._backend = backend
         self._fault = fault
         self._remark = remark
         self._gradients = Gradients()
+        self._outputs: OutputWatch | None = None
+        if any(kind.is_of_layer for kind in kinds):
+            self._outputs = OutputWatch(model, fault, remark)
+        self.layouts: list[Layout] = []
+        """What the rows of a measurement are; `layout` in it says which of these holds."""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Around the model's own train step: notes what its optimizers are given."""
-        with tapped(
-            find_optimizers(self._model),
-            self._fault,
-            snapshot=self._backend.snapshot if Kind.UPDATE in self._kinds else None,
-            with_applied=Kind.APPLIED_GRADIENT in self._kinds,
-        ) as seen:
-            self._gradients = seen
+        with ExitStack() as stack:
+            if self._outputs is not None:
+                stack.enter_context(self._outputs.watching(self._plan_so_far()))
+            self._gradients = stack.enter_context(
+                tapped(
+                    find_optimizers(self._model),
+                    self._fault,
+                    self._backend.scope,
+                    snapshot=self._backend.snapshot if Kind.UPDATE in self._kinds else None,
+                    with_applied=Kind.APPLIED_GRADIENT in self._kinds,
+                )
+            )
             yield
+
+    def give_up_outputs(self, error: Exception) -> bool:
+        """Whether the step failed for being tapped; if so, it is not tapped again."""
+        # Forward-mode differentiation, which JAX does not do through our taps.
+        if self._outputs is None or "custom_vjp" not in str(error):
+            return False
+        self._outputs = None
+        self._remark(
+            "The training step uses forward-mode differentiation, through which JAX does not let "
+            "the outputs of layers be watched. They are not recorded."
+        )
+        return True
 
     def measure(self, histograms_due: Any, state: Any = None) -> dict[str, Any]:
         """After the train step: the summaries of the plan's sites, on the device.
@@ -69,21 +98,21 @@ class Observation:
 
         Returns:
             `rows` and, where there are histograms, `cells`; with gradient
-            accumulation also `updates`, which of the applied gradients exist.
+            accumulation also `updates`, which of the applied gradients exist; with
+            outputs of layers also `layout`, which of `layouts` describes the rows.
             Empty if a fault of ours prevented it.
         """
         plan = self._make_plan()  # A selector that matches nothing is the user's to hear of.
         try:
-            tensors = self._tensors(plan, state)
+            rows = self._rows(plan, state)
             try:
-                return self._measured(plan, tensors, histograms_due)
+                return self._measured(plan, rows, histograms_due)
             except Exception as error:
-                # A gradient applied inside a loop or branch of the user's own
-                # train step cannot leave it. The weights still can.
+                # Whatever is wrong with the others, the weights are there.
                 self._fault(error)
                 kept = [
-                    x if site.kind is Kind.WEIGHT else None
-                    for site, x in zip(plan.sites, tensors, strict=True)
+                    row if row.site.kind is Kind.WEIGHT else row._replace(tensor=None)
+                    for row in rows
                 ]
                 return self._measured(plan, kept, histograms_due, gradients_lost=True)
         except Exception as error:
@@ -91,22 +120,30 @@ class Observation:
             return {}
 
     def _measured(
-        self, plan: Plan, tensors: list[Any], histograms_due: Any, gradients_lost: bool = False
+        self, plan: Plan, rows: list[Row], histograms_due: Any, gradients_lost: bool = False
     ) -> dict[str, Any]:
-        result = {"rows": self._backend.summarize(tensors)}
+        result = {"rows": self._backend.summarize([row.tensor for row in rows])}
         if plan.with_histogram:
-            chosen = [tensors[i] for i in plan.with_histogram]
+            chosen = [row.tensor for row in rows if row.position in plan.with_histogram]
             result["cells"] = self._backend.count_cells(chosen, histograms_due)
+        layout = tuple((row.position, row.site) for row in rows)
+        if layout not in self.layouts:
+            self.layouts.append(layout)
+        if self._outputs is not None:
+            result["layout"] = keras.ops.convert_to_tensor(self.layouts.index(layout), "int32")
         if self._gradients.updates and not gradients_lost:
             updates = self._gradients.updates
             by_path = _by_path(self._model)
-            flags = [updates.get(id(by_path[site.path][0]), True) for site in plan.sites]
+            flags = [
+                site.kind.is_of_layer or updates.get(id(by_path[site.path][0]), True)
+                for site in plan.sites
+            ]
             result["updates"] = keras.ops.stack(
                 [keras.ops.convert_to_tensor(flag, "bool") for flag in flags]
             )
         return result
 
-    def _tensors(self, plan: Plan, state: Any) -> list[Any]:
+    def _rows(self, plan: Plan, state: Any) -> list[Row]:
         variables = _by_path(self._model)
         seen = self._gradients
         values = None if state is None else self._values_in(state)
@@ -130,7 +167,24 @@ class Observation:
             before = seen.before.get(id(variable))
             return None if before is None else self._backend.difference(value(variable), before)
 
-        return [sliced(site) for site in plan.sites]
+        rows = [
+            Row(i, site, sliced(site))
+            for i, site in enumerate(plan.sites)
+            if not site.kind.is_of_layer
+        ]
+        if self._outputs is not None:
+            rows += self._outputs.rows(plan, self._unscaled)
+        return sorted(rows, key=lambda row: row.position)
+
+    def _unscaled(self, gradient: Any) -> Any:
+        """A gradient of the loss itself, from one of the loss that the model's optimizer scaled."""
+        scale = self._gradients.scales.get(id(self._model.optimizer))
+        if scale is None:
+            return gradient
+        if type(gradient).__name__ == "IndexedSlices":
+            gradient = keras.ops.convert_to_tensor(gradient)
+        # Widened first: half a float's range is what the scaling was for.
+        return keras.ops.divide(keras.ops.cast(gradient, "float32"), scale)
 
     def _values_in(self, state: Any) -> dict[int, Any]:
         """The variables' values in a JAX training state, by the variable's id."""
@@ -145,18 +199,27 @@ class Observation:
         }
 
     def _remark_on_coverage(self, plan: Plan, variables: dict[str, tuple[Any, Any]]) -> None:
-        applications = self._gradients.applications
-        paths = dict.fromkeys(s.path for s in plan.sites if s.kind is not Kind.WEIGHT)
+        applications, lost = self._gradients.applications, self._gradients.lost
+        paths = dict.fromkeys(
+            s.path for s in plan.sites if s.kind is not Kind.WEIGHT and not s.kind.is_of_layer
+        )
         never = [p for p in paths if id(variables[p][0]) not in applications]
+        inside = [p for p in paths if id(variables[p][0]) in lost]
         often = [p for p in paths if applications.get(id(variables[p][0]), 0) > 1]
         if never:
             self._remark(
                 "No optimizer that the model holds was given a gradient of "
-                f"{_listed(never)} in the training step, so none is recorded (count 0)."
+                f"{listed(never)} in the training step, so none is recorded (count 0)."
             )
-        if often:
+        if inside:
             self._remark(
-                f"Gradients of {_listed(often)} are applied more than once in a training step; "
+                f"Gradients of {listed(inside)} are applied inside a loop or branch of the "
+                "training step, out of which they cannot be carried. They are not recorded "
+                "(count 0); the weights are."
+            )
+        elif often:
+            self._remark(
+                f"Gradients of {listed(often)} are applied more than once in a training step; "
                 "the last one is recorded."
             )
 
@@ -168,7 +231,3 @@ def _by_path(model: Any) -> dict[str, tuple[Any, tuple[int, int] | None]]:
         for each in model_variables(model)
         for info in each.describe(Kind.WEIGHT)
     }
-
-
-def _listed(paths: list[str]) -> str:
-    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")

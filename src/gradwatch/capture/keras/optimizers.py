@@ -22,8 +22,12 @@ class Gradients:
     """Whether the step updates the variable; absent where it always does."""
     applications: dict[int, int] = field(default_factory=dict)
     """How often in the step a gradient of the variable was applied."""
+    lost: set[int] = field(default_factory=set)
+    """Variables whose gradients were applied in a loop or branch that they cannot leave."""
     before: dict[int, Any] = field(default_factory=dict)
     """The variable's value before the step's first update of it."""
+    scales: dict[int, Any] = field(default_factory=dict)
+    """What the loss was multiplied by, by the optimizer's id; absent where by nothing."""
 
 
 def find_optimizers(model: Any) -> list[Any]:
@@ -57,6 +61,7 @@ def innermost(optimizer: Any) -> Any:
 def tapped(
     optimizers: Sequence[Any],
     fault: Callable[[Exception], None],
+    scope: Callable[[], Any],
     snapshot: Callable[[Any], Any] | None = None,
     with_applied: bool = False,
 ) -> Iterator[Gradients]:
@@ -69,17 +74,24 @@ def tapped(
     Args:
         optimizers: the optimizers to tap.
         fault: called with an exception of ours, instead of raising it.
+        scope: tells where tensors are being made, see `Backend.scope`.
         snapshot: copies a variable's value; given if the values before the
             update are to be noted.
         with_applied: note also the gradients that the update rule will use.
     """
     seen = Gradients()
+    outside = scope()
     # An optimizer's stateless_apply calls its own apply, a scaling one its inner's.
     inside = [False]
 
     def note(optimizer: Any, grads: list[Any], variables: list[Any], values: Any = None) -> None:
-        for i, variable in enumerate(variables):
+        for variable in variables:
             seen.applications[id(variable)] = seen.applications.get(id(variable), 0) + 1
+        if scope() != outside:
+            # JAX would notice the use of such a gradient only after the whole step.
+            seen.lost |= {id(variable) for variable in variables}
+            return
+        for i, variable in enumerate(variables):
             if snapshot is not None and id(variable) not in seen.before:
                 value = variable.value if values is None else values[i]
                 seen.before[id(variable)] = snapshot(value)
@@ -130,14 +142,18 @@ def tapped(
         vars(optimizer)["apply"] = tapped_apply
         vars(optimizer)["stateless_apply"] = tapped_stateless_apply
 
+    names = ("apply", "stateless_apply")
+    # An instance may have methods of its own: the user's, or another monitor's.
+    own = [{n: vars(o)[n] for n in names if n in vars(o)} for o in optimizers]
     try:
         for optimizer in optimizers:
             tap(optimizer)
         yield seen
     finally:
-        for optimizer in optimizers:
-            vars(optimizer).pop("apply", None)
-            vars(optimizer).pop("stateless_apply", None)
+        for optimizer, methods in zip(optimizers, own, strict=True):
+            for name in names:
+                vars(optimizer).pop(name, None)
+            vars(optimizer).update(methods)
 
 
 def _note(
@@ -148,14 +164,23 @@ def _note(
         with _name_scope(optimizer):
             optimizer.build(variables)
         optimizer.built = True
+    scale = _loss_scale(optimizer)
+    if scale is not None:
+        # A new tensor: the step may go on to change the scale.
+        seen.scales[id(optimizer)] = keras.ops.multiply(scale, 1.0)
+    is_skipping = optimizer is not innermost(optimizer)
+    is_finite = optimizer.check_finite(grads) if with_applied and is_skipping else True
     grads = [_unscaled(g, v, optimizer) for g, v in zip(grads, variables, strict=True)]
     for gradient, variable in zip(grads, variables, strict=True):
         seen.computed[id(variable)] = gradient
     if with_applied:
-        _note_applied(seen, innermost(optimizer), grads, variables)
+        _note_applied(seen, innermost(optimizer), grads, variables, is_finite)
 
 
-def _note_applied(seen: Gradients, optimizer: Any, grads: list[Any], variables: list[Any]) -> None:
+def _note_applied(
+    seen: Gradients, optimizer: Any, grads: list[Any], variables: list[Any], is_finite: Any
+) -> None:
+    """Note what the update rule uses; nothing where loss scaling skips it, not being finite."""
     present = [
         (g, v)
         for g, v in zip(grads, variables, strict=True)
@@ -170,8 +195,11 @@ def _note_applied(seen: Gradients, optimizer: Any, grads: list[Any], variables: 
             optimizer._accumulated_gradients[optimizer._get_variable_index(v)] for _, v in present
         ]
         used = [(g + a) / every for g, a in zip(used, sums, strict=True)]
-        is_update = keras.ops.equal((optimizer.iterations + 1) % every, 0)
-        seen.updates.update({id(v): is_update for _, v in present})
+        # Not `iterations`, which counts the updates.
+        is_update = keras.ops.equal((optimizer._iterations + 1) % every, 0)
+        is_finite = keras.ops.logical_and(is_update, is_finite)
+    if is_finite is not True:
+        seen.updates.update({id(v): is_finite for _, v in present})
     for gradient, (_, variable) in zip(optimizer._clip_gradients(used), present, strict=True):
         seen.applied[id(variable)] = gradient
 
@@ -180,16 +208,19 @@ def _unscaled(gradient: Any, variable: Any, optimizer: Any) -> Any:
     """The gradient of the loss itself, undone of the optimizer's loss scaling."""
     if gradient is None or _takes_gradient_as_value(variable):
         return gradient
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        scale = optimizer.dynamic_scale
-    elif optimizer.loss_scale_factor is not None:
-        scale = optimizer.loss_scale_factor
-    else:
+    scale = _loss_scale(optimizer)
+    if scale is None:
         return gradient
     if type(gradient).__name__ == "IndexedSlices":
         values = gradient.values / keras.ops.cast(scale, gradient.values.dtype)
         return type(gradient)(values, gradient.indices, gradient.dense_shape)
     return keras.ops.divide(gradient, scale)
+
+
+def _loss_scale(optimizer: Any) -> Any:
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return optimizer.dynamic_scale
+    return optimizer.loss_scale_factor
 
 
 def _takes_gradient_as_value(variable: Any) -> bool:

@@ -7,87 +7,143 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import keras
-
 from gradwatch.capture.keras.backends import Backend
 from gradwatch.capture.keras.observation import Observation
 from gradwatch.schedule import Moment
 
 
+@dataclass(frozen=True, eq=False)
+class Observer:
+    """Who measures a step, and who is told.
+
+    `take` is given each order and what came of it, as arrays on the device.
+    """
+
+    backend: Backend
+    observation: Observation
+    take: Callable[[Order, Any], None]
+
+
 @dataclass(frozen=True)
 class Order:
-    """A step that is to be measured."""
+    """A measurement of one step."""
 
     moment: Moment
     histograms: bool
+    observer: Observer
+
+
+class MeasuredCall:
+    """Stands in for a model's train function for one call, and then puts it back.
+
+    Args:
+        step: runs the measured steps.
+        model: the Keras model.
+        orders: the measurements of each step of the execution that comes next.
+    """
+
+    def __init__(self, step: MeasuredStep, model: Any, orders: Sequence[Sequence[Order]]) -> None:
+        self._step = step
+        self._model = model
+        self._orders = [list(each) for each in orders]
+        self._fit = fit_of(model)
+        self._own_function = vars(model)["train_function"]
+        vars(model)["train_function"] = self
+
+    def join(self, orders: Sequence[Sequence[Order]]) -> None:
+        """Measure for another monitor of the same `fit` as well."""
+        for mine, others in zip(self._orders, orders, strict=True):
+            mine.extend(others)
+
+    def put_back(self) -> None:
+        """Give the model its own train function again."""
+        vars(self._model)["train_function"] = self._own_function
+
+    def __call__(self, *args: Any) -> Any:
+        self.put_back()
+        # Another callback may have raised after the order was given. The step was
+        # then never run, and this is one of another `fit`.
+        if fit_of(self._model) is not self._fit:
+            return self._own_function(*args)
+        return self._step.run(self._orders, args)
 
 
 class MeasuredStep:
     """Runs a model's training step so that it also yields its measurements.
 
-    Built on first use, next to the model's own `train_function`, which stays as
-    it is and goes on being used for the steps that are not measured.
+    What is needed is compiled on first use, next to the model's own
+    `train_function`, which stays as it is and goes on being used for the steps
+    that are not measured.
     """
 
-    def __init__(self, model: Any, backend: Backend, observation: Observation) -> None:
+    def __init__(self, model: Any, backend: Backend) -> None:
         self._model = model
         self._backend = backend
-        self._wrapped = backend.wrap(model.train_step, observation)
-        self._measured: Any = None
-        self._single: Any = None
+        self._train_step = model.train_step
+        self._compiled: dict[tuple[Observer, ...], tuple[Any, Any]] = {}
 
-    def run(
-        self,
-        orders: Sequence[Order | None],
-        args: tuple[Any, ...],
-        tell: Callable[[Order, Any], None],
-    ) -> Any:
+    def run(self, orders: Sequence[Sequence[Order]], args: tuple[Any, ...]) -> Any:
         """One execution of the train function: a step, or `steps_per_execution` steps.
 
         Args:
-            orders: one for each step of the execution, None where it is not measured.
+            orders: for each step of the execution, its measurements.
             args: what Keras passed to the train function.
-            tell: told of each measurement, as arrays on the device.
 
         Returns:
             What the model's own train function would have returned.
         """
-        if len(orders) == 1:
-            return self._run_one(orders[0], args, tell)
+        if self._model.steps_per_execution == 1:
+            return self._run_one(orders[0], args)
         # Several steps at once run in a loop on the device, out of which only
         # the last one's results come. So here they are run one by one.
         result = None
         with _attributes(self._model, steps_per_execution=1):
-            for i, order in enumerate(orders):
+            for i, measurements in enumerate(orders):
                 try:
-                    result = self._run_one(order, args, tell)
-                except _end_of_data():
+                    result = self._run_one(measurements, self._backend.one_batch(args))
+                except StopIteration:
                     if i == 0:
                         raise
                     break
                 args = self._backend.advance(args, result)
         return result
 
-    def _run_one(
-        self, order: Order | None, args: tuple[Any, ...], tell: Callable[[Order, Any], None]
-    ) -> Any:
-        if order is None:
-            if self._single is None:
-                self._single = self._make_function(self._model.train_step)
-            return self._single(*args)
-        if self._measured is None:
-            self._measured = self._make_function(self._wrapped)
+    def _run_one(self, orders: Sequence[Order], args: tuple[Any, ...]) -> Any:
+        observers = tuple(order.observer for order in orders)
+        if observers not in self._compiled:
+            self._compiled[observers] = self._compile(observers)
+        function, train_step = self._compiled[observers]
+        for order in orders:
+            args = order.observer.backend.arguments(args, order.histograms)
         # torch looks the train step up at each call, the others when building.
-        with _attributes(self._model, train_step=self._wrapped):
-            result, measured = self._backend.call(self._measured, args, order.histograms)
-        tell(order, measured)
+        with _attributes(self._model, train_step=train_step):
+            result = function(*args)
+        for order in reversed(orders):
+            result, measured = order.observer.backend.results(result)
+            order.observer.take(order, measured)
         return result
 
-    def _make_function(self, train_step: Any) -> Any:
-        model = self._model
+    def _compile(self, observers: Sequence[Observer]) -> tuple[Any, Any]:
+        """A train function that measures for all of them, and its train step."""
+        model, train_step = self._model, self._train_step
+        for observer in observers:
+            train_step = observer.backend.wrap(train_step, observer.observation)
         with _attributes(model, train_step=train_step, train_function=None):
             model.make_train_function(force=True)
-            return model.train_function
+            return model.train_function, train_step
+
+
+def own_train_function(model: Any) -> Any:
+    """The model's own train function, put back if it was not."""
+    function = vars(model)["train_function"]
+    if isinstance(function, MeasuredCall):
+        function.put_back()
+    return vars(model)["train_function"]
+
+
+def fit_of(model: Any) -> Any:
+    """What tells one `fit` of the model from another: each has a History of its own."""
+    return vars(model).get("history")
 
 
 @contextmanager
@@ -106,11 +162,3 @@ def _attributes(model: Any, **values: Any) -> Iterator[None]:
         for name in values:
             own.pop(name, None)
         own.update(before)
-
-
-def _end_of_data() -> tuple[type[Exception], ...]:
-    if keras.backend.backend() != "tensorflow":
-        return (StopIteration,)
-    import tensorflow as tf
-
-    return (StopIteration, tf.errors.OutOfRangeError)

@@ -13,11 +13,17 @@ class Backend(Protocol):
     def wrap(self, train_step: Any, observation: Any) -> Any:
         """A train step that returns `{"logs": ..., "measured": ...}` for its logs."""
 
-    def call(self, train_function: Any, args: Any, histograms_due: bool) -> tuple[Any, Any]:
-        """Run a train function made from a wrapped step.
+    def arguments(self, args: Any, histograms_due: bool) -> Any:
+        """The arguments for a train function made from a wrapped step."""
 
-        Returns:
-            What the unwrapped function would have returned, and what was measured.
+    def results(self, output: Any) -> tuple[Any, Any]:
+        """What the unwrapped function would have returned, and what was measured."""
+
+    def one_batch(self, args: Any) -> Any:
+        """The arguments for a single step, where Keras would run several at once.
+
+        Raises:
+            StopIteration: there is no batch left, here or when the function is called.
         """
 
     def advance(self, args: Any, result: Any) -> Any:
@@ -25,6 +31,9 @@ class Backend(Protocol):
 
     def fetch(self, measured: Any, names: list[str]) -> Any:
         """Start copying to the host; a function that waits for the arrays."""
+
+    def scope(self) -> Any:
+        """Where tensors are being made: equal for two places that may use each other's."""
 
     def snapshot(self, value: Any) -> Any:
         """A variable's value, safe from being updated in place."""

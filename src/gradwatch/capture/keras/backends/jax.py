@@ -10,6 +10,11 @@ import numpy as np
 
 from gradwatch.measure import jax as measure
 
+try:
+    from jax.extend.core import get_opaque_trace_state
+except ImportError:  # before JAX 0.10
+    from jax.core import get_opaque_trace_state
+
 
 class JaxBackend:
     """The step maps (state, batch) to (logs, state), and the function too.
@@ -24,19 +29,31 @@ class JaxBackend:
     def wrap(self, train_step: Any, observation: Any) -> Any:
         def measured_train_step(state: Any, due_and_data: Any) -> Any:
             due, data = due_and_data
-            with observation.watching():
-                logs, new_state = train_step(state, data)
+            try:
+                with observation.watching():
+                    logs, new_state = train_step(state, data)
+            except TypeError as error:
+                if not observation.give_up_outputs(error):
+                    raise
+                with observation.watching():
+                    logs, new_state = train_step(state, data)
             return {"logs": logs, "measured": observation.measure(due, new_state)}, new_state
 
         return measured_train_step
 
-    def call(self, train_function: Any, args: Any, histograms_due: bool) -> tuple[Any, Any]:
+    def arguments(self, args: Any, histograms_due: bool) -> Any:
         state, iterator = args
         data = next(iterator)
         # Not compiled, Python's own bool chooses; lax.cond would compile every time.
         due = np.bool_(histograms_due) if self._compiled else histograms_due
-        outputs, state = train_function(state, iter([(due, data)]))
+        return state, iter([(due, data)])
+
+    def results(self, output: Any) -> tuple[Any, Any]:
+        outputs, state = output
         return (outputs["logs"], state), outputs["measured"]
+
+    def one_batch(self, args: Any) -> Any:
+        return args
 
     def advance(self, args: Any, result: Any) -> Any:
         return (result[1], args[1])
@@ -45,6 +62,9 @@ class JaxBackend:
         for name in names:
             measured[name].copy_to_host_async()
         return lambda: {name: np.asarray(measured[name]) for name in names}
+
+    def scope(self) -> Any:
+        return get_opaque_trace_state(convention="nnx")
 
     def snapshot(self, value: Any) -> Any:
         return value

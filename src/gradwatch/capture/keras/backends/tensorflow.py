@@ -27,16 +27,31 @@ class TensorFlowBackend:
 
         return measured_train_step
 
-    def call(self, train_function: Any, args: Any, histograms_due: bool) -> tuple[Any, Any]:
+    def arguments(self, args: Any, histograms_due: bool) -> Any:
         self._histograms_due.assign(histograms_due)
-        outputs = train_function(*args)
-        return outputs["logs"], outputs["measured"]
+        return args
+
+    def results(self, output: Any) -> tuple[Any, Any]:
+        return output["logs"], output["measured"]
+
+    def one_batch(self, args: Any) -> Any:
+        # A compiled single step may advance the optimizer's counter before it finds
+        # that there is no batch. Keras's loop over several looks first; so here too.
+        (iterator,) = args
+        batch = iterator.get_next_as_optional()
+        if not batch.has_value():
+            raise StopIteration
+        return (iter([batch.get_value()]),)
 
     def advance(self, args: Any, result: Any) -> Any:
         return args
 
     def fetch(self, measured: Any, names: list[str]) -> Callable[[], dict[str, Any]]:
         return lambda: {name: np.asarray(measured[name]) for name in names}
+
+    def scope(self) -> Any:
+        # The bodies of loops and branches are graphs of their own.
+        return tf.compat.v1.get_default_graph()
 
     def snapshot(self, value: Any) -> Any:
         return tf.identity(value)

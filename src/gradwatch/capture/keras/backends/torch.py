@@ -25,10 +25,15 @@ class TorchBackend:
 
         return measured_train_step
 
-    def call(self, train_function: Any, args: Any, histograms_due: bool) -> tuple[Any, Any]:
+    def arguments(self, args: Any, histograms_due: bool) -> Any:
         self._histograms_due = histograms_due
-        outputs = train_function(*args)
-        return outputs["logs"], outputs["measured"]
+        return args
+
+    def results(self, output: Any) -> tuple[Any, Any]:
+        return output["logs"], output["measured"]
+
+    def one_batch(self, args: Any) -> Any:
+        return args
 
     def advance(self, args: Any, result: Any) -> Any:
         return args
@@ -36,6 +41,9 @@ class TorchBackend:
     def fetch(self, measured: Any, names: list[str]) -> Callable[[], dict[str, Any]]:
         waits = {name: _copy_to_host(measured[name]) for name in names}
         return lambda: {name: wait() for name, wait in waits.items()}
+
+    def scope(self) -> Any:
+        return None
 
     def snapshot(self, value: Any) -> Any:
         return value.detach().clone()

@@ -1,0 +1,65 @@
+"""What capture needs of a tensor framework, whatever the loop: a module for each.
+
+A module of this package is imported only when tensors of its framework are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+
+class Framework(Protocol):
+    """The functions that each module of this package has."""
+
+    def summarize(self, tensors: Sequence[Any]) -> Any:
+        """See `gradwatch.measure`."""
+
+    def count_cells(self, tensors: Sequence[Any], due: Any = True) -> Any:
+        """See `gradwatch.measure`; `due` is a flag of the framework's, or Python's own."""
+
+    def constant(self, number: int) -> Any:
+        """A whole number as an int32 of the framework's."""
+
+    def snapshot(self, value: Any) -> Any:
+        """A variable's value, safe from being updated in place."""
+
+    def difference(self, after: Any, before: Any) -> Any:
+        """after - before, in at least float32."""
+
+    def is_traced(self, tensor: Any) -> bool:
+        """Whether it stands for a value inside a function that is being compiled."""
+
+    def fetch(self, measured: Mapping[str, Any], names: Sequence[str]) -> Fetched:
+        """Start copying to the host; a function that waits for the arrays."""
+
+
+Fetched = Callable[[], dict[str, Any]]
+
+NAMES = ("tensorflow", "jax", "torch", "numpy")
+_ROOTS = {"tensorflow": "tensorflow", "jax": "jax", "jaxlib": "jax", "torch": "torch"}
+
+
+def framework(name: str) -> Framework:
+    """The module for the framework of that name."""
+    return cast(Framework, import_module(f"gradwatch.capture.frameworks.{name}"))
+
+
+def family(tensor: Any) -> str | None:
+    """The name of the framework that a tensor or variable belongs to; None if to none.
+
+    >>> from gradwatch.capture.frameworks import family
+    >>> family(1.5), family("text")
+    ('numpy', None)
+    """
+    # By the modules of the class and its bases, so that nothing need be imported.
+    for base in type(tensor).__mro__:
+        name = _ROOTS.get(base.__module__.partition(".")[0])
+        # A function or a dtype of a framework's is no tensor of it.
+        if name is not None and hasattr(tensor, "dtype") and hasattr(tensor, "shape"):
+            return name
+    is_number = isinstance(tensor, np.ndarray | np.generic | int | float)
+    return "numpy" if is_number else None

@@ -1,0 +1,43 @@
+"""Plain NumPy arrays and numbers: of a network that somebody wrote by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradwatch.histogram import CELLS
+from gradwatch.measure import numpy as measure
+from gradwatch.summary import FIELDS, IDENTITY
+
+
+def summarize(tensors: Sequence[Any]) -> Any:
+    rows = [IDENTITY if x is None else measure.summarize(x) for x in tensors]
+    return np.stack(rows) if rows else np.zeros((0, len(FIELDS)))
+
+
+def count_cells(tensors: Sequence[Any], due: Any = True) -> Any:
+    if not (tensors and due):
+        return np.zeros((len(tensors), CELLS))
+    return np.stack([np.zeros(CELLS) if x is None else measure.count_cells(x) for x in tensors])
+
+
+def constant(number: int) -> Any:
+    return np.int32(number)
+
+
+def snapshot(value: Any) -> Any:
+    return np.array(value)
+
+
+def difference(after: Any, before: Any) -> Any:
+    return np.asarray(after, np.float64) - np.asarray(before, np.float64)
+
+
+def is_traced(tensor: Any) -> bool:
+    return False
+
+
+def fetch(measured: Mapping[str, Any], names: Sequence[str]) -> Callable[[], dict[str, Any]]:
+    return lambda: {name: np.asarray(measured[name]) for name in names}

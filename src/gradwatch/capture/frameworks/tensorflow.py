@@ -1,0 +1,37 @@
+"""TensorFlow's tensors and variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from gradwatch.measure import tensorflow as measure
+
+summarize = measure.summarize
+count_cells = measure.count_cells
+
+
+def constant(number: int) -> Any:
+    return tf.constant(number, tf.int32)
+
+
+def snapshot(value: Any) -> Any:
+    return tf.identity(value)
+
+
+def difference(after: Any, before: Any) -> Any:
+    after = tf.convert_to_tensor(after)
+    wide = tf.float64 if after.dtype == tf.float64 else tf.float32
+    return tf.cast(after, wide) - tf.cast(before, wide)
+
+
+def is_traced(tensor: Any) -> bool:
+    # A variable is no sign of it: in a graph and outside it is the same object.
+    return bool(tf.is_symbolic_tensor(tensor)) or not tf.executing_eagerly()
+
+
+def fetch(measured: Mapping[str, Any], names: Sequence[str]) -> Callable[[], dict[str, Any]]:
+    return lambda: {name: np.asarray(measured[name]) for name in names}

@@ -1,0 +1,117 @@
+"""Watching the outputs of layers in a training step, as a plan asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from gradwatch.capture.keras.layers import ModelLayer, inside_recurrent, model_layers
+from gradwatch.capture.keras.outputs import LayerTap, measured_tensor, site_paths
+from gradwatch.capture.keras.taps import Passage, make_tap
+from gradwatch.capture.plan import Plan
+from gradwatch.sites import Kind, Site
+
+
+class Row(NamedTuple):
+    """A tensor to be summarised."""
+
+    position: int
+    """Of the site in the plan that it belongs to."""
+    site: Site
+    """What it is recorded as; a layer that is called twice has two of them."""
+    tensor: Any
+
+
+class OutputWatch:
+    """Notes the outputs and output gradients of a plan's layers in one step.
+
+    How often a layer is called, and how many tensors it returns, is known only
+    then: each is a row of its own.
+
+    Args:
+        model: the Keras model.
+        fault: told of an exception of ours.
+        remark: told, in words, of what the user should know.
+    """
+
+    def __init__(
+        self, model: Any, fault: Callable[[Exception], None], remark: Callable[[str], None]
+    ) -> None:
+        self._model = model
+        self._remark = remark
+        self._tap = LayerTap(make_tap(), fault)
+
+    @contextmanager
+    def watching(self, plan: Plan | None) -> Iterator[None]:
+        """Around the model's train step; without a plan as yet, note every layer."""
+        layers = [layer for layer in self._model._flatten_layers() if layer is not self._model]
+        chosen = layers
+        if plan is not None:
+            paths = {site.path for site in plan.sites if site.kind.is_of_layer}
+            chosen = [each.layer for each in model_layers(self._model) if each.path in paths]
+        inside = inside_recurrent(self._model)
+        with self._tap.on([layer for layer in chosen if id(layer) not in inside], layers):
+            yield
+
+    def rows(self, plan: Plan, unscaled: Callable[[Any], Any]) -> list[Row]:
+        """After the train step: the tensors of the plan's output sites.
+
+        Args:
+            plan: which layers, and what of them.
+            unscaled: divides a loss scale out of a gradient.
+        """
+        layers = {each.path: each for each in model_layers(self._model)}
+        passages = {
+            path: self._passages(layers[path])
+            for path in dict.fromkeys(s.path for s in plan.sites if s.kind.is_of_layer)
+        }
+        rows = [
+            Row(
+                position,
+                Site(site.kind, path),
+                measured_tensor(site.kind, layers[site.path], passage, unscaled),
+            )
+            for position, site in enumerate(plan.sites)
+            for path, passage in passages.get(site.path, [])
+            if site.kind.is_of_layer
+        ]
+        self._tap.forget()
+        self._remark_on_gradients(rows, passages)
+        return rows
+
+    def _passages(self, layer: ModelLayer) -> list[tuple[str, Passage]]:
+        """The tensors that the layer returned, by their paths; says which are not recorded."""
+        calls = self._tap.calls(layer.layer)
+        whys = [self._tap.refusal(call) for call in calls]
+        if id(layer.layer) in inside_recurrent(self._model):
+            whys.append("computed inside the loop of a recurrent layer")
+        elif not calls:
+            whys.append("not seen: the training step does not call the layer, or not directly")
+        for why in dict.fromkeys(filter(None, whys)):
+            self._remark(f"Outputs of {layer.path} are not recorded: they are {why}.")
+        seen = [call for call, why in zip(calls, whys, strict=False) if why is None]
+        return list(site_paths(layer.path, seen))
+
+    def _remark_on_gradients(
+        self, rows: list[Row], passages: dict[str, list[tuple[str, Passage]]]
+    ) -> None:
+        gradients = [row for row in rows if row.site.kind is Kind.OUTPUT_GRADIENT]
+        missing = [row.site.path for row in gradients if row.tensor is None]
+        often = [p for pairs in passages.values() for p, passage in pairs if passage.arrivals > 1]
+        if missing:
+            self._remark(
+                f"The backward pass does not reach the outputs of {listed(missing)}: the loss does "
+                "not depend on them, or nothing before them is trained. No gradient is recorded "
+                "(count 0)."
+            )
+        if gradients and often:
+            self._remark(
+                f"Gradients with respect to the outputs of {listed(often)} are computed more than "
+                "once in a training step; the last one is recorded."
+            )
+
+
+def listed(paths: list[str]) -> str:
+    """The first of them, in words."""
+    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")

@@ -1,0 +1,187 @@
+"""What layers return in a training step, and the gradients with respect to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope
+
+from gradwatch.capture.keras.layers import SATURATION_MARGIN, ModelLayer
+from gradwatch.capture.keras.taps import Passage, Tap
+from gradwatch.sites import Kind
+
+# A cell that torch calls once a time step would otherwise be a thousand sites.
+MOST_CALLS = 32
+
+
+@dataclass
+class Call:
+    """One call of a layer: an entry for each tensor that it returned."""
+
+    number: int
+    """Counted from 1 in the step."""
+    passages: list[Passage] = field(default_factory=list)
+    refusal: str | None = None
+    """Why it was not noted, if it was not."""
+
+
+class LayerTap:
+    """Notes what chosen layers return, while a model's step is traced or run.
+
+    Args:
+        tap: the framework's way of doing so.
+        fault: told of an exception of ours; the step goes on without the tap.
+    """
+
+    def __init__(self, tap: Tap, fault: Callable[[Exception], None]) -> None:
+        self._tap = tap
+        self._fault = fault
+        self._calls: dict[int, list[Call]] = {}
+        self._recomputing = 0
+
+    def calls(self, layer: Any) -> list[Call]:
+        """The calls of a layer in the step, in order."""
+        return self._calls.get(id(layer), [])
+
+    def forget(self) -> None:
+        """Let go of the step's tensors."""
+        self._calls = {}
+
+    @contextmanager
+    def on(self, chosen: Collection[Any], every_layer: Collection[Any]) -> Iterator[None]:
+        """While the context lasts, note what the chosen layers return.
+
+        Args:
+            chosen: the layers.
+            every_layer: all layers of the model; needed to know what is called
+                inside a layer that is rematerialised.
+        """
+        self._calls = {}
+        self._recomputing = 0
+        self._tap.begin()
+        ids = {id(layer) for layer in chosen}
+        with ExitStack() as stack:
+            for layer in every_layer:
+                if id(layer) in ids or _is_rematerialised(layer):
+                    stack.enter_context(self._wrapped(layer, is_chosen=id(layer) in ids))
+            yield
+
+    def refusal(self, call: Call) -> str | None:
+        """Why a call's tensors cannot be recorded; after the step. None if they can."""
+        if call.refusal is None:
+            tensors = [t for p in call.passages for t in (p.output, p.gradient) if t is not None]
+            if not all(map(self._tap.can_leave, tensors)):
+                return "inside a loop, a branch or a function compiled on its own"
+        return call.refusal
+
+    @contextmanager
+    def _wrapped(self, layer: Any, is_chosen: bool) -> Iterator[None]:
+        own = vars(layer)
+        before = {"call": own["call"]} if "call" in own else {}
+        call = layer.call
+        rematerialised = _is_rematerialised(layer)
+
+        def tapped_call(*args: Any, **kwargs: Any) -> Any:
+            self._recomputing += rematerialised
+            try:
+                outputs = call(*args, **kwargs)
+            finally:
+                self._recomputing -= rematerialised
+            # When Keras only works out shapes, nothing is computed.
+            if not is_chosen or in_symbolic_scope():
+                return outputs
+            try:
+                return self._note(layer, outputs, rematerialised)
+            except Exception as error:
+                self._fault(error)
+                return outputs
+
+        # Into __dict__, past Keras's and torch's tracking of attributes.
+        own["call"] = tapped_call
+        try:
+            yield
+        finally:
+            own.pop("call", None)
+            own.update(before)
+
+    def _note(self, layer: Any, outputs: Any, rematerialised: bool) -> Any:
+        calls = self._calls.setdefault(id(layer), [])
+        call = Call(len(calls) + 1)
+        calls.append(call)
+        if rematerialised or self._recomputing:
+            call.refusal = "recomputed in the backward pass (keras.RematScope)"
+        elif call.number > MOST_CALLS:
+            call.refusal = f"call {MOST_CALLS + 1} and later ones of one step"
+        if call.refusal:
+            return outputs
+        flat = keras.tree.flatten(outputs)
+        passed = []
+        try:
+            for tensor in flat:
+                passage = Passage()
+                passed.append(None if tensor is None else self._pass(tensor, passage))
+                call.passages.append(passage)
+        except TypeError as error:
+            call.refusal = f"not a tensor of numbers but {error}"
+            return outputs
+        return keras.tree.pack_sequence_as(outputs, passed)
+
+    def _pass(self, tensor: Any, passage: Passage) -> Any:
+        passed = self._tap.through(tensor, passage)
+        mask = get_keras_mask(tensor)
+        if mask is not None and passed is not tensor:
+            set_keras_mask(passed, mask)
+        return passed
+
+
+def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: Any) -> Any:
+    """The tensor of a kind that one passage through a layer's tap yields.
+
+    Args:
+        kind: one of those of layers.
+        layer: the layer.
+        passage: what was noted.
+        unscaled: divides a loss scale out of a gradient.
+    """
+    ops = keras.ops
+    x = passage.output
+    if kind is Kind.OUTPUT:
+        return x
+    if kind is Kind.OUTPUT_GRADIENT:
+        return None if passage.gradient is None else unscaled(passage.gradient)
+    if kind is Kind.DEAD_UNIT:
+        rank = len(x.shape)
+        if rank < 2:
+            return None
+        unit = layer.unit_axis % rank
+        dead = ops.all(ops.equal(x, 0), axis=tuple(a for a in range(rank) if a != unit))
+        return ops.cast(dead, "float32")
+    assert layer.bounds is not None
+    low, high = layer.bounds
+    wide = ops.cast(x, "float32")
+    near = ops.logical_or(wide <= low + SATURATION_MARGIN, wide >= high - SATURATION_MARGIN)
+    return ops.cast(near, "float32")
+
+
+def site_paths(path: str, calls: Sequence[Call]) -> Iterator[tuple[str, Passage]]:
+    """The paths of the tensors that a layer returned: `net/a`, `net/a@2`, `net/b:1`."""
+    for call in calls:
+        called = path if call.number == 1 else f"{path}@{call.number}"
+        several = len(call.passages) > 1
+        for i, passage in enumerate(call.passages):
+            if passage.output is not None:
+                yield (f"{called}:{i}" if several else called), passage
+
+
+def _is_rematerialised(layer: Any) -> bool:
+    scope: Any = getattr(layer, "_remat_mode", None)
+    mode = getattr(scope, "mode", None)
+    # In mode "activations" only what is inside the layer's call is recomputed.
+    return mode in ("full", "larger_than") or (
+        mode == "list_of_layers" and layer.name in (scope.layer_names or ())
+    )

@@ -1,0 +1,60 @@
+"""Reading a tensor and its gradient as they pass by, one module per framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import keras
+
+
+@dataclass
+class Passage:
+    """A tensor that passed through a tap, and the gradients that came back."""
+
+    output: Any = None
+    gradient: Any = None
+    """None until there is one: the loss may not depend on the tensor."""
+    arrivals: int = 0
+    """How many gradients came; with several backward passes, more than one."""
+
+    def note_gradient(self, gradient: Any) -> None:
+        self.gradient = gradient
+        self.arrivals += 1
+
+
+class Tap(Protocol):
+    """One framework's way to let a tensor pass and be noted, without changing it."""
+
+    def begin(self) -> None:
+        """A step begins: what is computed from here on, at this level, can leave it."""
+
+    def through(self, tensor: Any, passage: Passage) -> Any:
+        """The same tensor; it, and later its gradient, are noted in `passage`.
+
+        Raises:
+            TypeError: what it is given is not a plain tensor of numbers.
+        """
+
+    def can_leave(self, tensor: Any) -> bool:
+        """Whether a noted tensor exists at the step's own level.
+
+        In a compiled step, one that was made inside a loop, a branch or a
+        function of its own does not.
+        """
+
+
+def make_tap() -> Tap:
+    """The tap of the backend that Keras is running on."""
+    name = keras.backend.backend()
+    if name == "tensorflow":
+        from gradwatch.capture.keras.taps.tensorflow import TensorFlowTap
+
+        return TensorFlowTap()
+    if name == "jax":
+        from gradwatch.capture.keras.taps.jax import JaxTap
+
+        return JaxTap()
+    from gradwatch.capture.keras.taps.torch import TorchTap
+
+    return TorchTap()

@@ -1,0 +1,34 @@
+"""Tapping torch's tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gradwatch.capture.keras.taps import Passage
+
+
+class TorchTap:
+    """A view of the tensor, with a hook for its gradient."""
+
+    def begin(self) -> None:
+        """Nothing is traced, so everything can leave."""
+
+    def through(self, tensor: Any, passage: Passage) -> Any:
+        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+            raise TypeError(f"a {type(tensor).__name__}")
+        if tensor.is_complex():
+            raise TypeError(f"a tensor of dtype {tensor.dtype}")
+        passage.output = tensor.detach()
+        if not tensor.requires_grad:
+            return tensor
+        # A tensor of its own: a layer may return its input as it is, and would
+        # then be taken to receive the gradients of all who use that.
+        view = tensor.view_as(tensor)
+        view.register_hook(passage.note_gradient)
+        return view
+
+    def can_leave(self, tensor: Any) -> bool:
+        # Those of torch.func's transformations live inside them.
+        return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)

@@ -1,0 +1,1 @@
+"""Measuring in hand-written training loops, of any framework."""

@@ -1,0 +1,253 @@
+"""What the user gave to `record` or `measure`: checked, named and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradwatch.capture.frameworks import Framework, family, framework
+from gradwatch.capture.loop.misuse import WrongPlaceError, WrongTypeError, WrongValueError
+from gradwatch.capture.loop.names import (
+    Named,
+    Variables,
+    dtype_name,
+    is_tensor,
+    value_of,
+    variables_of,
+)
+from gradwatch.capture.loop.trees import leaves
+from gradwatch.reading import scope
+from gradwatch.sites import Kind, Site, SiteInfo
+
+
+@dataclass(frozen=True)
+class Given:
+    """The tensors of a call, by site, in network order.
+
+    Attributes:
+        framework: to which they belong.
+        tensors: what to measure; None for a gradient that does not exist.
+        infos: the sites with all that a selector may ask.
+        updates: for sites of kind `update`, the values (after, before).
+        is_traced: whether they stand for values in a function being compiled.
+    """
+
+    framework: Framework
+    tensors: Mapping[Site, Any]
+    infos: Sequence[SiteInfo]
+    updates: Mapping[Site, tuple[Any, Any]] = field(default_factory=dict)
+    is_traced: bool = False
+
+    def tensor(self, site: Site) -> Any:
+        """The tensor to measure at a site."""
+        if site in self.updates:
+            return self.framework.difference(*self.updates[site])
+        return self.tensors[site]
+
+
+def understand(
+    *,
+    gradients: Any = None,
+    variables: Any = None,
+    previous: Any = None,
+    applied_gradients: Any = None,
+    names: Any = None,
+    group: str = "",
+    micro_batch: int | None = None,
+) -> Given:
+    """Find out what is what.
+
+    Raises:
+        TypeError, ValueError: it does not fit together; the message says how.
+    """
+    if gradients is None and variables is None:
+        raise WrongTypeError(
+            "There is nothing to measure. Give gradients= and variables= (a list, a tree or "
+            "a model), for example record(gradients=grads, variables=model.trainable_variables)."
+        )
+    gradients, applied_gradients, previous = map(_listed, (gradients, applied_gradients, previous))
+    known = variables_of(gradients if variables is None else variables, names)
+    by_kind: dict[Kind, list[Any]] = {}
+    if gradients is not None:
+        by_kind[Kind.GRADIENT] = _aligned("gradients", gradients, known)
+    elif variables is not None and _is_torch(known):
+        by_kind[Kind.GRADIENT] = [n.value.grad if n.trainable else ABSENT for n in known.named]
+    if applied_gradients is not None:
+        by_kind[Kind.APPLIED_GRADIENT] = _aligned("applied_gradients", applied_gradients, known)
+    if variables is not None and micro_batch is None:
+        by_kind[Kind.WEIGHT] = [n.value for n in known.named]
+    if previous is not None and micro_batch is None:
+        if variables is None:
+            raise WrongTypeError("previous= needs variables= beside it: an update is a difference.")
+        by_kind[Kind.UPDATE] = _aligned("previous", previous, known)
+    everything = [x for tensors in by_kind.values() for x in tensors if x is not ABSENT]
+    own = common_framework(everything)
+    return given_of(known.named, by_kind, own, scope(group, micro_batch))
+
+
+ABSENT = object()
+"""In the place of a tensor that was not given at all, and has no site."""
+
+_ORDER = (Kind.WEIGHT, Kind.GRADIENT, Kind.APPLIED_GRADIENT, Kind.UPDATE)
+
+
+def common_framework(tensors: Sequence[Any]) -> Framework:
+    """The framework of the tensors.
+
+    Raises:
+        TypeError: they belong to none, or to several.
+    """
+    found: dict[str, Any] = {}
+    for x in tensors:
+        name = None if x is None else family(x)
+        if x is not None and name is None:
+            raise WrongTypeError(
+                "Tensors of TensorFlow, JAX, torch and NumPy can be measured. "
+                f"Received: one of type {type(x).__module__}.{type(x).__name__}"
+            )
+        if name is not None:
+            found.setdefault(name, x)
+    if set(found) != {"numpy"}:
+        found.pop("numpy", None)  # Any framework measures arrays of NumPy's.
+    if len(found) > 1:
+        raise WrongTypeError(
+            f"Tensors of one framework are expected in a call. Received: {' and '.join(found)}"
+        )
+    return framework(next(iter(found), "numpy"))
+
+
+def given_of(
+    named: Sequence[Named], by_kind: Mapping[Kind, list[Any]], own: Framework, prefix: str
+) -> Given:
+    """From the variables, and for each kind a tensor, None or `ABSENT` for each variable."""
+    tensors: dict[Site, Any] = {}
+    updates: dict[Site, tuple[Any, Any]] = {}
+    infos = []
+    for i, variable in enumerate(named):
+        if not is_tensor(variable.value):
+            continue  # Of complex numbers, say.
+        path = f"{prefix}/{variable.path}" if prefix else variable.path
+        for kind in (k for k in _ORDER if k in by_kind and by_kind[k][i] is not ABSENT):
+            site = Site(kind, path)
+            tensors[site] = by_kind[kind][i]
+            if kind is Kind.UPDATE:
+                updates[site] = (variable.value, by_kind[kind][i])
+            infos.append(_info(site, variable))
+    is_traced = any(own.is_traced(x) for x in tensors.values() if x is not None)
+    if is_traced:
+        _reject_stale(named, by_kind, own)
+    return Given(own, tensors, infos, updates, is_traced)
+
+
+def _reject_stale(
+    named: Sequence[Named], by_kind: Mapping[Kind, list[Any]], own: Framework
+) -> None:
+    """Keras variables in a JAX function hold the values of the time of tracing."""
+    if own is not framework("jax") or Kind.WEIGHT not in by_kind:
+        return
+    for variable in named:
+        if variable.is_keras and not own.is_traced(variable.value):
+            raise WrongValueError(
+                f"Inside jax.jit the Keras variable {variable.path!r} has the value it had when "
+                "the function was compiled, not the step's own. Give the arrays that the step "
+                "works on, and the variables for their names: measure(gradients=grads, "
+                "parameters=trainable_values, names=model.trainable_variables)."
+            )
+
+
+def _info(site: Site, variable: Named) -> SiteInfo:
+    return SiteInfo(
+        site=site,
+        shape=_shape(variable.value),
+        dtype=dtype_name(variable.value),
+        part=variable.path.rpartition("/")[2],
+        trainable=variable.trainable,
+        layer_indices=variable.layer_indices,
+        owners=variable.owners,
+    )
+
+
+def _aligned(what: str, given: Any, known: Variables) -> list[Any]:
+    """The tensors in the order of `known.named`; ABSENT where there is none."""
+    aligned: list[Any] = [ABSENT] * len(known.named)
+    for where, position, value in _placed(what, given, known):
+        variable = known.named[position]
+        value = value_of(value)
+        if value is not None and not hasattr(value, "shape"):
+            raise WrongTypeError(
+                f"{what} {where} (for {variable.path!r}) is no tensor. "
+                f"Received: {type(value).__name__}"
+            )
+        expected, received = _shape(variable.value), _shape(value)
+        if value is not None and not _agree(expected, received):
+            raise WrongValueError(
+                f"{what} {where} has the shape {received}, but {variable.path!r}, to which it "
+                f"would belong, has {expected}. Give both in the same order."
+            )
+        aligned[position] = value
+    return aligned
+
+
+def _placed(what: str, given: Any, known: Variables) -> Iterator[tuple[str, int, Any]]:
+    """(which one, position of its variable, tensor) for all that was given."""
+    found = leaves(given)
+    if isinstance(given, list | tuple) and not any(leaf.is_named for leaf in found):
+        # By place; unless there are leaves that are no variables, which must be skipped.
+        if len(found) == len(known.order):
+            for i, (leaf, position) in enumerate(zip(found, known.order, strict=True)):
+                yield f"[{i}]", position, leaf.value
+            return
+        if not set(known.position) <= {leaf.keys for leaf in found}:
+            raise WrongValueError(
+                f"{what} has {len(found)} entries, but there are {len(known.order)} variables to "
+                "have one. Give one for each, in the same order; None where there is none."
+            )
+    if len(found) == 1 and not found[0].keys and len(known.order) == 1:
+        yield "", known.order[0], found[0].value
+        return
+    for leaf in found:
+        where = f"[{'/'.join(leaf.keys)!r}]"
+        if leaf.keys in known.position:
+            yield where, known.position[leaf.keys], leaf.value
+        elif leaf.value is not None and hasattr(leaf.value, "shape"):
+            names = ", ".join("/".join(keys) for keys in list(known.position)[:5])
+            raise WrongValueError(f"{what}{where} belongs to no variable. There are: {names}, ...")
+
+
+def _listed(given: Any) -> Any:
+    return list(given) if isinstance(given, Iterator) else given
+
+
+def _is_torch(known: Variables) -> bool:
+    return all(family(n.value) == "torch" and n.value.is_leaf for n in known.named)
+
+
+def _shape(tensor: Any) -> tuple[int, ...]:
+    """The shape, -1 where it is not known; for a gradient, that of the dense tensor."""
+    shape = getattr(tensor, "shape", ())
+    if getattr(shape, "rank", 0) is None:
+        return (-1,)
+    return tuple(-1 if size is None else int(size) for size in shape)
+
+
+def _agree(expected: tuple[int, ...], received: tuple[int, ...]) -> bool:
+    if (-1,) in (expected, received):
+        return True
+    return len(expected) == len(received) and all(
+        a == b or -1 in (a, b) for a, b in zip(expected, received, strict=True)
+    )
+
+
+def require_eager(given: Given, caller: str) -> None:
+    """Refuse tensors of a function that is being compiled.
+
+    Raises:
+        RuntimeError: they are.
+    """
+    if given.is_traced:
+        raise WrongPlaceError(
+            f"{caller} was called inside a compiled function (tf.function, jax.jit, ...), where "
+            "there are no values yet. There, call readings = monitor.measure(gradients=..., "
+            "parameters=...), return the readings, and outside call monitor.record(readings)."
+        )

@@ -1,0 +1,30 @@
+"""What a number recorded in a loop means, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gradwatch.sites import Kind
+
+RECORDED: Mapping[Kind, str] = {
+    Kind.GRADIENT: "gradient that the loop gave to record() or measure(), as it was then",
+    Kind.APPLIED_GRADIENT: "gradient that the loop says its update rule used",
+    Kind.WEIGHT: "value of the variable when the loop gave it to record() or measure()",
+    Kind.UPDATE: "change of the variable in the step: its value after minus before",
+    Kind.LOSS: "loss of the step, as the loop gave it",
+}
+
+TAPED: Mapping[Kind, str] = {
+    Kind.GRADIENT: "gradient that tape.gradient() returned: of its target, before any clipping, "
+    "with a loss scale still in it if the target was scaled",
+    Kind.WEIGHT: "value of the variable when tape.gradient() was called, before the step's update",
+    Kind.LOSS: "target of tape.gradient(), summed over its elements",
+}
+
+WATCHED: Mapping[Kind, str] = {
+    Kind.GRADIENT: "parameter's .grad when optimizer.step() was called: accumulated over "
+    "backward() calls, with the loss scale of a GradScaler divided out, after any clipping "
+    "that was done before",
+    Kind.WEIGHT: "value of the parameter after optimizer.step()",
+    Kind.UPDATE: "change of the parameter in optimizer.step(): its value after minus before",
+}

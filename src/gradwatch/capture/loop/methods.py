@@ -1,0 +1,303 @@
+"""What a monitor offers to hand-written loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from gradwatch.capture.loop.given import understand
+from gradwatch.capture.loop.layout import check_loss
+from gradwatch.capture.loop.misuse import Guard, WrongTypeError
+from gradwatch.capture.loop.progress import group_name, whole_number
+from gradwatch.capture.loop.recorder import LoopRecorder
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _as_it_is(method: F) -> F:
+    """Keep tf.function's AutoGraph from rewriting a method of ours that is called in it."""
+    # The mark that tf.autograph.experimental.do_not_convert leaves, without TensorFlow.
+    method.autograph_info__ = {}  # type: ignore[attr-defined]
+    return method
+
+
+class LoopMethods:
+    """The part of `Monitor` that loops call."""
+
+    def _loop(self) -> LoopRecorder:
+        raise NotImplementedError
+
+    def _fault(self, error: Exception) -> None:
+        raise NotImplementedError
+
+    @_as_it_is
+    def record(
+        self,
+        readings: Any = None,
+        *,
+        gradients: Any = None,
+        variables: Any = None,
+        parameters: Any = None,
+        loss: Any = None,
+        previous: Any = None,
+        applied_gradients: Any = None,
+        names: Any = None,
+        step: Any = None,
+        epoch: Any = None,
+        group: str | None = None,
+        micro_batch: int | None = None,
+    ) -> None:
+        """Record a step of a hand-written loop, if it is due; never waits for the device.
+
+        Either what `measure` returned, or the tensors themselves. Only what the
+        schedules ask for is kept; where nothing is due, next to nothing is done.
+
+        Args:
+            readings: what `measure` returned, from inside a compiled step.
+            gradients: of the loss with respect to the variables, as a list in their
+                order or as the same tree. A None in it is recorded with count 0.
+                For torch parameters they are their `.grad` if not given.
+            variables: a list, dict or tree of variables, or the model or module
+                that holds them; names come from them. Their values are recorded as
+                they are now: call this after the update for those after the step.
+            parameters: another name for `variables`.
+            loss: a scalar, recorded along with the rest.
+            previous: the values of the variables before the step, from which
+                `updates` are found.
+            applied_gradients: the gradients that the update rule used, after your
+                own clipping, say.
+            names: names for variables that have none: strings, or named variables.
+            step: its number; by default steps are counted from 1, for each group.
+            epoch: its number; `"epoch"` schedules are due at the first record of
+                each, and the console prints its table when it changes.
+            group: in loops with several optimizers, which one: a name that the
+                paths of all that is recorded here will begin with.
+            micro_batch: the index of a part of the step's batch, if that is what the
+                gradients are of: recorded under `micro_batch_0/...`. The step
+                itself is the record without it, which comes last.
+
+        Raises:
+            TypeError, ValueError: the arguments do not fit together.
+            RuntimeError: called inside a compiled function; see `measure`.
+
+        Example:
+
+        >>> import gradwatch, numpy as np, tempfile
+        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()])
+        >>> weights = {"layer": {"kernel": np.ones((2, 2))}}
+        >>> slopes = {"layer": {"kernel": np.full((2, 2), 0.5)}}
+        >>> monitor.record(gradients=slopes, variables=weights, loss=0.25)
+        >>> monitor.close()
+        >>> lines = (monitor.directory / "summaries.csv").read_text().splitlines()[1:]
+        >>> [line.split(",")[3:5] for line in lines]
+        [['weight', 'layer/kernel'], ['gradient', 'layer/kernel'], ['loss', 'loss']]
+        """
+        with self._guarded():
+            variables = _one_of(variables, parameters)
+            tensors = {
+                "gradients": gradients,
+                "variables": variables,
+                "previous": previous,
+                "applied_gradients": applied_gradients,
+                "names": names,
+            }
+            has_tensors = any(x is not None for x in tensors.values())
+            _check_arguments(readings, has_tensors, loss, epoch, micro_batch)
+            if loss is not None:
+                check_loss(loss)
+            name, part = group_name(group), whole_number("micro_batch", micro_batch)
+            step, epoch = whole_number("step", step), whole_number("epoch", epoch)
+            loop = self._loop()
+            progress = loop.progress(name)
+            if not has_tensors and readings is None and progress.is_watched:
+                # The steps are the optimizer's own, and this one is past.
+                if epoch is not None:
+                    loop.enter_epoch(epoch)
+                    progress.next_epoch(epoch)
+                if loss is not None:
+                    loop.record_loss(progress.past(step), name, loss)
+                return
+            moment = progress.moment(step, epoch)
+            is_first = progress.epoch is None
+            loop.enter_epoch(moment.epoch)
+            if part is None:
+                progress.advance(moment)
+            if readings is not None:
+                if readings != {}:  # It is, where a fault of ours kept us from measuring.
+                    loop.record_readings(readings, moment, loss)
+            elif not has_tensors:
+                loop.record_loss(moment, name, loss)
+            elif is_first or loop.is_due(moment):
+                # The first time in any case, so that a mistake is heard of at once.
+                given = understand(**tensors, group=name, micro_batch=part)
+                loop.record_tensors(given, moment, name, part, loss)
+
+    @_as_it_is
+    def measure(
+        self,
+        *,
+        gradients: Any = None,
+        parameters: Any = None,
+        variables: Any = None,
+        loss: Any = None,
+        previous: Any = None,
+        applied_gradients: Any = None,
+        names: Any = None,
+        group: str | None = None,
+        micro_batch: int | None = None,
+        histograms: Any = True,
+    ) -> dict[str, Any]:
+        """Measure tensors, also inside `tf.function` and `jax.jit`; hand it to `record`.
+
+        It is a pure function of the tensors, without a callback to the host: return
+        what it gives from the compiled step, and call `record` with that outside.
+
+        Args:
+            gradients: as for `record`, and so the others that are not listed here.
+            parameters: the variables, or the arrays of a pytree; their values are
+                measured as they are at this point of the step.
+            variables: another name for `parameters`.
+            histograms: whether to count histograms, which cost more than summaries:
+                a Python bool, or one that is computed in the step. `record` keeps
+                them only where they are due.
+
+        Returns:
+            A dict of arrays; empty if a fault of ours prevented it.
+
+        Raises:
+            TypeError, ValueError: the arguments do not fit together.
+
+        Example:
+
+        >>> import gradwatch, jax, jax.numpy as jnp, tempfile
+        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()])
+        >>> @jax.jit
+        ... def train_step(params, x):
+        ...     loss, grads = jax.value_and_grad(lambda p: jnp.sum((x @ p["w"]) ** 2))(params)
+        ...     params = jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+        ...     return params, monitor.measure(gradients=grads, parameters=params, loss=loss)
+        >>> params, readings = train_step({"w": jnp.ones(3)}, jnp.ones(3))
+        >>> monitor.record(readings, step=1)
+        >>> monitor.close()
+        """
+        with self._guarded():
+            variables = _one_of(variables, parameters)
+            name, part = group_name(group), whole_number("micro_batch", micro_batch)
+            given = understand(
+                gradients=gradients,
+                variables=variables,
+                previous=previous,
+                applied_gradients=applied_gradients,
+                names=names,
+                group=name,
+                micro_batch=part,
+            )
+            return self._loop().measure(given, name, part, loss, histograms)
+        return {}
+
+    def due(
+        self,
+        step: Any = None,
+        *,
+        epoch: Any = None,
+        group: str | None = None,
+        histograms: bool = False,
+    ) -> bool:
+        """Whether a step will be recorded: to choose between two compiled steps.
+
+        Args:
+            step: its number; the next one if not given.
+            epoch: its epoch, if the loop has any.
+            group: the group, if the loop has any.
+            histograms: ask for histograms only.
+
+        Example:
+
+        >>> import gradwatch, tempfile
+        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), watch=gradwatch.gradients(every=10))
+        >>> [step for step in range(1, 31) if monitor.due(step)]
+        [10, 20, 30]
+        """
+        with self._guarded():
+            progress = self._loop().progress(group_name(group))
+            moment = progress.moment(whole_number("step", step), whole_number("epoch", epoch))
+            return self._loop().is_due(moment, histograms=histograms)
+        return False
+
+    @_as_it_is
+    def tape(
+        self,
+        persistent: bool = False,
+        watch_accessed_variables: bool = True,
+        *,
+        step: Any = None,
+        epoch: Any = None,
+        group: str | None = None,
+    ) -> Any:
+        """A `tf.GradientTape` whose `gradient()` is recorded by itself.
+
+        Recorded are the gradients with respect to variables, the variables' values
+        (before the update, which is still to come) and the target as the loss. One
+        tape is one step; with a persistent tape, the second call of `gradient()` is
+        recorded under `call_2/...`, unless it is given a `group=`.
+
+        For eager loops: inside `tf.function`, use `tf.GradientTape` and `measure`.
+
+        Args:
+            persistent: as for `tf.GradientTape`.
+            watch_accessed_variables: as for `tf.GradientTape`.
+            step: as for `record`.
+            epoch: as for `record`.
+            group: as for `record`.
+
+        Raises:
+            RuntimeError: called inside `tf.function`.
+
+        Example:
+
+        >>> import gradwatch, tempfile
+        >>> import tensorflow as tf
+        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()])
+        >>> w = tf.Variable([1.0, 2.0], name="w")
+        >>> with monitor.tape() as tape:
+        ...     loss = tf.reduce_sum(w * w)
+        >>> gradient = tape.gradient(loss, w)
+        >>> monitor.close()
+        """
+        from gradwatch.capture.loop.tape import make_tape, plain_tape
+
+        options = (persistent, watch_accessed_variables)
+        with self._guarded():
+            where = (whole_number("step", step), whole_number("epoch", epoch), group_name(group))
+            return make_tape(self._loop(), self._guarded, options, where)
+        return plain_tape(options)
+
+    def _watch_torch(self, module: Any, optimizer: Any, group: str | None) -> None:
+        """See `gradwatch.watch`."""
+        from gradwatch.capture.loop.torch_watch import TorchWatch
+
+        with self._guarded():
+            TorchWatch(module, optimizer, self._loop(), group_name(group), self._guarded)
+
+    def _guarded(self) -> Guard:
+        return Guard(self._fault)
+
+
+def _one_of(variables: Any, parameters: Any) -> Any:
+    if variables is not None and parameters is not None:
+        raise WrongTypeError("variables= and parameters= are two names for the same. Give one.")
+    return parameters if variables is None else variables
+
+
+def _check_arguments(
+    readings: Any, has_tensors: bool, loss: Any, epoch: Any, micro_batch: Any
+) -> None:
+    if readings is not None and has_tensors:
+        raise WrongTypeError("Give record() either readings or tensors, not both.")
+    if readings is not None and micro_batch is not None:
+        raise WrongTypeError("micro_batch= is for measure(), when readings are given to record().")
+    if readings is None and not has_tensors and loss is None and epoch is None:
+        raise WrongTypeError(
+            "record() was given nothing. Call record(gradients=..., variables=...) or, after "
+            "measure() in a compiled step, record(readings, step=...)."
+        )

@@ -1,0 +1,260 @@
+"""Recording the steps of a hand-written loop."""
+
+from __future__ import annotations
+
+import atexit
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradwatch.capture.frameworks import Fetched, Framework
+from gradwatch.capture.loop.given import Given, common_framework, require_eager
+from gradwatch.capture.loop.layout import Layout, Layouts, check_loss, loss_row, measured
+from gradwatch.capture.loop.meaning import RECORDED
+from gradwatch.capture.loop.misuse import WrongPlaceError, WrongTypeError, WrongValueError
+from gradwatch.capture.loop.progress import Progress
+from gradwatch.capture.plan import Timetable
+from gradwatch.capture.readings import reading_of
+from gradwatch.reading import Reading, scope
+from gradwatch.schedule import Moment
+from gradwatch.sites import Kind, Site
+from gradwatch.summary import Summary
+
+PARTS = {"rows", "cells", "layout"}
+"""What `measure` returns; `loss` may come to it."""
+
+
+class LoopRecorder:
+    """Follows a loop from call to call, and sends on what is due.
+
+    It never waits for the device: the arrays are fetched on another thread.
+
+    Args:
+        timetable: what to measure, and when.
+        submit: takes a function that waits for a step's arrays and makes its Reading.
+        open_run: called before a reading is submitted.
+        epoch_ended: told of the number of an epoch of which there will be no more.
+        remark: told, in words, of what the user should know.
+    """
+
+    def __init__(
+        self,
+        timetable: Timetable,
+        submit: Callable[[Callable[[], Reading | None]], None],
+        open_run: Callable[[LoopRecorder], None],
+        epoch_ended: Callable[[int], None],
+        remark: Callable[[str], None],
+    ) -> None:
+        self.timetable = timetable
+        self.remark = remark
+        self.layouts = Layouts(timetable, remark)
+        self.at_end: list[Callable[[], None]] = []
+        """Called once when the run ends: to remove hooks."""
+        self._submit = submit
+        self._open_run = open_run
+        self._epoch_ended = epoch_ended
+        self._meaning = dict(RECORDED)
+        self._progress: dict[str, Progress] = {}
+        self._shown_epoch: int | None = None
+        self._first_step = 1
+        # Registered now, and so called before the pipeline's own end.
+        atexit.register(_end, weakref.ref(self))
+
+    # What the monitor asks when it opens a run.
+
+    @property
+    def next_step(self) -> int:
+        """The first step that is recorded."""
+        return self._first_step
+
+    def meaning(self) -> Mapping[Kind, str]:
+        """What the measurements of each kind are, in words."""
+        return self._meaning
+
+    def means(self, meaning: Mapping[Kind, str]) -> None:
+        """Say what the measurements are; before the first one."""
+        self._meaning.update(meaning)
+
+    # Where the loop is.
+
+    def progress(self, group: str) -> Progress:
+        """The course of a group."""
+        return self._progress.setdefault(group, Progress())
+
+    def enter_epoch(self, epoch: int) -> None:
+        """An epoch is under way: the one before, if it is another, has ended."""
+        if self._shown_epoch not in (None, epoch):
+            self._show()
+
+    def is_due(self, moment: Moment, *, histograms: bool = False) -> bool:
+        """Whether anything, or a histogram, is due."""
+        if histograms:
+            return any(self.timetable.histograms_due(moment))
+        return any(self.timetable.summaries_due(moment))
+
+    def end(self) -> None:
+        """The run ends: let go of hooks, and have the last epoch shown."""
+        while self.at_end:
+            self.at_end.pop()()
+        self._show()
+
+    def _show(self) -> None:
+        epoch, self._shown_epoch = self._shown_epoch, None
+        if epoch is not None:
+            self._epoch_ended(epoch)
+
+    # Recording.
+
+    def measure(
+        self, given: Given, group: str, micro_batch: int | None, loss: Any, histograms: Any
+    ) -> dict[str, Any]:
+        """The measurement of these tensors, as arrays on the device."""
+        layout = self.layouts.layout_of(given, group, micro_batch)
+        result = measured(layout, given, histograms)
+        if loss is not None:
+            result["loss"] = loss_row(loss)
+        return result
+
+    def record_tensors(
+        self, given: Given, moment: Moment, group: str, micro_batch: int | None, loss: Any
+    ) -> None:
+        """Measure and send what is due at a moment."""
+        require_eager(given, "monitor.record()")
+        layout = self.layouts.layout_of(given, group, micro_batch)
+        _remark_on_none(given, self.remark)
+        if self.is_due(moment):
+            arrays = measured(layout, given, self.is_due(moment, histograms=True))
+            self.send(moment, layout, given.framework, arrays, loss)
+
+    def send(
+        self, moment: Moment, layout: Layout, own: Framework, arrays: Mapping[str, Any], loss: Any
+    ) -> None:
+        """Send a measurement of a known layout."""
+        names = ["rows", *(["cells"] if layout.plan.due(moment).histograms else [])]
+        self._send(moment, own.fetch(arrays, names), _losses(loss), lambda _: layout)
+
+    def record_readings(self, readings: Any, moment: Moment, loss: Any) -> None:
+        """Send what is due of a measurement that was made in a compiled function."""
+        own = _framework_of_readings(readings)
+        if not self.is_due(moment):
+            return
+        losses = {"loss": own.fetch(readings, ["loss"])} if "loss" in readings else {}
+        losses |= _losses(loss)
+        names = ["rows", "layout"]
+        names += ["cells"] if self.is_due(moment, histograms=True) else []
+        wait = own.fetch(readings, names)
+        # Which layout it is, is known when it has arrived.
+        self._send(moment, wait, losses, lambda a: self.layouts.numbered(int(a["layout"])))
+
+    def record_loss(self, moment: Moment, group: str, loss: Any) -> None:
+        """Send a step's loss, if anything is due at it."""
+        if self.is_due(moment):
+            self._send(moment, dict, _losses(loss), lambda _: None, group)
+
+    def _send(
+        self,
+        moment: Moment,
+        wait: Fetched,
+        losses: Mapping[str, Fetched],
+        find_layout: Callable[[Mapping[str, Any]], Layout | None],
+        group: str = "",
+    ) -> None:
+        self._first_step = moment.step
+        self._open_run(self)
+        self._shown_epoch = moment.epoch
+        when = time.time()
+
+        def make_reading() -> Reading | None:
+            arrays = wait()
+            layout = find_layout(arrays)
+            rows = {name: fetched()["loss"] for name, fetched in losses.items()}
+            if layout is None:
+                return _of_losses(moment, when, group, rows)
+            return _of_layout(moment, when, layout, arrays, rows)
+
+        self._submit(make_reading)
+
+
+def _losses(loss: Any) -> dict[str, Fetched]:
+    if loss is None:
+        return {}
+    own = check_loss(loss)
+    row = loss_row(loss)
+    if own.is_traced(row):
+        raise WrongPlaceError(
+            "monitor.record(loss=...) was called inside a compiled function. "
+            "Return the loss from it, and record it outside."
+        )
+    return {"loss": own.fetch({"loss": row}, ["loss"])}
+
+
+def _of_losses(moment: Moment, when: float, group: str, rows: Mapping[str, Any]) -> Reading | None:
+    if not rows:
+        return None
+    sites = [Site(Kind.LOSS, _under(group, name)) for name in rows]
+    summary = Summary.unpack(np.stack(list(rows.values())))
+    return Reading(moment.step, moment.epoch, when, sites, summary, group=group)
+
+
+def _of_layout(
+    moment: Moment, when: float, layout: Layout, arrays: Any, rows: Mapping[str, Any]
+) -> Reading | None:
+    due = layout.plan.due(moment)
+    prefix = scope(layout.group, layout.micro_batch)
+    reading = reading_of(
+        moment,
+        when,
+        layout.plan,
+        due,
+        arrays,
+        losses={_under(prefix, name): row for name, row in rows.items()},
+        group=layout.group,
+        micro_batch=layout.micro_batch,
+    )
+    return reading if len(reading) else None
+
+
+def _under(prefix: str, name: str) -> str:
+    return f"{prefix}/{name}" if prefix else name
+
+
+def _framework_of_readings(readings: Any) -> Framework:
+    if not isinstance(readings, Mapping) or not set(readings) >= PARTS:
+        raise WrongTypeError(
+            "record() takes, without a name, what monitor.measure() returned. Tensors are given "
+            "by name: record(gradients=grads, variables=variables). "
+            f"Received: {type(readings).__name__}"
+        )
+    own = common_framework([readings["rows"]])
+    if own.is_traced(readings["rows"]):
+        raise WrongPlaceError(
+            "monitor.record() was called inside a compiled function. Return the readings from it, "
+            "and record them outside."
+        )
+    shape = tuple(readings["rows"].shape)
+    if len(shape) != 2:
+        raise WrongValueError(
+            f"record() takes the readings of one step. Received: rows of shape {shape}. "
+            "Those of several steps, as of a scan, are recorded one by one."
+        )
+    return own
+
+
+def _remark_on_none(given: Given, remark: Callable[[str], None]) -> None:
+    gradients = [x for site, x in given.tensors.items() if site.kind is Kind.GRADIENT]
+    if gradients and all(x is None for x in gradients):
+        remark(
+            "Not one of the gradients exists (all are None), so they are recorded with count 0. "
+            "In torch, record between loss.backward() and optimizer.zero_grad(); in TensorFlow, "
+            "the loss must be computed from the variables, inside the tape."
+        )
+
+
+def _end(recorder: weakref.ref[LoopRecorder]) -> None:
+    """At the end of the process, for loops whose monitor nobody closed."""
+    still_there = recorder()
+    if still_there is not None:
+        still_there.end()

@@ -1,0 +1,145 @@
+"""A `tf.GradientTape` that records the gradients it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from gradwatch.capture.loop.given import understand
+from gradwatch.capture.loop.meaning import TAPED
+from gradwatch.capture.loop.misuse import Guard, WrongPlaceError
+from gradwatch.capture.loop.names import own_name
+from gradwatch.capture.loop.progress import group_name
+from gradwatch.capture.loop.recorder import LoopRecorder
+from gradwatch.capture.loop.trees import leaves
+from gradwatch.schedule import Moment
+
+Where = tuple[int | None, int | None, str]
+
+
+def make_tape(
+    loop: LoopRecorder,
+    guarded: Callable[[], Guard],
+    options: tuple[bool, bool],
+    where: Where,
+) -> RecordingTape:
+    """A tape that tells the recorder of what it computes.
+
+    Args:
+        loop: the recorder.
+        guarded: keeps training from our faults.
+        options: of `tf.GradientTape`: persistent, watch_accessed_variables.
+        where: step, epoch and group, as far as they are given.
+
+    Raises:
+        RuntimeError: called inside `tf.function`.
+    """
+    if not tf.executing_eagerly():
+        raise WrongPlaceError(
+            "monitor.tape() was called inside tf.function, where there are no values to record. "
+            "Use tf.GradientTape there, return readings = monitor.measure(gradients=grads, "
+            "parameters=variables) from the function, and call monitor.record(readings) outside."
+        )
+    loop.means(TAPED)
+    return RecordingTape(loop, guarded, options, where)
+
+
+def plain_tape(options: tuple[bool, bool]) -> Any:
+    """TensorFlow's own, for where ours cannot be had."""
+    return tf.GradientTape(*options)
+
+
+class RecordingTape(tf.GradientTape):  # type: ignore[misc]
+    """See `Monitor.tape`."""
+
+    def __init__(
+        self,
+        loop: LoopRecorder,
+        guarded: Callable[[], Guard],
+        options: tuple[bool, bool],
+        where: Where,
+    ) -> None:
+        super().__init__(*options)
+        self._loop = loop
+        self._guarded = guarded
+        self._step, self._epoch, self._group = where
+        self._moment: Moment | None = None
+        self._calls: dict[str, int] = {}
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = tf.UnconnectedGradients.NONE,
+        *,
+        group: str | None = None,
+    ) -> Any:
+        """As `tf.GradientTape.gradient`; what it returns is recorded.
+
+        Args:
+            target: see `tf.GradientTape`.
+            sources: see `tf.GradientTape`; those that are variables are recorded.
+            output_gradients: see `tf.GradientTape`.
+            unconnected_gradients: see `tf.GradientTape`.
+            group: the name under which this call is recorded, instead of the tape's.
+
+        Raises:
+            RuntimeError: the tape is not persistent and was asked before.
+        """
+        try:
+            result = super().gradient(target, sources, output_gradients, unconnected_gradients)
+        except RuntimeError as error:
+            if "non-persistent" in str(error):
+                raise RuntimeError(
+                    f"{error} Make it with monitor.tape(persistent=True)."
+                ) from error
+            raise
+        with self._guarded():
+            name = self._group if group is None else group_name(group)
+            # Our own sums are no business of a tape that is still recording.
+            if self._recording:
+                with self.stop_recording():
+                    self._note(target, sources, result, output_gradients, name)
+            else:
+                self._note(target, sources, result, output_gradients, name)
+        return result
+
+    def _note(
+        self, target: Any, sources: Any, result: Any, output_gradients: Any, group: str
+    ) -> None:
+        chosen = [
+            (source.value, gradient.value)
+            for source, gradient in zip(leaves(sources), leaves(result), strict=True)
+            if own_name(source.value) is not None
+        ]
+        # Of inputs, for a gradient penalty, say: no part of the model.
+        if not chosen or not tf.executing_eagerly():
+            return
+        progress = self._loop.progress(group)
+        is_first = progress.epoch is None
+        if self._moment is None or not self._calls.get(group):
+            self._moment = progress.moment(self._step, self._epoch)
+            self._loop.enter_epoch(self._moment.epoch)
+            progress.advance(self._moment)
+        self._calls[group] = self._calls.get(group, 0) + 1
+        if not (is_first or self._loop.is_due(self._moment)):
+            return
+        if self._calls[group] > 1:
+            group = f"{group}/call_{self._calls[group]}".strip("/")
+        variables, gradients = zip(*chosen, strict=True)
+        given = understand(gradients=gradients, variables=variables, group=group)
+        loss = None if output_gradients is not None else _loss(target)
+        self._loop.record_tensors(given, self._moment, group, None, loss)
+
+
+def _loss(target: Any) -> Any:
+    """What is differentiated: TensorFlow adds up all elements of all targets."""
+    sums = [
+        tf.reduce_sum(tf.convert_to_tensor(leaf.value))
+        for leaf in leaves(target)
+        if leaf.value is not None
+    ]
+    return None if not sums else sums[0] if len(sums) == 1 else tf.add_n(sums)

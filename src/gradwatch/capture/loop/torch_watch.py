@@ -1,0 +1,218 @@
+"""Watching a plain torch module through its optimizer's own hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gradwatch.capture.frameworks import framework
+from gradwatch.capture.loop.given import ABSENT, given_of
+from gradwatch.capture.loop.layout import Layout
+from gradwatch.capture.loop.meaning import WATCHED
+from gradwatch.capture.loop.misuse import Guard, WrongTypeError, WrongValueError
+from gradwatch.capture.loop.names import Named, variables_of
+from gradwatch.capture.loop.recorder import LoopRecorder
+from gradwatch.schedule import Moment
+from gradwatch.sites import Kind, Site
+
+
+@dataclass
+class _Step:
+    """A step that is due and under way."""
+
+    moment: Moment
+    layout: Layout
+    before: dict[str, Any]
+    """The values before the step of parameters whose update is watched, by path."""
+    gradients: _Part | None
+    """Measured already; None with a closure, which computes them within the step."""
+
+
+@dataclass
+class _Part:
+    """The measurements of some of a layout's sites, by their positions in it."""
+
+    positions: list[int]
+    rows: Any
+    with_histogram: list[int]
+    cells: Any
+
+
+class TorchWatch:
+    """Records each step of an optimizer that is due.
+
+    Gradients are read when `optimizer.step()` begins, so they are what it will use:
+    accumulated, unscaled and clipped as far as the loop has done that. Weights are
+    read when it has ended.
+
+    Args:
+        module: the user's module, also if compiled or wrapped for data parallelism.
+        optimizer: of its parameters.
+        loop: the recorder.
+        group: the name that paths begin with; may be empty.
+        guarded: keeps training from our faults.
+
+    Raises:
+        TypeError, ValueError: module and optimizer are not these, or do not belong
+            together, or a selector matches nothing.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        optimizer: Any,
+        loop: LoopRecorder,
+        group: str,
+        guarded: Callable[[], Guard],
+    ) -> None:
+        if not isinstance(module, torch.nn.Module):
+            raise WrongTypeError(f"watch() takes a torch.nn.Module. Received: {_type_of(module)}")
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise WrongTypeError(
+                f"watch() takes a torch optimizer. Received: {_type_of(optimizer)}"
+            )
+        if loop.progress(group).is_watched:
+            raise WrongValueError(
+                f"An optimizer is watched already under group={group!r}. Give this one a "
+                "group= of its own, such as 'discriminator'."
+            )
+        self._named = _owned(module, optimizer, loop.remark)
+        self._by_path = {f"{group}/{n.path}" if group else n.path: n for n in self._named}
+        self._loop = loop
+        self._group = group
+        self._guarded = guarded
+        self._step: _Step | None = None
+        self._layout()  # A selector that matches nothing is heard of now.
+        loop.means(WATCHED)
+        loop.progress(group).is_watched = True
+        # Not to be traced where the whole step is compiled: what is ours stays eager.
+        before = torch.compiler.disable(self._before_step)
+        after = torch.compiler.disable(self._after_step)
+        handles = [
+            optimizer.register_step_pre_hook(before),
+            optimizer.register_step_post_hook(after),
+        ]
+        loop.at_end.extend(handle.remove for handle in handles)
+        loop.at_end.append(self._let_go)
+
+    def _let_go(self) -> None:
+        self._loop.progress(self._group).is_watched = False
+        self._step = None
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        with self._guarded():
+            self._step = None
+            progress = self._loop.progress(self._group)
+            moment = progress.moment(None, None)
+            self._loop.enter_epoch(moment.epoch)
+            progress.advance(moment)
+            if not self._loop.is_due(moment):
+                return
+            layout = self._layout()
+            updated = {s.path for s in layout.plan.sites if s.kind is Kind.UPDATE}
+            snapshot = framework("torch").snapshot
+            before = {path: snapshot(self._by_path[path].value) for path in updated}
+            step = _Step(moment, layout, before, None)
+            has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
+            if not has_closure:
+                # Now: nothing forbids an optimizer to change them.
+                step.gradients = self._part(step, _scale(optimizer), only_gradients=True)
+            self._step = step
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        with self._guarded():
+            step, self._step = self._step, None
+            if step is None:
+                return
+            if step.gradients is None:
+                parts = [self._part(step, None, only_gradients=True)]
+            else:
+                parts = [step.gradients]
+            parts.append(self._part(step, None, only_gradients=False))
+            rows = _in_order([p.positions for p in parts], [p.rows for p in parts])
+            cells = _in_order([p.with_histogram for p in parts], [p.cells for p in parts])
+            arrays = {"rows": rows, "cells": cells}
+            self._loop.send(step.moment, step.layout, framework("torch"), arrays, None)
+
+    def _part(self, step: _Step, scale: Any, *, only_gradients: bool) -> _Part:
+        """Measure the gradients, or all but them."""
+        plan = step.layout.plan
+        positions = [
+            i for i, s in enumerate(plan.sites) if (s.kind is Kind.GRADIENT) is only_gradients
+        ]
+        with_histogram = [i for i in plan.with_histogram if i in set(positions)]
+        tensors = {i: self._tensor(plan.sites[i], step, scale) for i in positions}
+        own = framework("torch")
+        due = self._loop.is_due(step.moment, histograms=True)
+        return _Part(
+            positions,
+            own.summarize(list(tensors.values())),
+            with_histogram if due else [],
+            own.count_cells([tensors[i] for i in with_histogram], due),
+        )
+
+    def _tensor(self, site: Site, step: _Step, scale: Any) -> Any:
+        parameter = self._by_path[site.path].value
+        if site.kind is Kind.GRADIENT:
+            gradient = parameter.grad
+            return gradient if gradient is None or scale is None else gradient / scale
+        if site.kind is Kind.UPDATE:
+            return framework("torch").difference(parameter, step.before[site.path])
+        return parameter
+
+    def _layout(self) -> Layout:
+        learned = [None if n.value.requires_grad else ABSENT for n in self._named]
+        by_kind: dict[Kind, list[Any]] = {
+            Kind.WEIGHT: [n.value for n in self._named],
+            Kind.GRADIENT: learned,
+        }
+        if Kind.UPDATE in self._loop.timetable.kinds:
+            by_kind[Kind.UPDATE] = learned
+        given = given_of(self._named, by_kind, framework("torch"), self._group)
+        return self._loop.layouts.layout_of(given, self._group, None)
+
+
+def _owned(module: Any, optimizer: Any, remark: Callable[[str], None]) -> list[Named]:
+    """The module's parameters that the optimizer holds."""
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    everything = variables_of(module).named
+    named = [n for n in everything if id(n.value) in held]
+    if not named:
+        raise WrongValueError(
+            f"The optimizer ({_type_of(optimizer)}) holds none of the parameters of the module "
+            f"({_type_of(module)}). Make it from module.parameters(), after moving the module "
+            "to its device."
+        )
+    if len(named) < len(held):
+        remark(
+            f"The optimizer holds {len(held) - len(named)} parameters that the watched module does "
+            "not: they are not recorded. Watch the module that holds all of them."
+        )
+    return named
+
+
+def _scale(optimizer: Any) -> Any:
+    """What the gradients are still multiplied by, or None.
+
+    `GradScaler.step` unscales them before it calls the optimizer, except for fused
+    optimizers: to those it gives the scale, to divide by themselves.
+    """
+    return getattr(optimizer, "grad_scale", None)
+
+
+def _in_order(positions: Sequence[list[int]], parts: Sequence[Any]) -> Any:
+    """The rows of the parts, put together in the order of their positions."""
+    flat = [i for each in positions for i in each]
+    kept = [part[: len(each)] for each, part in zip(positions, parts, strict=True) if each]
+    if not kept:
+        return parts[0][:0]
+    device = kept[0].device
+    order = sorted(range(len(flat)), key=flat.__getitem__)
+    return torch.cat([part.to(device) for part in kept])[torch.tensor(order, device=device)]
+
+
+def _type_of(given: Any) -> str:
+    return type(given).__name__

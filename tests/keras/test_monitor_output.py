@@ -1,0 +1,118 @@
+"""What a fit leaves on the screen and in TensorBoard, beside Keras's own output."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import gradwatch
+from gradwatch.summary import finite, statistic
+from tests.keras.support import Keep
+from tests.keras.support_behaviour import EVERYTHING, fit, linear_model
+
+READER = Path(__file__).parents[1] / "sinks" / "tensorboard_reader.py"
+
+
+@pytest.mark.parametrize("verbose", [1, 2])
+def test_the_table_comes_after_keras_line_of_the_epoch(
+    tmp_path: Path, capsys: Any, verbose: int
+) -> None:
+    monitor = gradwatch.Monitor(tmp_path, every=1, sinks=[gradwatch.Console()])
+    fit(linear_model(), 3, monitor, epochs=2, verbose=verbose)
+    text = capsys.readouterr().out
+    # The progress bar draws over its own line.
+    lines = [line.rpartition("\r")[2] for line in text.replace("\b", "").splitlines()]
+    places = {
+        name: [i for i, line in enumerate(lines) if name in line]
+        for name in ("Epoch ", "3/3", "gradwatch · epoch", "net/dense")
+    }
+    assert len(places["Epoch "]) == len(places["gradwatch · epoch"]) == len(places["3/3"]) == 2
+    for epoch, bar, title, row in zip(*places.values(), strict=True):
+        assert epoch < bar < title < row
+    # Nothing of ours stands on a line of Keras's, nor between its lines.
+    assert places["gradwatch · epoch"][0] < places["Epoch "][1]
+    for i in places["3/3"]:
+        assert "loss: " in lines[i]
+        assert "gradwatch" not in lines[i]
+    titles = [lines[i] for i in places["gradwatch · epoch"]]
+    assert titles == ["gradwatch · epoch 1 · step 3", "gradwatch · epoch 2 · step 6"]
+
+
+def test_nothing_is_printed_without_the_console(tmp_path: Path, capsys: Any) -> None:
+    monitor = gradwatch.Monitor(tmp_path, every=1, sinks=[gradwatch.CSV()])
+    fit(linear_model(), 2, monitor)
+    assert capsys.readouterr().out == ""
+
+
+def read_by_tensorboard(directory: Path) -> dict[str, Any]:
+    """What TensorBoard's own accumulator has after loading the run."""
+    import json
+    import pickle
+
+    done = subprocess.run(
+        [sys.executable, READER],
+        input=(json.dumps(str(directory)) + "\n").encode(),
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    return pickle.loads(done.stdout)["series"]
+
+
+def scalars_of(readings: Any) -> dict[str, dict[int, float]]:
+    """Every scalar that the run should have, by tag and step."""
+    expected: dict[str, dict[int, float]] = {}
+    for r in readings:
+        values: dict[str, float] = {"model/epoch": r.epoch}
+        for name in ("l2", "linf", "mean", "std"):
+            column = r.statistic(name)
+            for site, i in r.position.items():
+                values[f"{site.kind}_{name}/{site.path}"] = column[i]
+            for kind in {site.kind for site in r.sites}:
+                values[f"model/{kind}_{name}"] = float(statistic(name, r.total(kind)))
+                for layer, summary in r.layers(kind).items():
+                    values[f"layer_{kind}_{name}/{layer}"] = float(statistic(name, summary))
+        values |= {f"update_ratio/{path}": ratio for path, ratio in r.update_ratios().items()}
+        for tag, value in values.items():
+            if not np.isnan(value):
+                expected.setdefault(tag, {})[r.step] = value
+    return expected
+
+
+def test_tensorboard_reads_every_value_that_was_measured(tmp_path: Path) -> None:
+    keep = Keep()
+    sinks = [keep, gradwatch.TensorBoard()]
+    monitor = gradwatch.Monitor(tmp_path, every=1, watch=EVERYTHING, sinks=sinks)
+    model = linear_model(keras.optimizers.SGD(0.1, clipvalue=0.1))
+    fit(model, 2, monitor, epochs=2)
+    fit(model, 1, monitor)
+    assert keep.steps == [1, 2, 3, 4, 5]
+
+    series = read_by_tensorboard(tmp_path)
+    plots = {tag: dict(points) for tag, (plugin, _, points) in series.items() if plugin == "scalars"}
+    expected = scalars_of(keep.readings)
+    assert plots.keys() == expected.keys()
+    for tag, points in expected.items():
+        assert list(plots[tag]) == list(points), tag
+        np.testing.assert_allclose(
+            [float(v) for v in plots[tag].values()], list(points.values()), rtol=1e-6, err_msg=tag
+        )
+
+    histograms = {tag: dict(p) for tag, (plugin, _, p) in series.items() if plugin == "histograms"}
+    taken = {
+        f"{site.kind}/{site.path}" for r in keep.readings for site in map(r.sites.__getitem__, r.cells)
+    }
+    assert set(histograms) == taken
+    for r in keep.readings:
+        for i in r.cells:
+            site = r.sites[i]
+            buckets = histograms[f"{site.kind}/{site.path}"][r.step]
+            assert buckets[:, 2].sum() == finite(r.summary)[i]
+            np.testing.assert_allclose(buckets[0, 0], r.summary.min[i], rtol=1e-6)
+            np.testing.assert_allclose(buckets[-1, 1], r.summary.max[i], rtol=1e-6)
