@@ -20,23 +20,36 @@ ALLOWED = {
     "environment": set(),
     "rundir": set(),
     "select": {"sites"},
-    "watch": {"schedule", "select", "sites"},
+    "probes": set(),
+    "watch": {"probes", "schedule", "select", "sites"},
     "measure.layout": {"histogram"},
     "measure.numpy": {"histogram"},
     "measure.tensorflow": {"histogram", "measure.layout", "summary", "tensorflow"},
     "measure.jax": {"histogram", "measure.layout", "summary", "jax"},
     "measure.torch": {"histogram", "measure.layout", "summary", "torch"},
     "reading": {"histogram", "sites", "summary"},
-    "sinks": {"reading", "sites", "summary", "histogram"},
+    "sinks": {"histogram", "probes", "reading", "sites", "summary"},
     "inventory": {"sites", "capture"},
-    "capture.plan": {"schedule", "select", "sites", "watch"},
+    "grouping": {"reading", "select", "sites"},
+    "capture.plan": {"probes", "schedule", "select", "sites", "watch"},
+    "capture.values": {"capture.plan", "reading", "sites", "summary"},
+    "capture.readings": {
+        "capture.plan", "capture.values", "reading", "schedule", "sites", "summary",
+    },
+    "capture.frameworks": {"histogram", "measure", "summary", "tensorflow", "jax", "torch"},
+    "capture.loop": {
+        "capture.frameworks", "capture.keras.variables", "capture.plan", "capture.readings",
+        "capture.values", "reading", "schedule", "select", "sites", "summary", "tensorflow", "torch",
+    },
     "capture.keras": {
-        "capture.plan", "keras", "measure", "reading", "schedule", "sites", "summary",
-        "tensorflow", "jax", "torch",
+        "capture.frameworks", "capture.plan", "capture.readings", "capture.values", "keras",
+        "measure", "reading", "schedule", "sites", "summary", "tensorflow", "jax", "torch",
     },
     "monitor": {
-        "capture", "environment", "rundir", "schedule", "select", "sinks", "warning", "watch",
+        "capture", "environment", "grouping", "reading", "rundir", "schedule", "select", "sinks",
+        "warning", "watch",
     },
+    "watching": {"monitor"},
 }  # fmt: skip
 FRAMEWORKS = {"keras", "tensorflow", "jax", "torch", "tensorboard", "rich"}
 LATE = {"rich"}  # May be imported inside functions.

@@ -5,7 +5,7 @@ from gradwatch.histogram import Histogram
 from gradwatch.inventory import sites
 from gradwatch.monitor import Monitor
 from gradwatch.reading import Reading
-from gradwatch.sinks import CSV, Console, Sink, TensorBoard, Totals
+from gradwatch.sinks import CSV, PNG, Console, Sink, TensorBoard, Totals
 from gradwatch.sites import Kind, Site, SiteInfo
 from gradwatch.summary import Summary
 from gradwatch.warning import GradwatchWarning
@@ -14,6 +14,8 @@ from gradwatch.watch import (
     gradients,
     output_gradients,
     outputs,
+    pictures,
+    spectral_norms,
     updates,
     weights,
 )
@@ -23,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CSV",
+    "PNG",
     "Console",
     "GradwatchWarning",
     "Histogram",
@@ -39,9 +42,11 @@ __all__ = [
     "gradients",
     "output_gradients",
     "outputs",
+    "pictures",
     "schedule",
     "select",
     "sites",
+    "spectral_norms",
     "updates",
     "watch",
     "weights",

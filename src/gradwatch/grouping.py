@@ -9,7 +9,7 @@ from typing import Any
 
 from gradwatch import select as selectors
 from gradwatch.reading import Reading
-from gradwatch.sites import Kind, Site, SiteInfo
+from gradwatch.sites import Site, SiteInfo
 
 
 class Grouping:
@@ -51,7 +51,7 @@ class Grouping:
 
     def _members(self, sites: Sequence[Site]) -> dict[str, tuple[int, ...]]:
         infos = [_info(site) for site in sites]
-        offered = [i for i, s in enumerate(sites) if s.kind is not Kind.LOSS and not s.is_slice]
+        offered = [i for i, s in enumerate(sites) if not (s.kind.is_number or s.is_slice)]
         members = {}
         for name, (including, excluding) in self._groups.items():
             chosen = tuple(

@@ -92,6 +92,7 @@ class Monitor(LoopMethods):
         self._recorder: LoopRecorder | None = None
         self._grouping = Grouping({n: g for s in self._sinks for n, g in s.groups.items()})
         self._watching = False
+        self._is_displaced = False
 
     def __enter__(self) -> Monitor:
         return self
@@ -175,10 +176,14 @@ class Monitor(LoopMethods):
         """Claim the directory and open the sinks; without one, only those that need none."""
         wished = self.directory
         try:
-            self._run = RunDirectory(wished, on_lost=self.close)
+            # Two monitors of one loop must not take the directory from each other by turns.
+            beside = wished.with_name(f"{wished.name}-2") if self._is_displaced else wished
+            self._run = RunDirectory(beside, on_lost=self._lose_directory)
             self.directory = self._run.path
             if self.directory != wished:
-                say(f"{wished} is being written by another process. Writing to {self.directory}.")
+                who = "monitor" if self._is_displaced else "process"
+                say(f"{wished} is being written by another {who}. Writing to {self.directory}.")
+            self._is_displaced = False
         except OSError as error:
             say(f"Cannot write to {wished}, so nothing is recorded there. {error}")
         meaning = capture.meaning()
@@ -196,6 +201,10 @@ class Monitor(LoopMethods):
             }
             with self._unharmed():
                 self._run.describe(facts)
+
+    def _lose_directory(self) -> None:
+        self._is_displaced = self._recorder is not None
+        self.close()
 
     def _submit(self, make_reading: Callable[[], Reading | None]) -> None:
         def with_groups() -> Reading | None:

@@ -31,6 +31,7 @@ class Reading:
             `generator`; its sites' paths begin with it. Empty for all of it.
         micro_batch: the index of the micro-batch of which it is a reading; None
             for the step as a whole.
+        pictures: of tensors that are drawn, RGB images by their site.
         members: positions in `sites` of the members of each group of sites that
             the user has named, see `gradwatch.Totals`.
     """
@@ -44,6 +45,7 @@ class Reading:
     group: str = ""
     micro_batch: int | None = None
     members: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    pictures: Mapping[Site, NDArray[np.uint8]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -95,13 +97,15 @@ class Reading:
 
     def losses(self) -> dict[str, float]:
         """The step's losses by path; NaN or infinite where they were."""
+        return self.numbers(Kind.LOSS)
+
+    def numbers(self, kind: Kind) -> dict[str, float]:
+        """The values by path of a kind that is one number; NaN or infinite where they were."""
         s = self.summary
         values = np.where(s.nan > 0, np.nan, s.sum)
         values = np.where(s.posinf > 0, np.inf, np.where(s.neginf > 0, -np.inf, values))
         return {
-            site.path: float(values[i])
-            for i, site in enumerate(self.sites)
-            if site.kind is Kind.LOSS
+            site.path: float(values[i]) for i, site in enumerate(self.sites) if site.kind is kind
         }
 
     def update_ratios(self) -> dict[str, float]:

@@ -30,6 +30,14 @@ class Kind(StrEnum):
     SATURATED = "saturated"
     """For each output of a sigmoid or tanh 1 if it is close to a bound, else 0."""
 
+    SPECTRAL_NORM = "spectral_norm"
+    """The largest singular value of a variable's matrix."""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is one number by itself, with no statistics and in no total."""
+        return self in _NUMBERS
+
     @property
     def is_of_layer(self) -> bool:
         """Whether it is a layer's that is measured, rather than a variable's."""
@@ -37,6 +45,7 @@ class Kind(StrEnum):
 
 
 _OF_LAYERS = frozenset({Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.DEAD_UNIT, Kind.SATURATED})
+_NUMBERS = frozenset({Kind.LOSS, Kind.SPECTRAL_NORM})
 # The second call of a shared layer, and the first of several outputs: `net/dense@2:0`.
 _CALL = re.compile(r"(@\d+)?(:\d+)?$")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from gradwatch import schedule as schedules
 from gradwatch import select as selectors
+from gradwatch.probes.probe import Pictures, Probe, SpectralNorms
 from gradwatch.schedule import Schedule
 from gradwatch.sites import Kind
 
@@ -25,11 +26,13 @@ class Watch:
     histogram: bool | Schedule = False
     per_unit: bool = False
     """Of outputs: count the units that are 0 throughout the batch."""
+    probe: Probe | None = None
+    """What to do with the values themselves, when they are due."""
 
     @property
     def asker(self) -> str:
         """How the user wrote it, for messages."""
-        return f"{self.kind}s"
+        return self.probe.asker if self.probe else f"{self.kind}s"
 
 
 def _watch(
@@ -180,3 +183,56 @@ def output_gradients(
     >>> watch = gradwatch.output_gradients("dense*", every=10)
     """
     return _watch(Kind.OUTPUT_GRADIENT, selection, every, histogram)
+
+
+def pictures(
+    *selection: selectors.Spec,
+    of: str = "weight",
+    every: schedules.Spec = "epoch",
+    max_outputs: int = 16,
+    max_inputs: int = 16,
+) -> Watch:
+    """Draw weights, or their gradients, as pictures.
+
+    Blue is negative, white zero, red positive, green not finite. Of a convolution
+    kernel each row is an output filter and each column an input channel; the
+    strongest colour is the filter's largest magnitude. Other tensors are drawn as
+    one matrix, with one scale. The values come to the host for it, so this is
+    for some tensors, rarely.
+
+    Args:
+        selection: which variables, see `gradwatch.select`; all if none is given.
+        of: the kind of tensor: `weight`, `gradient`, `applied_gradient` or `update`.
+        every: a schedule, see `gradwatch.schedule`.
+        max_outputs: how many filters of a convolution kernel to draw.
+        max_inputs: how many input channels of each.
+
+    Example:
+
+    >>> import gradwatch
+    >>> watch = gradwatch.pictures("conv*/kernel", of="gradient", every="epoch")
+    """
+    kinds = {Kind.WEIGHT, Kind.GRADIENT, Kind.APPLIED_GRADIENT, Kind.UPDATE}
+    if of not in kinds:
+        raise ValueError(f"Pictures are of one of {', '.join(sorted(kinds))}. Received: of={of!r}")
+    probe = Pictures(max_outputs, max_inputs)
+    return replace(_watch(Kind(of), selection, every, False), probe=probe)
+
+
+def spectral_norms(*selection: selectors.Spec, every: schedules.Spec = "epoch") -> Watch:
+    """Watch the spectral norm of weights: the most they can stretch a vector.
+
+    It is the largest singular value of the variable as a matrix, whose columns are
+    its last axis. It is found by power iteration on the host, which starts from
+    where the last one arrived; so this is for some matrices, rarely.
+
+    Args:
+        selection: which variables, see `gradwatch.select`; all if none is given.
+        every: a schedule, see `gradwatch.schedule`.
+
+    Example:
+
+    >>> import gradwatch
+    >>> watch = gradwatch.spectral_norms("dense*/kernel", every=1000)
+    """
+    return replace(_watch(Kind.WEIGHT, selection, every, False), probe=SpectralNorms())

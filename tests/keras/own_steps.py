@@ -79,7 +79,8 @@ class Stateless:
     def apply(self, optimizer: Any, gradients: list[Any], variables: list[Any]) -> None:
         mine = optimizer.variables
         # An optimizer that the state does not hold keeps the values it has.
-        state = [self.values[id(v)] if id(v) in self.values else v.value for v in mine]
+        is_held = all(id(v) in self.values for v in mine)
+        state = [self.values[id(v)] if is_held else v.value for v in mine]
         trained, state = optimizer.stateless_apply(
             state, gradients, [self.values[id(v)] for v in variables]
         )

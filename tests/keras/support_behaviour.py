@@ -103,9 +103,15 @@ def assert_measured(reading: Any, kind: Kind, expected: Any, rtol: float = 1e-5)
             )
 
 
-def by_path(model: Any, values: Any) -> dict[str, np.ndarray]:
-    """Values in the order of `model.variables` by the variable's path."""
-    return dict(zip([v.path for v in model.variables], values, strict=True))
+def named(values: Any) -> dict[str, np.ndarray]:
+    """Values of the linear model's variables by path."""
+    return {path: np.asarray(x, "float64") for path, x in zip((KERNEL, BIAS), values, strict=True)}
+
+
+def change(before: Any, after: Any) -> dict[str, np.ndarray]:
+    """The change of the linear model's variables by path."""
+    start, end = named(before), named(after)
+    return {path: end[path] - start[path] for path in start}
 
 
 def counts(reading: Any, kind: Kind, path: str) -> int:

@@ -111,7 +111,9 @@ def test_checkpoints_and_keras_tensorboard_do_as_they_do_alone(
     for loaded, last in zip(copied(saved.weights), copied(with_monitor.weights), strict=True):
         np.testing.assert_array_equal(loaded, last)
     kept = sorted(p.relative_to(tmp_path / "with").parent for p in files(tmp_path / "with"))
-    assert kept == sorted(p.relative_to(tmp_path / "alone").parent for p in files(tmp_path / "alone"))
+    assert kept == sorted(
+        p.relative_to(tmp_path / "alone").parent for p in files(tmp_path / "alone")
+    )
     assert len(list((tmp_path / "ours").glob("events.out.tfevents.*"))) == 1
 
 

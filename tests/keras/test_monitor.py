@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ def run_script(code: str, *args: object) -> str:
         [sys.executable, "-c", code, *map(str, args)], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
+    assert "GradwatchWarning" not in done.stderr, done.stderr
     return done.stdout
 
 
@@ -140,14 +140,14 @@ def test_two_monitors_watch_one_fit_each_as_if_alone(make_monitor: Any, eagerly:
         monitor, alone = make_monitor(**each)
         train(monitor)
         assert alone.steps == keep.steps
-        for ours, theirs in zip(keep.readings, alone.readings, strict=True):
-            assert ours.sites == theirs.sites
+        for one, other in zip(keep.readings, alone.readings, strict=True):
+            assert one.sites == other.sites
             np.testing.assert_allclose(
-                ours.summary.pack(), theirs.summary.pack(), rtol=1e-5, atol=1e-7
+                one.summary.pack(), other.summary.pack(), rtol=1e-5, atol=1e-7
             )
-            assert ours.cells.keys() == theirs.cells.keys()
-            for i, cells in ours.cells.items():
-                assert cells.sum() == theirs.cells[i].sum() == ours.summary.count[i]
+            assert one.cells.keys() == other.cells.keys()
+            for i, cells in one.cells.items():
+                assert cells.sum() == other.cells[i].sum() == one.summary.count[i]
     bare = train()
     for one, other in zip(copied(model.variables), copied(bare.variables), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
@@ -216,4 +216,4 @@ def test_run_json_says_what_the_numbers_mean(tmp_path: Path) -> None:
     applied = entry["meaning"]["applied_gradient"]
     for words in ("mean of 2 micro-batches", "after clipping (clipnorm=1.0)"):
         assert words in applied
-    assert sorted(os.listdir(tmp_path)) == [".lock", "run.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "run.json"]

@@ -41,7 +41,8 @@ said = [str(w.message) for w in given if w.category is gradwatch.GradwatchWarnin
 bare = train()
 same = all(np.array_equal(a.numpy(), b.numpy()) for a, b in zip(model.weights, bare.weights))
 moved = float(np.abs(model.weights[1].numpy()).max())
-print(repr((strategy.num_replicas_in_sync, said, same, moved, int(model.optimizer.iterations.numpy()))))
+steps = int(model.optimizer.iterations.numpy())
+print(repr((strategy.num_replicas_in_sync, said, same, moved, steps)))
 """
 
 

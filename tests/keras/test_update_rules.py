@@ -11,16 +11,17 @@ import pytest
 import gradwatch
 from gradwatch import Kind
 from tests.keras.support_behaviour import (
-    BIAS,
     EVERYTHING,
     KERNEL,
     StatesOfSteps,
     assert_measured,
     batch,
+    change,
     copied,
     fit,
     linear_gradients,
     linear_model,
+    named,
 )
 
 RULES = {
@@ -55,13 +56,12 @@ def test_updates_are_the_change_and_gradients_the_losss(make_monitor: Any, rule:
 
     assert keep.steps == [1, 2, 3, 4]
     for i, reading in enumerate(keep.readings):
-        before, after = ([a.astype("float64") for a in s[i][:2]] for s in (states.before, states.after))
-        changes = dict(zip((KERNEL, BIAS), (a - b for a, b in zip(after, before, strict=True))))
+        changes = change(states.before[i], states.after[i])
         assert_measured(reading, Kind.UPDATE, changes)
-        assert_measured(reading, Kind.WEIGHT, dict(zip((KERNEL, BIAS), after)), rtol=1e-6)
-        assert_measured(reading, Kind.GRADIENT, linear_gradients(before, *batch(i + 1)))
+        assert_measured(reading, Kind.WEIGHT, named(states.after[i]), rtol=1e-6)
+        assert_measured(reading, Kind.GRADIENT, linear_gradients(states.before[i], *batch(i + 1)))
         ratios = reading.update_ratios()
-        for path, weight in zip((KERNEL, BIAS), after):
+        for path, weight in named(states.after[i]).items():
             size = np.linalg.norm(weight)  # Lion's steps of 0.1 can lead back to 0.
             truth = np.linalg.norm(changes[path]) / size if size else np.nan
             np.testing.assert_allclose(ratios[path], truth, rtol=1e-5)
@@ -80,7 +80,8 @@ def test_the_update_follows_a_learning_rate_schedule(make_monitor: Any) -> None:
     fit(linear_model(keras.optimizers.SGD(rates)), 6, states, monitor)
     sizes = keep.series(Kind.UPDATE, KERNEL, "l2")
     kernels = [linear_gradients(states.before[i], *batch(i + 1))[KERNEL] for i in range(6)]
-    truth = [r * np.linalg.norm(g) for r, g in zip([0.4, 0.4, 0.2, 0.2, 0.0, 0.0], kernels)]
+    factors = [0.4, 0.4, 0.2, 0.2, 0.0, 0.0]
+    truth = [r * np.linalg.norm(g) for r, g in zip(factors, kernels, strict=True)]
     np.testing.assert_allclose(sizes, truth, rtol=1e-4, atol=1e-7)
 
 

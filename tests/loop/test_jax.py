@@ -36,9 +36,7 @@ def make_step(optimizer, monitor, traces):
         after = optax.apply_updates(params, updates)
         if monitor is None:
             return after, state, {}
-        readings = monitor.measure(
-            gradients=grads, parameters=after, previous=params, loss=loss
-        )
+        readings = monitor.measure(gradients=grads, parameters=after, previous=params, loss=loss)
         return after, state, readings
 
     return step
@@ -73,7 +71,9 @@ def test_a_jitted_step_is_measured_without_retracing_or_callbacks(make_monitor):
         assert_measured(reading, Kind.UPDATE, dict(zip(KEYS, changes, strict=True)), 1e-4)
         assert reading.losses()["loss"] == pytest.approx(loss, rel=1e-5)
         counted = {reading.sites[i]: cells.sum() for i, cells in reading.cells.items()}
-        assert counted == {Site(Kind.GRADIENT, k): s.size for k, s in zip(KEYS, slopes, strict=True)}
+        assert counted == {
+            Site(Kind.GRADIENT, k): s.size for k, s in zip(KEYS, slopes, strict=True)
+        }
 
 
 def test_training_agrees_with_and_without(make_monitor):

@@ -43,9 +43,7 @@ def test_only_what_is_due_is_recorded_and_the_rest_costs_no_measuring(make_monit
     from gradwatch.capture.loop import layout, recorder
 
     measured = []
-    monkeypatch.setattr(
-        recorder, "measured", lambda *a: measured.append(1) or layout.measured(*a)
-    )
+    monkeypatch.setattr(recorder, "measured", lambda *a: measured.append(1) or layout.measured(*a))
     monitor, keep = make_monitor(
         watch=[gradwatch.gradients(every=2), gradwatch.weights("b", every=3)]
     )
@@ -252,6 +250,23 @@ def test_a_selector_that_matches_nothing_is_heard_of_at_the_first_record(make_mo
     with pytest.raises(ValueError, match=r"'alpha'\) matched none of 2 variables.*a/w"):
         monitor.record(gradients=G, variables=W)
     monitor.close()
+
+
+def test_two_monitors_of_one_loop_do_not_fight_for_a_directory(tmp_path):
+    first, second = (
+        gradwatch.Monitor(tmp_path / "run", every=1, sinks=[gradwatch.CSV()]) for _ in range(2)
+    )
+    with pytest.warns(gradwatch.GradwatchWarning, match=r"by another monitor. Writing to .*run-2"):
+        for _ in range(3):
+            for monitor in (first, second):
+                monitor.record(gradients={"w": np.ones(1)})
+    first.close()
+    second.close()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run", "run-2"]
+    lines = [
+        len((tmp_path / d / "summaries.csv").read_text().splitlines()) for d in ("run", "run-2")
+    ]
+    assert lines == [1 + 4, 1 + 2]
 
 
 def test_a_loop_that_nobody_closes_is_written_out_at_exit(tmp_path):

@@ -209,6 +209,9 @@ def test_a_compiled_step_is_measured_without_retracing_or_callbacks(make_monitor
     assert traces == 1
     operations = {op.type for op in _operations(step.get_concrete_function(x, y).graph)}
     assert not operations & {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
+    if jit_compile:
+        compiled = step.experimental_get_compiler_ir(x, y)(stage="hlo")
+        assert "callback" not in compiled.lower()
     assert keep.steps == [10, 20, 30, 40]
     for reading, ((gradients, loss), before, after) in zip(keep.readings, expected, strict=True):
         assert_measured(reading, Kind.GRADIENT, gradients)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradwatch import select as selectors
+from gradwatch.probes.probe import Probe
 from gradwatch.schedule import Moment, Schedule
 from gradwatch.sites import Kind, Site, SiteInfo
 from gradwatch.watch import Watch
@@ -41,6 +42,14 @@ class Timetable:
         """For each watch, whether its sites get a histogram."""
         return [h is not None and h.due(moment) for h in self._histograms]
 
+    def probes_due(self, moment: Moment) -> list[bool]:
+        """For each watch, whether the values of its sites are to be probed."""
+        now = self.summaries_due(moment)
+        return [
+            watch.probe is not None and is_due
+            for watch, is_due in zip(self.watches, now, strict=True)
+        ]
+
     def has_histograms(self) -> list[bool]:
         """For each watch, whether its sites ever get a histogram."""
         return [h is not None for h in self._histograms]
@@ -52,6 +61,8 @@ class Due:
 
     summaries: tuple[int, ...]
     histograms: frozenset[int]
+    probes: tuple[tuple[Probe, int], ...] = ()
+    """What is to be done with the values of which site."""
 
 
 class Plan:
@@ -85,6 +96,10 @@ class Plan:
         self.with_histogram: tuple[int, ...] = tuple(
             sorted(self._union(self._own, timetable.has_histograms()))
         )
+        probed = self._union(self._own, [watch.probe is not None for watch in timetable.watches])
+        self.with_values: tuple[int, ...] = tuple(sorted(probed))
+        """Sites whose values themselves are wanted by a probe."""
+        self._infos = {i.site: i for i in available if i.site in wanted}
 
     def due(self, moment: Moment) -> Due:
         """What is due at the moment."""
@@ -92,7 +107,22 @@ class Plan:
         return Due(
             tuple(sorted(self._union(self._own, now) | self._union(self._along, now))),
             self._union(self._own, self._timetable.histograms_due(moment)),
+            tuple(
+                (watch.probe, i)
+                for watch, positions, is_due in zip(
+                    self._timetable.watches,
+                    self._own,
+                    self._timetable.probes_due(moment),
+                    strict=True,
+                )
+                if watch.probe is not None and is_due
+                for i in sorted(positions)
+            ),
         )
+
+    def info(self, position: int) -> SiteInfo:
+        """All that is known of a site."""
+        return self._infos[self.sites[position]]
 
     @staticmethod
     def _union(positions: list[frozenset[int]], chosen: list[bool]) -> frozenset[int]:

@@ -88,7 +88,7 @@ class Console(Sink):
             whole = {
                 site: row
                 for site, row in zip(reading.sites, rows, strict=True)
-                if not site.is_slice and site.kind is not Kind.LOSS
+                if not site.is_slice and not site.kind.is_number
             }
             self._newest.update(whole)
             if len(self._newest) > known:

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwatch.probes import png
 from gradwatch.sinks.append_file import AppendFile
 
 Array = NDArray[np.float64]
@@ -159,6 +160,15 @@ def histogram(
     message += _field(6, np.asarray(limits, "<f8").tobytes())
     message += _field(7, np.asarray(counts, "<f8").tobytes())
     return _tag(tag, description) + _field(5, message)
+
+
+def image(tag: str, pixels: NDArray[np.uint8], description: str = "") -> bytes:
+    """An RGB image, of shape (height, width, 3), under a tag."""
+    height, width, channels = pixels.shape
+    message = b"".join(
+        _key(i, 0) + _varint(n) for i, n in enumerate((height, width, channels), start=1)
+    )
+    return _tag(tag, description) + _field(4, message + _field(4, png.encode(pixels)))
 
 
 def _event(wall_time: float, step: int) -> bytes:

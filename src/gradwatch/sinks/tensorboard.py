@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from gradwatch.histogram import Histogram
 from gradwatch.reading import Reading
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.sinks.event_file import EventFile, histogram, scalar, start_event, summary_event
+from gradwatch.sinks.event_file import (
+    EventFile,
+    histogram,
+    image,
+    scalar,
+    start_event,
+    summary_event,
+)
 from gradwatch.sites import Kind
 from gradwatch.summary import Summary, finite, statistic
 
@@ -20,6 +27,7 @@ Array = NDArray[np.float64]
 MAX_BUCKETS = 64
 
 RATIO_MEANING = "The L2 norm of the variable's update divided by the L2 norm of the variable."
+SPECTRAL_MEANING = "The largest singular value of the variable's matrix."
 
 
 class TensorBoard(Sink):
@@ -37,6 +45,8 @@ class TensorBoard(Sink):
     | `layer_gradient_l2/sequential/dense` | the layer's variables together |
     | `model/gradient_l2` | all variables together |
     | `group_gradient_l2/encoder` | a group of variables, where there are `Totals` of them |
+    | `gradient_picture/sequential/conv/kernel` | its picture, where one was drawn |
+    | `spectral_norm/sequential/dense/kernel` | its spectral norm, where it was asked for |
     | `update_ratio/sequential/dense/kernel` | the update's size relative to the variable's |
     | `model/epoch` | the epoch that the step was in |
     | `loss` | the loss, where a hand-written loop gives it |
@@ -133,6 +143,12 @@ class TensorBoard(Sink):
         yield scalar(f"{reading.scope}/epoch", reading.epoch)
         for path, value in reading.losses().items():
             yield scalar(path, value, meaning(path, run.meaning.get(Kind.LOSS)))
+        for path, value in reading.numbers(Kind.SPECTRAL_NORM).items():
+            tag = f"spectral_norm/{path}"
+            yield scalar(tag, value, meaning(tag, SPECTRAL_MEANING))
+        for site, drawn in reading.pictures.items():
+            tag = f"{site.kind}_picture/{site.path}"
+            yield image(tag, drawn, meaning(tag, run.meaning.get(site.kind)))
         for i in reading.cells:
             site, taken = reading.sites[i], reading.histogram(i)
             if taken is None or finite(taken.summary) == 0:
@@ -148,8 +164,7 @@ class TensorBoard(Sink):
             )
 
     def _scalar_values(self, reading: Reading) -> Iterator[tuple[str, float, Kind]]:
-        # A loss is a number, and has no statistics: see `losses`.
-        tensors = [i for i, site in enumerate(reading.sites) if site.kind is not Kind.LOSS]
+        tensors = [i for i, site in enumerate(reading.sites) if not site.kind.is_number]
         sites, s = [reading.sites[i] for i in tensors], reading.summary[tensors]
         kinds = list(dict.fromkeys(site.kind for site in sites))
         places = [(f"{site.kind}_", f"/{site.path}", site.kind) for site in sites]

@@ -27,6 +27,9 @@ class Framework(Protocol):
     def snapshot(self, value: Any) -> Any:
         """A variable's value, safe from being updated in place."""
 
+    def copy(self, tensor: Any) -> Any:
+        """A dense copy that nothing updates, in at least float32."""
+
     def difference(self, after: Any, before: Any) -> Any:
         """after - before, in at least float32."""
 

@@ -34,6 +34,12 @@ def snapshot(value: Any) -> Any:
     return value
 
 
+def copy(tensor: Any) -> Any:
+    wide = jnp.promote_types(tensor.dtype, jnp.float32)
+    # A buffer of its own: that of the training state is donated to the next step.
+    return jnp.copy(tensor.astype(wide))
+
+
 def difference(after: Any, before: Any) -> Any:
     wide = jnp.promote_types(after.dtype, jnp.float32)
     return after.astype(wide) - before.astype(wide)

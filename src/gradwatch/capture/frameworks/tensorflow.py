@@ -22,6 +22,11 @@ def snapshot(value: Any) -> Any:
     return tf.identity(value)
 
 
+def copy(tensor: Any) -> Any:
+    tensor = tf.convert_to_tensor(tensor)
+    return tf.identity(tf.cast(tensor, tf.float64 if tensor.dtype == tf.float64 else tf.float32))
+
+
 def difference(after: Any, before: Any) -> Any:
     after = tf.convert_to_tensor(after)
     wide = tf.float64 if after.dtype == tf.float64 else tf.float32

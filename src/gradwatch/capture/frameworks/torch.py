@@ -24,6 +24,12 @@ def snapshot(value: Any) -> Any:
     return value.detach().clone()
 
 
+def copy(tensor: Any) -> Any:
+    tensor = tensor.detach()
+    tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32), copy=True)
+
+
 def difference(after: Any, before: Any) -> Any:
     wide = torch.promote_types(after.dtype, torch.float32)
     return after.detach().to(wide) - before.detach().to(wide)

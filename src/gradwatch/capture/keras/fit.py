@@ -12,7 +12,7 @@ import keras
 from gradwatch.capture.keras.backends import make_backend
 from gradwatch.capture.keras.layers import output_sites_of
 from gradwatch.capture.keras.meaning import meanings
-from gradwatch.capture.keras.observation import Layout, Observation
+from gradwatch.capture.keras.observation import Observation
 from gradwatch.capture.keras.optimizers import find_optimizers, innermost
 from gradwatch.capture.keras.step import (
     MeasuredCall,
@@ -24,10 +24,11 @@ from gradwatch.capture.keras.step import (
 )
 from gradwatch.capture.keras.variables import sites_of
 from gradwatch.capture.plan import Due, Plan, Timetable
+from gradwatch.capture.readings import Layout, reading_of
+from gradwatch.capture.values import names_due
 from gradwatch.reading import Reading
 from gradwatch.schedule import Moment
 from gradwatch.sites import Kind
-from gradwatch.summary import Summary
 
 
 class FitCapture:
@@ -135,7 +136,8 @@ class FitCapture:
             due = plan.due(order.moment)
             names = ["rows", *(["cells"] if due.histograms else [])]
             names += [name for name in ("updates", "layout") if name in measured]
-            wait = self._backend.fetch(measured, names)
+            names += names_due(due, measured)
+            wait = self._backend.framework.fetch(measured, names)
             layouts = order.observer.observation.layouts
             self._submit(partial(_reading, order.moment, time.time(), plan, due, layouts, wait))
         except Exception as error:
@@ -274,25 +276,4 @@ def _reading(
     """Wait for a step's arrays and keep what was due."""
     arrays = wait()
     layout = layouts[int(arrays.get("layout", 0))]
-    updated = arrays.get("updates")
-    wanted = set(due.summaries)
-    kept = [
-        row
-        for row, (i, site) in enumerate(layout)
-        # Between two updates there is no applied gradient.
-        if i in wanted and (updated is None or updated[i] or site.kind is not Kind.APPLIED_GRADIENT)
-    ]
-    with_cells = [row for row, (i, _) in enumerate(layout) if i in plan.with_histogram]
-    row_of_cells = {row: at for at, row in enumerate(with_cells)}
-    return Reading(
-        step=moment.step,
-        epoch=moment.epoch,
-        time=when,
-        sites=[layout[row][1] for row in kept],
-        summary=Summary.unpack(arrays["rows"][kept]),
-        cells={
-            position: arrays["cells"][row_of_cells[row]].astype(float)
-            for position, row in enumerate(kept)
-            if layout[row][0] in due.histograms
-        },
-    )
+    return reading_of(moment, when, plan, due, arrays, layout=layout)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import keras
 
+from gradwatch.capture.frameworks import Framework
 from gradwatch.capture.keras.optimizers import Gradients, find_optimizers, tapped
 from gradwatch.capture.keras.output_watch import OutputWatch, Row, listed
 from gradwatch.capture.keras.variables import model_variables
 from gradwatch.capture.plan import Plan
+from gradwatch.capture.readings import Layout
+from gradwatch.capture.values import values_of
 from gradwatch.sites import Kind, Site
-
-Layout: TypeAlias = tuple[tuple[int, Site], ...]
-"""For each row of a measurement, a position in the plan's sites, and its own site."""
 
 
 class Observation:
@@ -50,6 +50,7 @@ class Observation:
         self._plan_so_far = plan_so_far
         self._make_plan = make_plan
         self._backend = backend
+        self._framework: Framework = backend.framework
         self._fault = fault
         self._remark = remark
         self._gradients = Gradients()
@@ -70,7 +71,7 @@ class Observation:
                     find_optimizers(self._model),
                     self._fault,
                     self._backend.scope,
-                    snapshot=self._backend.snapshot if Kind.UPDATE in self._kinds else None,
+                    snapshot=self._framework.snapshot if Kind.UPDATE in self._kinds else None,
                     with_applied=Kind.APPLIED_GRADIENT in self._kinds,
                 )
             )
@@ -122,10 +123,12 @@ class Observation:
     def _measured(
         self, plan: Plan, rows: list[Row], histograms_due: Any, gradients_lost: bool = False
     ) -> dict[str, Any]:
-        result = {"rows": self._backend.summarize([row.tensor for row in rows])}
+        result = {"rows": self._framework.summarize([row.tensor for row in rows])}
         if plan.with_histogram:
             chosen = [row.tensor for row in rows if row.position in plan.with_histogram]
-            result["cells"] = self._backend.count_cells(chosen, histograms_due)
+            result["cells"] = self._framework.count_cells(chosen, histograms_due)
+        tensors = {row.position: row.tensor for row in rows}
+        result |= values_of(plan, tensors.__getitem__, self._framework.copy)
         layout = tuple((row.position, row.site) for row in rows)
         if layout not in self.layouts:
             self.layouts.append(layout)
@@ -165,7 +168,7 @@ class Observation:
             if kind is Kind.APPLIED_GRADIENT:
                 return seen.applied.get(id(variable))
             before = seen.before.get(id(variable))
-            return None if before is None else self._backend.difference(value(variable), before)
+            return None if before is None else self._framework.difference(value(variable), before)
 
         rows = [
             Row(i, site, sliced(site))

@@ -13,6 +13,7 @@ from gradwatch.capture.frameworks import Framework
 from gradwatch.capture.loop.given import Given, common_framework
 from gradwatch.capture.loop.misuse import WrongValueError
 from gradwatch.capture.plan import Plan, Timetable
+from gradwatch.capture.values import values_of
 from gradwatch.sites import Kind, SiteInfo
 
 # Numbers of no other monitor's in this process: readings of another are then not mistaken.
@@ -114,7 +115,7 @@ def _matches(spec: selectors.Spec, infos: Sequence[SiteInfo]) -> bool:
     selector = selectors.as_selector(
         spec[1:] if isinstance(spec, str) and spec.startswith("!") else spec
     )
-    return any(selector.matches(info) for info in infos)
+    return any(selector.selects(info) for info in infos)
 
 
 def measured(layout: Layout, given: Given, histograms: Any) -> dict[str, Any]:
@@ -127,15 +128,17 @@ def measured(layout: Layout, given: Given, histograms: Any) -> dict[str, Any]:
             Python's own.
 
     Returns:
-        `rows`, `cells`, and `layout`, which is the layout's number: a constant, so
-        that all a compiled function returns are arrays.
+        `rows`, `cells`, the values that probes want, and `layout`, which is the
+        layout's number: a constant, so that all a compiled function returns are arrays.
     """
     plan = layout.plan
+    own = given.framework
     tensors = [given.tensor(site) for site in plan.sites]
     return {
-        "rows": given.framework.summarize(tensors),
-        "cells": given.framework.count_cells([tensors[i] for i in plan.with_histogram], histograms),
-        "layout": given.framework.constant(layout.number),
+        "rows": own.summarize(tensors),
+        "cells": own.count_cells([tensors[i] for i in plan.with_histogram], histograms),
+        "layout": own.constant(layout.number),
+        **values_of(plan, tensors.__getitem__, own.copy),
     }
 
 

@@ -18,6 +18,7 @@ from gradwatch.capture.loop.misuse import WrongPlaceError, WrongTypeError, Wrong
 from gradwatch.capture.loop.progress import Progress
 from gradwatch.capture.plan import Timetable
 from gradwatch.capture.readings import reading_of
+from gradwatch.capture.values import is_value, names_due
 from gradwatch.reading import Reading, scope
 from gradwatch.schedule import Moment
 from gradwatch.sites import Kind, Site
@@ -133,7 +134,8 @@ class LoopRecorder:
         self, moment: Moment, layout: Layout, own: Framework, arrays: Mapping[str, Any], loss: Any
     ) -> None:
         """Send a measurement of a known layout."""
-        names = ["rows", *(["cells"] if layout.plan.due(moment).histograms else [])]
+        due = layout.plan.due(moment)
+        names = ["rows", *(["cells"] if due.histograms else []), *names_due(due, arrays)]
         self._send(moment, own.fetch(arrays, names), _losses(loss), lambda _: layout)
 
     def record_readings(self, readings: Any, moment: Moment, loss: Any) -> None:
@@ -145,6 +147,8 @@ class LoopRecorder:
         losses |= _losses(loss)
         names = ["rows", "layout"]
         names += ["cells"] if self.is_due(moment, histograms=True) else []
+        if any(self.timetable.probes_due(moment)):
+            names += [name for name in readings if is_value(name)]
         wait = own.fetch(readings, names)
         # Which layout it is, is known when it has arrived.
         self._send(moment, wait, losses, lambda a: self.layouts.numbered(int(a["layout"])))

@@ -1,4 +1,4 @@
-"""What differs between Keras's backends: the shape of a step, and its tensors."""
+"""What differs between Keras's backends: the shape of a training step."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from typing import Any, Protocol
 
 import keras
 
+from gradwatch.capture.frameworks import Framework
+
 
 class Backend(Protocol):
     """One framework's side of a measured training step."""
+
+    framework: Framework
+    """What it can do with tensors."""
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
         """A train step that returns `{"logs": ..., "measured": ...}` for its logs."""
@@ -29,23 +34,8 @@ class Backend(Protocol):
     def advance(self, args: Any, result: Any) -> Any:
         """The arguments of the next call, after one that returned `result`."""
 
-    def fetch(self, measured: Any, names: list[str]) -> Any:
-        """Start copying to the host; a function that waits for the arrays."""
-
     def scope(self) -> Any:
         """Where tensors are being made: equal for two places that may use each other's."""
-
-    def snapshot(self, value: Any) -> Any:
-        """A variable's value, safe from being updated in place."""
-
-    def difference(self, after: Any, before: Any) -> Any:
-        """after - before, in at least float32."""
-
-    def summarize(self, tensors: Any) -> Any:
-        """See `gradwatch.measure`."""
-
-    def count_cells(self, tensors: Any, due: Any) -> Any:
-        """See `gradwatch.measure`."""
 
 
 def make_backend(model: Any) -> Backend:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from gradwatch.measure import jax as measure
+from gradwatch.capture.frameworks import framework
 
 try:
     from jax.extend.core import get_opaque_trace_state
@@ -22,6 +20,8 @@ class JaxBackend:
     Whether histograms are due travels beside the batch: a compiled step sees
     nothing but its arguments.
     """
+
+    framework = framework("jax")
 
     def __init__(self, compiled: bool) -> None:
         self._compiled = compiled
@@ -58,23 +58,5 @@ class JaxBackend:
     def advance(self, args: Any, result: Any) -> Any:
         return (result[1], args[1])
 
-    def fetch(self, measured: Any, names: list[str]) -> Callable[[], dict[str, Any]]:
-        for name in names:
-            measured[name].copy_to_host_async()
-        return lambda: {name: np.asarray(measured[name]) for name in names}
-
     def scope(self) -> Any:
         return get_opaque_trace_state(convention="nnx")
-
-    def snapshot(self, value: Any) -> Any:
-        return value
-
-    def difference(self, after: Any, before: Any) -> Any:
-        wide = jnp.promote_types(after.dtype, jnp.float32)
-        return after.astype(wide) - before.astype(wide)
-
-    def summarize(self, tensors: Any) -> Any:
-        return measure.summarize(tensors)
-
-    def count_cells(self, tensors: Any, due: Any) -> Any:
-        return measure.count_cells(tensors, due)

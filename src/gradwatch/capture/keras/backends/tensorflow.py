@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from gradwatch.measure import tensorflow as measure
+from gradwatch.capture.frameworks import framework
 
 
 class TensorFlowBackend:
     """The step is a function of the batch; the function built from it, of an iterator."""
+
+    framework = framework("tensorflow")
 
     def __init__(self) -> None:
         # Read by the compiled step. It belongs to nobody's model or checkpoint.
@@ -46,23 +46,6 @@ class TensorFlowBackend:
     def advance(self, args: Any, result: Any) -> Any:
         return args
 
-    def fetch(self, measured: Any, names: list[str]) -> Callable[[], dict[str, Any]]:
-        return lambda: {name: np.asarray(measured[name]) for name in names}
-
     def scope(self) -> Any:
         # The bodies of loops and branches are graphs of their own.
         return tf.compat.v1.get_default_graph()
-
-    def snapshot(self, value: Any) -> Any:
-        return tf.identity(value)
-
-    def difference(self, after: Any, before: Any) -> Any:
-        after = tf.convert_to_tensor(after)
-        wide = tf.float64 if after.dtype == tf.float64 else tf.float32
-        return tf.cast(after, wide) - tf.cast(before, wide)
-
-    def summarize(self, tensors: Any) -> Any:
-        return measure.summarize(tensors)
-
-    def count_cells(self, tensors: Any, due: Any) -> Any:
-        return measure.count_cells(tensors, due)
