@@ -32,18 +32,20 @@ ALLOWED = {
     "inventory": {"sites", "capture"},
     "grouping": {"reading", "select", "sites"},
     "capture.plan": {"probes", "schedule", "select", "sites", "watch"},
+    "capture.gates": {"sites"},
     "capture.values": {"capture.plan", "reading", "sites", "summary"},
     "capture.readings": {
         "capture.plan", "capture.values", "reading", "schedule", "sites", "summary",
     },
     "capture.frameworks": {"histogram", "measure", "summary", "tensorflow", "jax", "torch"},
     "capture.loop": {
-        "capture.frameworks", "capture.keras.variables", "capture.plan", "capture.readings",
-        "capture.values", "reading", "schedule", "select", "sites", "summary", "tensorflow", "torch",
+        "capture.frameworks", "capture.gates", "capture.keras.variables", "capture.plan",
+        "capture.readings", "capture.values", "reading", "schedule", "select", "sites", "summary",
+        "tensorflow", "torch",
     },
     "capture.keras": {
-        "capture.frameworks", "capture.plan", "capture.readings", "capture.values", "keras",
-        "measure", "reading", "schedule", "sites", "summary", "tensorflow", "jax", "torch",
+        "capture.frameworks", "capture.gates", "capture.plan", "capture.readings",
+        "capture.values", "keras", "measure", "reading", "schedule", "sites", "summary", "tensorflow", "jax", "torch",
     },
     "monitor": {
         "capture", "environment", "grouping", "reading", "rundir", "schedule", "select", "sinks",

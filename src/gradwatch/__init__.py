@@ -2,6 +2,7 @@
 
 from gradwatch import schedule, select
 from gradwatch.histogram import Histogram
+from gradwatch.inspection import Inspection, inspect
 from gradwatch.inventory import sites
 from gradwatch.monitor import Monitor
 from gradwatch.reading import Reading
@@ -29,6 +30,7 @@ __all__ = [
     "Console",
     "GradwatchWarning",
     "Histogram",
+    "Inspection",
     "Kind",
     "Monitor",
     "Reading",
@@ -40,6 +42,7 @@ __all__ = [
     "Totals",
     "applied_gradients",
     "gradients",
+    "inspect",
     "output_gradients",
     "outputs",
     "pictures",

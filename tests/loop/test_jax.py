@@ -160,6 +160,22 @@ def test_a_histogram_flag_that_the_step_computes_is_obeyed(make_monitor):
     assert int(np.asarray(step(grads, False)["cells"]).sum()) == 0
 
 
+def test_probes_look_at_the_values_of_the_step(make_monitor):
+    kernel = jnp.asarray(Line().kernel)
+    monitor, keep = make_monitor(watch=gradwatch.spectral_norms(every=2))
+
+    @jax.jit
+    def step(w):
+        return monitor.measure(gradients={"w": w}, parameters={"w": w + 1.0})
+
+    for i in (1, 2):
+        monitor.record(step(kernel), step=i)
+    monitor.close()
+    (reading,) = keep.readings
+    truth = np.linalg.norm(Line().kernel.astype("f8") + 1.0, 2)
+    assert reading.numbers(Kind.SPECTRAL_NORM)["w"] == pytest.approx(truth, rel=1e-3)
+
+
 def test_names_are_the_paths_in_the_tree(make_monitor):
     from typing import NamedTuple
 

@@ -336,7 +336,8 @@ def test_a_legacy_keras_model_is_recorded_under_its_own_names(make_monitor):
         loss = tf.reduce_mean((layer(x) - y) ** 2)
     tape.gradient(loss, model.trainable_variables)
     monitor.close()
-    slopes = dict(zip(["dense/kernel", "dense/bias"], line.gradients(line.kernel, line.bias, x, y)))
+    kernel, bias = line.gradients(line.kernel, line.bias, x, y)
+    slopes = {"dense/kernel": kernel, "dense/bias": bias}
     assert_measured(keep.readings[0], Kind.GRADIENT, slopes)
     for reading in keep.readings[1:]:
         assert_no_elements(reading, Kind.GRADIENT, "batch_normalization/gamma")

@@ -258,6 +258,21 @@ def test_the_epoch_is_told_with_the_loss(watch):
     assert keep.epochs_ended == [1, 2, 3]
 
 
+def test_probes_look_at_the_values_of_the_step(watch):
+    line = Line()
+    net = Net(line)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    watching = [gradwatch.spectral_norms(every=1), gradwatch.pictures(of="gradient", every=1)]
+    monitor, keep = watch(net, optimizer, watch=watching)
+    loss_of(net, *line.batch()).backward()
+    optimizer.step()
+    monitor.close()
+    (reading,) = keep.readings
+    truth = np.linalg.norm(values(net)[0].astype("f8"), 2)
+    assert reading.numbers(Kind.SPECTRAL_NORM)["dense/weight"] == pytest.approx(truth, rel=1e-3)
+    assert {site.path for site in reading.pictures} == set(KEYS)
+
+
 def test_frozen_parameters_have_no_gradient(watch):
     net = Net(Line())
     net.dense.bias.requires_grad_(False)
@@ -300,7 +315,7 @@ def test_mistakes_are_heard_of_at_once(tmp_path):
     monitor = gradwatch.watch(net, optimizer, tmp_path, sinks=[])
     with pytest.raises(ValueError, match="group= of its own"):
         gradwatch.watch(net, optimizer, monitor)
-    with pytest.raises(TypeError, match="options already.*every"):
+    with pytest.raises(TypeError, match=r"options already.*every"):
         gradwatch.watch(net, optimizer, monitor, group="b", every=3)
     monitor.close()
 

@@ -119,7 +119,7 @@ def test_a_group_can_be_chosen_by_expression_or_function():
 
 
 def test_bad_arguments_are_refused():
-    with pytest.raises(TypeError, match="The group 'first'.*Received: 0"):
+    with pytest.raises(TypeError, match=r"The group 'first'.*Received: 0"):
         Grouping({"first": 0})
     with pytest.raises(ValueError, match="every=-1"):
         gradwatch.Totals(every=-1)

@@ -33,7 +33,8 @@ def picture(
     Args:
         values: the tensor.
         owners: the type names of the layers that hold it, to know a convolution
-            kernel from another tensor of three or more axes.
+            kernel from another tensor of three or more axes; where they are not
+            known, one of four or more is taken for a kernel.
         max_outputs: how many filters of a convolution kernel to draw.
         max_inputs: how many input channels of each.
 
@@ -44,7 +45,7 @@ def picture(
     x = np.asarray(values, np.float64)
     if x.size == 0:
         return np.full((SMALLEST_SIDE // 8, SMALLEST_SIDE // 8, 3), GAP, np.uint8)
-    if x.ndim >= 3 and any("Conv" in owner for owner in owners):
+    if x.ndim >= 3 and any("Conv" in owner for owner in owners or ["Conv"] * (x.ndim > 3)):
         return _filters(x, max_outputs, max_inputs)
     return _enlarged(_coloured(_shrunk(x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1))))
 

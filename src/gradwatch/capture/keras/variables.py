@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from gradwatch.capture.keras.gates import gates_of
+from gradwatch.capture.gates import slices_of
 from gradwatch.sites import Kind, Site, SiteInfo
 
 
@@ -30,8 +30,7 @@ class ModelVariable:
             layer_indices=self.layer_indices,
             owners=self.owners,
         )
-        gates = gates_of(self.variable, self.owners[-1])
-        return [whole, *(_slice(whole, name, columns) for name, columns in gates.items())]
+        return [whole, *slices_of(whole)]
 
 
 def model_variables(model: Any) -> list[ModelVariable]:
@@ -64,15 +63,6 @@ def sites_of(model: Any) -> list[SiteInfo]:
             for kind in (Kind.GRADIENT, Kind.APPLIED_GRADIENT, Kind.UPDATE):
                 found += each.describe(kind)
     return found
-
-
-def _slice(whole: SiteInfo, name: str, columns: tuple[int, int]) -> SiteInfo:
-    return replace(
-        whole,
-        site=Site(whole.kind, f"{whole.path}[{name}]"),
-        shape=(*whole.shape[:-1], columns[1] - columns[0]),
-        columns=columns,
-    )
 
 
 def _in_network_order(model: Any) -> Iterator[Any]:

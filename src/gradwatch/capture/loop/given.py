@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradwatch.capture.frameworks import Framework, family, framework
+from gradwatch.capture.gates import slices_of
 from gradwatch.capture.loop.misuse import WrongPlaceError, WrongTypeError, WrongValueError
 from gradwatch.capture.loop.names import (
     Named,
@@ -30,6 +31,7 @@ class Given:
         tensors: what to measure; None for a gradient that does not exist.
         infos: the sites with all that a selector may ask.
         updates: for sites of kind `update`, the values (after, before).
+        slices: of sites that are a part of another's tensor, the site and the columns.
         is_traced: whether they stand for values in a function being compiled.
     """
 
@@ -38,9 +40,14 @@ class Given:
     infos: Sequence[SiteInfo]
     updates: Mapping[Site, tuple[Any, Any]] = field(default_factory=dict)
     is_traced: bool = False
+    slices: Mapping[Site, tuple[Site, tuple[int, int]]] = field(default_factory=dict)
 
     def tensor(self, site: Site) -> Any:
         """The tensor to measure at a site."""
+        if site in self.slices:
+            whole, (start, stop) = self.slices[site]
+            x = self.tensor(whole)
+            return None if x is None else x[..., start:stop]
         if site in self.updates:
             return self.framework.difference(*self.updates[site])
         return self.tensors[site]
@@ -123,6 +130,7 @@ def given_of(
     """From the variables, and for each kind a tensor, None or `ABSENT` for each variable."""
     tensors: dict[Site, Any] = {}
     updates: dict[Site, tuple[Any, Any]] = {}
+    slices: dict[Site, tuple[Site, tuple[int, int]]] = {}
     infos = []
     for i, variable in enumerate(named):
         if not is_tensor(variable.value):
@@ -133,11 +141,14 @@ def given_of(
             tensors[site] = by_kind[kind][i]
             if kind is Kind.UPDATE:
                 updates[site] = (variable.value, by_kind[kind][i])
-            infos.append(_info(site, variable))
+            info = _info(site, variable)
+            gates = slices_of(info)
+            slices |= {gate.site: (site, gate.columns) for gate in gates if gate.columns}
+            infos += [info, *gates]
     is_traced = any(own.is_traced(x) for x in tensors.values() if x is not None)
     if is_traced:
         _reject_stale(named, by_kind, own)
-    return Given(own, tensors, infos, updates, is_traced)
+    return Given(own, tensors, infos, updates, is_traced, slices)
 
 
 def _reject_stale(
@@ -250,4 +261,26 @@ def require_eager(given: Given, caller: str) -> None:
             f"{caller} was called inside a compiled function (tf.function, jax.jit, ...), where "
             "there are no values yet. There, call readings = monitor.measure(gradients=..., "
             "parameters=...), return the readings, and outside call monitor.record(readings)."
+        )
+
+
+def one_of(variables: Any, parameters: Any) -> Any:
+    """The variables, under whichever name they were given."""
+    if variables is not None and parameters is not None:
+        raise WrongTypeError("variables= and parameters= are two names for the same. Give one.")
+    return parameters if variables is None else variables
+
+
+def check_arguments(
+    readings: Any, has_tensors: bool, loss: Any, epoch: Any, micro_batch: Any
+) -> None:
+    """Refuse combinations of arguments of `record` that cannot be meant."""
+    if readings is not None and has_tensors:
+        raise WrongTypeError("Give record() either readings or tensors, not both.")
+    if readings is not None and micro_batch is not None:
+        raise WrongTypeError("micro_batch= is for measure(), when readings are given to record().")
+    if readings is None and not has_tensors and loss is None and epoch is None:
+        raise WrongTypeError(
+            "record() was given nothing. Call record(gradients=..., variables=...) or, after "
+            "measure() in a compiled step, record(readings, step=...)."
         )

@@ -88,6 +88,11 @@ class Layouts:
                     f"The monitor is to watch {kind}s, but this loop does not say what they are, "
                     f"so none are recorded. Give {argument} to measure() or record()."
                 )
+        for kind in sorted(k for k in self._timetable.kinds if k.is_of_layer):
+            self._remark(
+                f"The monitor is to watch {kind}s, which it finds in Keras's fit only. "
+                "In this loop none are recorded."
+            )
 
 
 def _narrowed(timetable: Timetable, infos: Sequence[SiteInfo]) -> Timetable:

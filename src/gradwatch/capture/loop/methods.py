@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from gradwatch.capture.loop.given import understand
+from gradwatch.capture.loop.given import check_arguments, one_of, understand
 from gradwatch.capture.loop.layout import check_loss
-from gradwatch.capture.loop.misuse import Guard, WrongTypeError
+from gradwatch.capture.loop.misuse import Guard
 from gradwatch.capture.loop.progress import group_name, whole_number
 from gradwatch.capture.loop.recorder import LoopRecorder
 
@@ -93,7 +93,7 @@ class LoopMethods:
         [['weight', 'layer/kernel'], ['gradient', 'layer/kernel'], ['loss', 'loss']]
         """
         with self._guarded():
-            variables = _one_of(variables, parameters)
+            variables = one_of(variables, parameters)
             tensors = {
                 "gradients": gradients,
                 "variables": variables,
@@ -102,7 +102,7 @@ class LoopMethods:
                 "names": names,
             }
             has_tensors = any(x is not None for x in tensors.values())
-            _check_arguments(readings, has_tensors, loss, epoch, micro_batch)
+            check_arguments(readings, has_tensors, loss, epoch, micro_batch)
             if loss is not None:
                 check_loss(loss)
             name, part = group_name(group), whole_number("micro_batch", micro_batch)
@@ -181,7 +181,7 @@ class LoopMethods:
         >>> monitor.close()
         """
         with self._guarded():
-            variables = _one_of(variables, parameters)
+            variables = one_of(variables, parameters)
             name, part = group_name(group), whole_number("micro_batch", micro_batch)
             given = understand(
                 gradients=gradients,
@@ -281,23 +281,3 @@ class LoopMethods:
 
     def _guarded(self) -> Guard:
         return Guard(self._fault)
-
-
-def _one_of(variables: Any, parameters: Any) -> Any:
-    if variables is not None and parameters is not None:
-        raise WrongTypeError("variables= and parameters= are two names for the same. Give one.")
-    return parameters if variables is None else variables
-
-
-def _check_arguments(
-    readings: Any, has_tensors: bool, loss: Any, epoch: Any, micro_batch: Any
-) -> None:
-    if readings is not None and has_tensors:
-        raise WrongTypeError("Give record() either readings or tensors, not both.")
-    if readings is not None and micro_batch is not None:
-        raise WrongTypeError("micro_batch= is for measure(), when readings are given to record().")
-    if readings is None and not has_tensors and loss is None and epoch is None:
-        raise WrongTypeError(
-            "record() was given nothing. Call record(gradients=..., variables=...) or, after "
-            "measure() in a compiled step, record(readings, step=...)."
-        )

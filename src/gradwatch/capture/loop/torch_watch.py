@@ -15,6 +15,7 @@ from gradwatch.capture.loop.meaning import WATCHED
 from gradwatch.capture.loop.misuse import Guard, WrongTypeError, WrongValueError
 from gradwatch.capture.loop.names import Named, variables_of
 from gradwatch.capture.loop.recorder import LoopRecorder
+from gradwatch.capture.values import value_name
 from gradwatch.schedule import Moment
 from gradwatch.sites import Kind, Site
 
@@ -39,6 +40,8 @@ class _Part:
     rows: Any
     with_histogram: list[int]
     cells: Any
+    values: dict[str, Any]
+    """Of sites that a probe looks at, see `capture.values`."""
 
 
 class TorchWatch:
@@ -135,6 +138,7 @@ class TorchWatch:
             rows = _in_order([p.positions for p in parts], [p.rows for p in parts])
             cells = _in_order([p.with_histogram for p in parts], [p.cells for p in parts])
             arrays = {"rows": rows, "cells": cells}
+            arrays |= {name: x for part in parts for name, x in part.values.items()}
             self._loop.send(step.moment, step.layout, framework("torch"), arrays, None)
 
     def _part(self, step: _Step, scale: Any, *, only_gradients: bool) -> _Part:
@@ -147,11 +151,13 @@ class TorchWatch:
         tensors = {i: self._tensor(plan.sites[i], step, scale) for i in positions}
         own = framework("torch")
         due = self._loop.is_due(step.moment, histograms=True)
+        probed = {i for _, i in plan.due(step.moment).probes if tensors.get(i) is not None}
         return _Part(
             positions,
             own.summarize(list(tensors.values())),
             with_histogram if due else [],
             own.count_cells([tensors[i] for i in with_histogram], due),
+            {value_name(i): own.copy(tensors[i]) for i in probed},
         )
 
     def _tensor(self, site: Site, step: _Step, scale: Any) -> Any:

@@ -1,0 +1,45 @@
+"""Differentiating a model once, outside of training, and leaving no trace; per framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import keras
+
+Compute = Callable[[list[Any], Any], Any]
+"""Of the weights' values and the inputs: the loss."""
+
+
+class Differentiator(Protocol):
+    """One framework's way to differentiate."""
+
+    def gradients(self, compute: Compute, values: list[Any], x: Any) -> tuple[Any, list[Any]]:
+        """The loss and its gradients with respect to the values, None where there is none.
+
+        It is differentiated with respect to the inputs as well, so that the
+        gradients of everything in between are computed.
+        """
+
+    def run(self, step: Callable[[], dict[str, Any]], compiled: bool) -> dict[str, Any]:
+        """What the step returns, which is run compiled, where the framework is made for it."""
+
+    def harmless(self, model: Any) -> AbstractContextManager[None]:
+        """Keeps what of the framework's own state Keras does not know of."""
+
+
+def make_differentiator() -> Differentiator:
+    """The one of the backend that Keras is running on."""
+    name = keras.backend.backend()
+    if name == "tensorflow":
+        from gradwatch.capture.keras.differentiate.tensorflow import TensorFlowDifferentiator
+
+        return TensorFlowDifferentiator()
+    if name == "jax":
+        from gradwatch.capture.keras.differentiate.jax import JaxDifferentiator
+
+        return JaxDifferentiator()
+    from gradwatch.capture.keras.differentiate.torch import TorchDifferentiator
+
+    return TorchDifferentiator()

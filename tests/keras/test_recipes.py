@@ -1,0 +1,270 @@
+"""Every recipe runs, and what it records is true."""
+
+import re
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from PIL import Image
+
+from gradwatch.probes.picture import picture
+from tests.keras.recipes import (
+    DIRECTORY,
+    STEPS,
+    batches_for,
+    code_of,
+    compiled,
+    events,
+    run_fit,
+    run_loop,
+    table,
+)
+from tests.keras.support import classes, normal
+
+pytestmark = pytest.mark.usefixtures("in_empty_directory")
+on_tensorflow = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="a loop with tf.GradientTape"
+)
+dense = keras.layers.Dense
+
+
+@pytest.fixture
+def in_empty_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def three_layers():
+    layers = [
+        dense(8, "relu", name="first"),
+        dense(6, "tanh", name="middle"),
+        dense(3, name="head"),
+    ]
+    return compiled(keras.Input((5,)), *layers), normal(32, 5), normal(32, 3, seed=1)
+
+
+def assert_histograms(run, kind, paths, steps, true_value):
+    """These histograms, at these steps, with the true moments."""
+    read = events(run)
+    assert sorted(read.Tags()["histograms"]) == sorted(f"{kind}/{path}" for path in paths)
+    for path in paths:
+        shown = read.Histograms(f"{kind}/{path}")
+        assert [h.step for h in shown] == steps
+        for h in shown:
+            truth = true_value(path, h.step)
+            size = np.abs(truth).sum()
+            assert h.histogram_value.num == truth.size
+            assert h.histogram_value.sum == pytest.approx(truth.sum(), abs=1e-4 * size)
+            assert h.histogram_value.sum_squares == pytest.approx((truth**2).sum(), rel=1e-3)
+            assert h.histogram_value.max == pytest.approx(truth.max(), abs=1e-4 * size)
+            assert sum(h.histogram_value.bucket) == truth.size
+
+
+def norms(x):
+    return {"l1": np.abs(x).sum(), "l2": np.linalg.norm(x), "linf": np.abs(x).max()}
+
+
+def test_01_gradient_histograms_each_epoch():
+    model, x, y = three_layers()
+    truth = run_fit(1, model, x, y)
+    paths = [v.path for v in model.trainable_variables]
+    assert_histograms("epochs", "gradient", paths, [4, 8, 12], truth.gradient)
+
+
+def test_02_gradients_of_chosen_layers():
+    model, x, y = three_layers()
+    truth = run_fit(2, model, x, y)
+    paths = ["net/middle/kernel", "net/head/kernel"]
+    assert_histograms("layers", "gradient", paths, [4, 8, 12], truth.gradient)
+
+
+def test_03_gradients_every_n_batches():
+    model, x, y = three_layers()
+    truth = run_fit(3, model, x, y)
+    paths = [v.path for v in model.trainable_variables]
+    assert_histograms("batches", "gradient", paths, [5, 10], truth.gradient)
+
+
+def test_10_weight_norms_to_csv():
+    model, x, y = three_layers()
+    truth = run_fit(10, model, x, y)
+    rows = table("norms")
+    assert len(rows) == 3 * 3
+    for row in rows:
+        assert int(row["step"]) == 4 * int(row["epoch"])
+        assert row["path"].endswith("/kernel")
+        true_norm = np.linalg.norm(truth.weight(row["path"], int(row["step"])))
+        assert float(row["l2"]) == pytest.approx(true_norm, rel=1e-6)
+
+
+def test_11_several_norms_every_n_steps():
+    model, x, y = three_layers()
+    truth = run_fit(11, model, x, y)
+    read = events("several")
+    for name in ("l1", "l2", "linf"):
+        for path in truth.paths:
+            shown = read.Scalars(f"weight_{name}/{path}")
+            assert [s.step for s in shown] == [5, 10]
+            for s in shown:
+                assert s.value == pytest.approx(norms(truth.weight(path, s.step))[name], rel=1e-5)
+        everything = np.concatenate([truth.weight(p, 10).ravel() for p in truth.paths])
+        total = read.Scalars(f"model/weight_{name}")[-1].value
+        assert total == pytest.approx(norms(everything)[name], rel=1e-5)
+        layer = np.concatenate(
+            [truth.weight(f"net/head/{p}", 10).ravel() for p in ("kernel", "bias")]
+        )
+        total = read.Scalars(f"layer_weight_{name}/net/head")[-1].value
+        assert total == pytest.approx(norms(layer)[name], rel=1e-5)
+
+
+def test_12_norms_of_every_variable():
+    model = compiled(
+        keras.Input((4,), dtype="int32"),
+        keras.layers.Embedding(9, 3),
+        keras.layers.Flatten(),
+        keras.layers.BatchNormalization(),
+        dense(2),
+    )
+    truth = run_fit(12, model, classes(9, 32, 4), normal(32, 2))
+    read = events("all")
+    assert len(model.weights) == 7
+    for variable in model.weights:
+        shown = read.Scalars(f"weight_l2/{variable.path}")
+        assert [s.step for s in shown] == [4, 8, 12]
+        for s in shown:
+            true_norm = np.linalg.norm(truth.weight(variable.path, s.step))
+            assert s.value == pytest.approx(true_norm, rel=1e-5)
+
+
+@on_tensorflow
+def test_04_weights_and_biases_in_a_tape_loop():
+    model, _, _ = three_layers()
+    variables = {v.path: v for v in model.variables}
+    truth = run_loop(4, variables, batches_for(model, 3), model=model)
+    assert_histograms("loop", "weight", list(variables), [5, 10], truth.weight)
+
+
+@on_tensorflow
+def test_05_convolution_kernels_as_images():
+    model = compiled(
+        keras.Input((6, 6, 2)),
+        keras.layers.Conv2D(12, 3, name="conv1"),
+        keras.layers.Flatten(),
+        dense(3),
+    )
+    variables = {v.path: v for v in model.variables}
+    truth = run_loop(5, variables, batches_for(model, 3), model=model)
+    path = "net/conv1/kernel"
+    shown = events("images").Images(f"weight_picture/{path}")
+    assert [image.step for image in shown] == [5, 10]
+    for step in (5, 10):
+        file = Path("runs/images/pictures/weight/net.conv1.kernel", f"{step:08d}.png")
+        expected = picture(truth.weight(path, step), owners=["Conv2D"], max_outputs=8)
+        np.testing.assert_array_equal(np.asarray(Image.open(file)), expected)
+
+
+@on_tensorflow
+def test_06_recurrent_weights_by_gate():
+    model = compiled(keras.Input((5, 3)), keras.layers.LSTM(4, name="lstm"), dense(3))
+    variables = {v.path: v for v in model.variables}
+    truth = run_loop(6, variables, batches_for(model, 3), model=model)
+    gates = ["input", "forget", "cell", "output"]
+    cell = "net/lstm/lstm_cell"
+
+    def sliced(path, step):
+        whole, gate = re.fullmatch(r"(.*)\[(.*)\]", path).groups()
+        return np.split(truth.weight(whole, step), 4, axis=-1)[gates.index(gate)]
+
+    paths = [
+        f"{cell}/{part}[{g}]" for part in ("kernel", "recurrent_kernel", "bias") for g in gates
+    ]
+    assert_histograms("lstm", "weight", paths, [5, 10], sliced)
+    rows = [r for r in table("lstm") if r["kind"] == "gradient"]
+    assert [(r["step"], r["path"]) for r in rows] == [
+        ("5", f"{cell}/kernel[forget]"),
+        ("10", f"{cell}/kernel[forget]"),
+    ]
+    for row in rows:
+        forget = np.split(truth.gradient(f"{cell}/kernel", int(row["step"])), 4, axis=-1)[1]
+        assert float(row["l2"]) == pytest.approx(np.linalg.norm(forget), rel=1e-3)
+
+
+@on_tensorflow
+def test_13_print_gradient_sums(capsys):
+    import tensorflow as tf
+
+    w, b = tf.Variable([1.0, -2.0], name="w"), tf.Variable(0.5, name="b")
+    batches = [(tf.constant(normal(8, 2, seed=i)), tf.constant(normal(8, 2, seed=50 + i)))
+               for i in range(STEPS)]  # fmt: skip
+    truth = run_loop(13, {"w": w, "b": b}, batches, w=w, b=b)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step")]
+    assert [int(line.split()[1]) for line in lines] == [5, 10]
+    for line in lines:
+        step = int(line.split()[1])
+        whole = np.concatenate([truth.gradient(p, step).ravel() for p in ("w", "b")])
+        printed = {n: float(re.search(rf"\b{n} (\S+)", line)[1]) for n in ("sum", "l1", "l2")}
+        size = np.abs(whole).sum()
+        assert printed["sum"] == pytest.approx(whole.sum(), abs=1e-4 * size)
+        assert printed["l1"] == pytest.approx(size, rel=1e-4)
+        assert printed["l2"] == pytest.approx(np.linalg.norm(whole), rel=1e-4)
+
+
+@on_tensorflow
+def test_14_gradient_accumulation():
+    import tensorflow as tf
+
+    model, _, _ = three_layers()
+    variables = {v.path: v for v in model.variables}
+    single = batches_for(model, 3, count=6)
+    steps = [single[0:2], single[2:4], single[4:6]]
+    truth = run_loop(14, variables, steps, model=model)
+    rows = table("accumulated")
+    assert len(rows) == 3 * 3 * len(variables)
+    for row in rows:
+        step = int(row["step"])
+        part = re.match(r"micro_batch_(\d)/", row["path"])
+        path = row["path"][part.end() :] if part else row["path"]
+        if part is None:
+            expected = truth.gradient(path, step)
+        else:
+            # The micro-batch's own, by another tape at the weights before the step.
+            before = {v.path: v.numpy() for v in model.variables}
+            for variable in model.variables:
+                variable.assign(truth.weight(variable.path, step - 1) if step > 1 else
+                                truth._steps[0][0][variable.path])  # fmt: skip
+            x, y = steps[step - 1][int(part[1])]
+            with tf.GradientTape() as tape:
+                loss = keras.losses.MeanSquaredError()(y, model(x, training=True)) / 2
+            expected = tape.gradient(loss, variables[path].value).numpy().astype(float)
+            for variable in model.variables:
+                variable.assign(before[variable.path])
+        assert float(row["l2"]) == pytest.approx(np.linalg.norm(expected), rel=1e-3)
+
+
+@on_tensorflow
+def test_15_gradients_of_a_compiled_loop():
+    model, _, _ = three_layers()
+    variables = {v.path: v for v in model.variables}
+    truth = run_loop(15, variables, batches_for(model, 3), model=model)
+    read = events("compiled")
+    for path in variables:
+        shown = read.Scalars(f"gradient_l2/{path}")
+        # A loop without epochs is in its first, of which the first step stands for all.
+        assert [s.step for s in shown] == [1, 5, 10]
+        for s in shown:
+            true_norm = np.linalg.norm(truth.gradient(path, s.step))
+            assert s.value == pytest.approx(true_norm, rel=1e-3)
+    whole = np.concatenate([truth.gradient(p, 10).ravel() for p in variables])
+    total = read.Scalars("model/gradient_l2")[-1].value
+    assert total == pytest.approx(np.linalg.norm(whole), rel=1e-3)
+
+
+def test_each_recipe_is_short_and_in_the_index():
+    index = (DIRECTORY / "README.md").read_text()
+    files = sorted(p.name for p in DIRECTORY.glob("[0-9]*.md"))
+    assert len(files) == 15
+    for number, name in enumerate(files, start=1):
+        assert name.startswith(f"{number:02d}-")
+        assert f"({name})" in index
+        lines = [line for line in code_of(number).splitlines() if line.strip()]
+        assert len(lines) <= 16, name
