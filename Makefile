@@ -37,6 +37,8 @@ $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	# It asks for a package "tensorflow", which the CPU build is not.
+	$(BIN)/python -m pip install --quiet --no-deps 'tf_keras==2.21.*'
 	touch $@
 
 clean:

@@ -45,7 +45,8 @@ ALLOWED = {
     },
     "capture.keras": {
         "capture.frameworks", "capture.gates", "capture.plan", "capture.readings",
-        "capture.values", "keras", "measure", "reading", "schedule", "sites", "summary", "tensorflow", "jax", "torch",
+        "capture.values", "keras", "measure", "reading", "schedule", "sites", "summary",
+        "tensorflow", "jax", "torch",
     },
     "monitor": {
         "capture", "environment", "grouping", "reading", "rundir", "schedule", "select", "sinks",

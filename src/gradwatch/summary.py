@@ -100,16 +100,18 @@ class Summary:
 
     def merge(self, other: Summary) -> Summary:
         """The summary of both tensors together."""
-        return Summary(
-            *(
-                _BINARY[how](getattr(self, name), getattr(other, name))
-                for name, how in _MERGE.items()
+        with np.errstate(over="ignore"):  # See above on float64's largest.
+            return Summary(
+                *(
+                    _BINARY[how](getattr(self, name), getattr(other, name))
+                    for name, how in _MERGE.items()
+                )
             )
-        )
 
     def merge_all(self) -> Summary:
         """All summaries of a table merged into one."""
-        return Summary(*(_REDUCE[how](getattr(self, name)) for name, how in _MERGE.items()))
+        with np.errstate(over="ignore"):
+            return Summary(*(_REDUCE[how](getattr(self, name)) for name, how in _MERGE.items()))
 
 
 _BINARY: dict[str, Callable[..., Any]] = {_ADD: np.add, _MIN: np.minimum, _MAX: np.maximum}
