@@ -45,9 +45,10 @@ ALLOWED = {
     },
     "capture.keras": {
         "capture.frameworks", "capture.gates", "capture.plan", "capture.readings",
-        "capture.values", "keras", "measure", "reading", "schedule", "sites", "summary",
+        "capture.values", "keras", "measure", "reading", "schedule", "select", "sites", "summary",
         "tensorflow", "jax", "torch",
     },
+    "inspection": {"capture", "select", "sinks.table", "sites", "summary"},
     "monitor": {
         "capture", "environment", "grouping", "reading", "rundir", "schedule", "select", "sinks",
         "warning", "watch",

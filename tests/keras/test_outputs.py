@@ -332,6 +332,40 @@ def test_what_is_rematerialised_is_refused_by_name(make_monitor: Callable[..., A
     assert [site.path for site in keep.readings[0].sites] == ["net/plain"]
 
 
+class ForwardMode(layers.Layer):
+    """Differentiates a layer of its own forwards, which JAX cannot do through a tap."""
+
+    def __init__(self) -> None:
+        super().__init__(name="forward_mode")
+        self.inner = layers.Dense(4, "tanh", name="inner")
+
+    def build(self, shape: Any) -> None:
+        self.inner.build(shape)
+
+    def call(self, x: Any) -> Any:
+        import jax
+
+        return sum(jax.jvp(lambda z: self.inner(z), (x,), (x,)))
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="only JAX tells the two modes apart")
+@pytest.mark.parametrize("trained", [True, False])
+def test_forward_mode_differentiation_is_not_broken_but_refused(
+    trained: bool, make_monitor: Callable[..., Any]
+) -> None:
+    layer = ForwardMode()
+    layer.trainable = trained
+    model = keras.Sequential([keras.Input((4,)), layer, layers.Dense(1)], name="net")
+    model.compile("sgd", "mse")
+    monitor, keep = make_monitor(every=1, watch=gradwatch.output_gradients())
+    messages = said(monitor, model, normal(BATCH, 4), normal(BATCH, 1))
+    assert messages == [
+        "Outputs of net/forward_mode/inner are not recorded: they are not tensors that can be "
+        "tapped but arrays of a forward-mode differentiation."
+    ]
+    assert Site(Kind.OUTPUT_GRADIENT, "net/forward_mode") in keep.readings[0].position
+
+
 def test_all_sinks_show_outputs(
     make_monitor: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,7 +20,8 @@ from tests.keras.recipes import (
     run_loop,
     table,
 )
-from tests.keras.support import classes, normal
+from tests.keras.support import State, classes, normal
+from tests.keras.truth import gradients_of
 
 pytestmark = pytest.mark.usefixtures("in_empty_directory")
 on_tensorflow = pytest.mark.skipif(
@@ -134,6 +135,70 @@ def test_12_norms_of_every_variable():
         for s in shown:
             true_norm = np.linalg.norm(truth.weight(variable.path, s.step))
             assert s.value == pytest.approx(true_norm, rel=1e-5)
+
+
+def small_images():
+    model = compiled(
+        keras.Input((6, 6, 2)),
+        keras.layers.Conv2D(3, 3, activation="tanh", name="conv"),
+        keras.layers.Conv2D(2, 3, name="conv_2"),
+        keras.layers.Flatten(),
+        dense(4, name="hidden"),
+        dense(3, name="head"),
+    )
+    return model, normal(8, 6, 6, 2), normal(8, 3, seed=1)
+
+
+def inspected(number, model, x, y):
+    """Run a recipe that inspects; what it leaves in its namespace."""
+    names = {"model": model, "x": x, "y": y}
+    exec(code_of(number), names)
+    return names
+
+
+def true_gradients(model, x, y):
+    """By a differentiation of its own, in the order of the trainable variables."""
+    found = gradients_of(model)(State.of(model), (x, y, None))
+    return {v.path: g for v, g in zip(model.trainable_variables, found, strict=True)}
+
+
+def test_07_gradient_of_a_layers_output(capsys):
+    model, x, y = small_images()
+    names = inspected(7, model, x, y)
+    # By hand, without differentiating anything: the layers above are linear.
+    values = {v.path: np.asarray(keras.ops.convert_to_numpy(v), float) for v in model.weights}
+    predicted = np.asarray(keras.ops.convert_to_numpy(model(x)), float)
+    slope = 2 * (predicted - y) / y.size
+    slope = slope @ values["net/head/kernel"].T @ values["net/hidden/kernel"].T
+    slope = slope.reshape(8, 2, 2, 2)
+    truth = np.zeros((8, 4, 4, 3))
+    kernel = values["net/conv_2/kernel"]
+    for i, j in np.ndindex(3, 3):
+        truth[:, i : i + 2, j : j + 2] += np.einsum("bhwo,io->bhwi", slope, kernel[i, j])
+    np.testing.assert_allclose(names["gradient"], truth, rtol=1e-4, atol=1e-6)
+    printed = capsys.readouterr().out
+    assert "conv" in printed
+    assert f"{np.linalg.norm(truth):.3g}"[:4] in printed
+
+
+def test_08_gradients_of_kernel_and_bias():
+    model, x, y = small_images()
+    names = inspected(8, model, x, y)
+    truth = true_gradients(model, x, y)
+    np.testing.assert_allclose(names["kernel"], truth["net/conv/kernel"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(names["bias"], truth["net/conv/bias"], rtol=1e-4, atol=1e-6)
+
+
+def test_09_some_layers_of_a_larger_model(capsys):
+    model, x, y = small_images()
+    found = inspected(9, model, x, y)["found"]
+    truth = true_gradients(model, x, y)
+    for layer in ("conv", "conv_2", "head"):
+        for part in ("kernel", "bias"):
+            path = f"net/{layer}/{part}"
+            np.testing.assert_allclose(found.numpy(path), truth[path], rtol=1e-4, atol=1e-6)
+    assert "hidden" not in capsys.readouterr().out
+    assert found.loss == pytest.approx(model.evaluate(x, y, verbose=0), rel=1e-5)
 
 
 @on_tensorflow

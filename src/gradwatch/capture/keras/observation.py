@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from gradwatch.capture.frameworks import Framework
-from gradwatch.capture.keras.optimizers import Gradients, find_optimizers, tapped
+from gradwatch.capture.keras.optimizers import Gradients, find_optimizers, loss_scale, tapped
 from gradwatch.capture.keras.output_watch import OutputWatch, Row, listed
 from gradwatch.capture.keras.variables import model_variables
 from gradwatch.capture.plan import Plan
@@ -76,18 +76,6 @@ class Observation:
                 )
             )
             yield
-
-    def give_up_outputs(self, error: Exception) -> bool:
-        """Whether the step failed for being tapped; if so, it is not tapped again."""
-        # Forward-mode differentiation, which JAX does not do through our taps.
-        if self._outputs is None or "custom_vjp" not in str(error):
-            return False
-        self._outputs = None
-        self._remark(
-            "The training step uses forward-mode differentiation, through which JAX does not let "
-            "the outputs of layers be watched. They are not recorded."
-        )
-        return True
 
     def measure(self, histograms_due: Any, state: Any = None) -> dict[str, Any]:
         """After the train step: the summaries of the plan's sites, on the device.
@@ -180,10 +168,17 @@ class Observation:
         return sorted(rows, key=lambda row: row.position)
 
     def _unscaled(self, gradient: Any) -> Any:
-        """A gradient of the loss itself, from one of the loss that the model's optimizer scaled."""
-        scale = self._gradients.scales.get(id(self._model.optimizer))
-        if scale is None:
+        """A gradient of the loss itself, from one of the loss that the optimizer scaled."""
+        optimizers = find_optimizers(self._model)
+        if all(loss_scale(optimizer) is None for optimizer in optimizers):
             return gradient
+        if len(optimizers) > 1 or not self._gradients.scales:
+            self._remark(
+                "Gradients with respect to the outputs of layers are not recorded: it cannot be "
+                "seen which loss scale they carry."
+            )
+            return None
+        scale = self._gradients.scales[id(optimizers[0])]
         if type(gradient).__name__ == "IndexedSlices":
             gradient = keras.ops.convert_to_tensor(gradient)
         # Widened first: half a float's range is what the scaling was for.

@@ -164,7 +164,7 @@ def _note(
         with _name_scope(optimizer):
             optimizer.build(variables)
         optimizer.built = True
-    scale = _loss_scale(optimizer)
+    scale = loss_scale(optimizer)
     if scale is not None:
         # A new tensor: the step may go on to change the scale.
         seen.scales[id(optimizer)] = keras.ops.multiply(scale, 1.0)
@@ -208,7 +208,7 @@ def _unscaled(gradient: Any, variable: Any, optimizer: Any) -> Any:
     """The gradient of the loss itself, undone of the optimizer's loss scaling."""
     if gradient is None or _takes_gradient_as_value(variable):
         return gradient
-    scale = _loss_scale(optimizer)
+    scale = loss_scale(optimizer)
     if scale is None:
         return gradient
     if type(gradient).__name__ == "IndexedSlices":
@@ -217,7 +217,8 @@ def _unscaled(gradient: Any, variable: Any, optimizer: Any) -> Any:
     return keras.ops.divide(gradient, scale)
 
 
-def _loss_scale(optimizer: Any) -> Any:
+def loss_scale(optimizer: Any) -> Any:
+    """What the optimizer multiplies the loss by; None if by nothing."""
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return optimizer.dynamic_scale
     return optimizer.loss_scale_factor

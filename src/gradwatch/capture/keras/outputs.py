@@ -127,7 +127,7 @@ class LayerTap:
                 passed.append(None if tensor is None else self._pass(tensor, passage))
                 call.passages.append(passage)
         except TypeError as error:
-            call.refusal = f"not a tensor of numbers but {error}"
+            call.refusal = f"not tensors that can be tapped but {error}"
             return outputs
         return keras.tree.pack_sequence_as(outputs, passed)
 
@@ -146,7 +146,7 @@ def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: A
         kind: one of those of layers.
         layer: the layer.
         passage: what was noted.
-        unscaled: divides a loss scale out of a gradient.
+        unscaled: divides a loss scale out of a gradient; None if it cannot.
     """
     ops = keras.ops
     x = passage.output

@@ -29,14 +29,8 @@ class JaxBackend:
     def wrap(self, train_step: Any, observation: Any) -> Any:
         def measured_train_step(state: Any, due_and_data: Any) -> Any:
             due, data = due_and_data
-            try:
-                with observation.watching():
-                    logs, new_state = train_step(state, data)
-            except TypeError as error:
-                if not observation.give_up_outputs(error):
-                    raise
-                with observation.watching():
-                    logs, new_state = train_step(state, data)
+            with observation.watching():
+                logs, new_state = train_step(state, data)
             return {"logs": logs, "measured": observation.measure(due, new_state)}, new_state
 
         return measured_train_step

@@ -28,9 +28,13 @@ class JaxTap:
             raise TypeError(f"a {type(tensor).__name__}")
         if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
             raise TypeError(f"an array of dtype {tensor.dtype}")
+        if _is_forward_mode(tensor):
+            # Refused here, since JAX would do so only when it compiles the step.
+            raise TypeError("arrays of a forward-mode differentiation")
         # Where nothing is differentiated, the rules are not run.
         passage.output = tensor
-        if not jnp.issubdtype(tensor.dtype, jnp.floating):
+        is_inside = _kind(tensor) == "DynamicJaxprTracer" and not self.can_leave(tensor)
+        if is_inside or not jnp.issubdtype(tensor.dtype, jnp.floating):
             return tensor
 
         @jax.custom_vjp  # type: ignore[untyped-decorator]
@@ -53,3 +57,15 @@ class JaxTap:
             return True
         # Not by trying: JAX finds an escaped tracer only when it compiles.
         return getattr(tensor, "_trace", tensor) is self._trace
+
+
+def _kind(tensor: Any) -> str:
+    return type(tensor).__name__ if isinstance(tensor, jax.core.Tracer) else ""
+
+
+def _is_forward_mode(tensor: Any) -> bool:
+    """Whether `jax.jvp` is under way, through which a rule for going back does not lead."""
+    if _kind(tensor) == "BatchTracer":
+        return _is_forward_mode(tensor.val)
+    # Older versions of JAX go forward to find the way back.
+    return _kind(tensor) == "JVPTracer" and _kind(tensor.tangent) != "JaxprTracer"
