@@ -103,8 +103,10 @@ class Monitor(LoopMethods):
     def close(self) -> None:
         """Write out all there is, within 2 seconds, and let go of the files."""
         self._watching = False
-        if self._recorder is not None:
-            with self._unharmed():
+        with self._unharmed():
+            if self._capture is not None:
+                self._capture.release()
+            if self._recorder is not None:
                 self._recorder.end()
         if self._pipeline is not None:
             self._pipeline.close()

@@ -359,10 +359,10 @@ def test_forward_mode_differentiation_is_not_broken_but_refused(
     model.compile("sgd", "mse")
     monitor, keep = make_monitor(every=1, watch=gradwatch.output_gradients())
     messages = said(monitor, model, normal(BATCH, 4), normal(BATCH, 1))
-    assert messages == [
+    assert messages[0] == (
         "Outputs of net/forward_mode/inner are not recorded: they are not tensors that can be "
         "tapped but arrays of a forward-mode differentiation."
-    ]
+    )
     assert Site(Kind.OUTPUT_GRADIENT, "net/forward_mode") in keep.readings[0].position
 
 

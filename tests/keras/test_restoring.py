@@ -172,9 +172,6 @@ def test_an_order_that_another_callback_thwarted_is_not_measured_in_a_later_fit(
     assert csv_steps(tmp_path) == [2, 3, 7]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Monitor.close() does not call FitCapture.release(); the next step does"
-)
 def test_a_model_that_another_callback_interrupted_is_restored_when_the_monitor_closes(
     tmp_path: Path,
 ) -> None:

@@ -57,6 +57,7 @@ class Observation:
         self._outputs: OutputWatch | None = None
         if any(kind.is_of_layer for kind in kinds):
             self._outputs = OutputWatch(model, fault, remark)
+        self._measure_rows = self._outputs.aside(self._measure) if self._outputs else self._measure
         self.layouts: list[Layout] = []
         """What the rows of a measurement are; `layout` in it says which of these holds."""
 
@@ -65,7 +66,8 @@ class Observation:
         """Around the model's own train step: notes what its optimizers are given."""
         with ExitStack() as stack:
             if self._outputs is not None:
-                stack.enter_context(self._outputs.watching(self._plan_so_far()))
+                plan = self._plan_so_far()
+                stack.enter_context(self._outputs.watching(plan and plan.sites))
             self._gradients = stack.enter_context(
                 tapped(
                     find_optimizers(self._model),
@@ -91,6 +93,10 @@ class Observation:
             outputs of layers also `layout`, which of `layouts` describes the rows.
             Empty if a fault of ours prevented it.
         """
+        measured: dict[str, Any] = self._measure_rows(histograms_due, state)
+        return measured
+
+    def _measure(self, histograms_due: Any, state: Any) -> dict[str, Any]:
         plan = self._make_plan()  # A selector that matches nothing is the user's to hear of.
         try:
             rows = self._rows(plan, state)
@@ -164,7 +170,7 @@ class Observation:
             if not site.kind.is_of_layer
         ]
         if self._outputs is not None:
-            rows += self._outputs.rows(plan, self._unscaled)
+            rows += self._outputs.rows(plan.sites, self._unscaled)
         return sorted(rows, key=lambda row: row.position)
 
     def _unscaled(self, gradient: Any) -> Any:

@@ -1,15 +1,15 @@
-"""Watching the outputs of layers in a training step, as a plan asks for them."""
+"""Watching the outputs of layers in a training step, for the sites that are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from gradwatch.capture.keras.layers import ModelLayer, inside_recurrent, model_layers
-from gradwatch.capture.keras.outputs import LayerTap, measured_tensor, site_paths
+from gradwatch.capture.keras.outputs import LayerTap, measured_tensor
 from gradwatch.capture.keras.taps import Passage, make_tap
-from gradwatch.capture.plan import Plan
+from gradwatch.capture.keras.taps.calls import site_paths
 from gradwatch.sites import Kind, Site
 
 
@@ -17,14 +17,14 @@ class Row(NamedTuple):
     """A tensor to be summarised."""
 
     position: int
-    """Of the site in the plan that it belongs to."""
+    """Of the site that was asked for and that it belongs to."""
     site: Site
     """What it is recorded as; a layer that is called twice has two of them."""
     tensor: Any
 
 
 class OutputWatch:
-    """Notes the outputs and output gradients of a plan's layers in one step.
+    """Notes the outputs and output gradients of chosen layers in one step.
 
     How often a layer is called, and how many tensors it returns, is known only
     then: each is a row of its own.
@@ -40,31 +40,33 @@ class OutputWatch:
     ) -> None:
         self._model = model
         self._remark = remark
-        self._tap = LayerTap(make_tap(), fault)
+        tap = make_tap(model)
+        self._tap = LayerTap(tap, fault)
+        self.aside = tap.aside
 
     @contextmanager
-    def watching(self, plan: Plan | None) -> Iterator[None]:
-        """Around the model's train step; without a plan as yet, note every layer."""
+    def watching(self, sites: Sequence[Site] | None) -> Iterator[None]:
+        """Around the model's train step; where the sites are not known as yet, note every layer."""
         layers = [layer for layer in self._model._flatten_layers() if layer is not self._model]
         chosen = layers
-        if plan is not None:
-            paths = {site.path for site in plan.sites if site.kind.is_of_layer}
+        if sites is not None:
+            paths = {site.path for site in sites if site.kind.is_of_layer}
             chosen = [each.layer for each in model_layers(self._model) if each.path in paths]
         inside = inside_recurrent(self._model)
         with self._tap.on([layer for layer in chosen if id(layer) not in inside], layers):
             yield
 
-    def rows(self, plan: Plan, unscaled: Callable[[Any], Any]) -> list[Row]:
-        """After the train step: the tensors of the plan's output sites.
+    def rows(self, sites: Sequence[Site], unscaled: Callable[[Any], Any]) -> list[Row]:
+        """After the train step: the tensors of those of the sites that are of layers.
 
         Args:
-            plan: which layers, and what of them.
+            sites: which layers, and what of them.
             unscaled: divides a loss scale out of a gradient.
         """
         layers = {each.path: each for each in model_layers(self._model)}
         passages = {
             path: self._passages(layers[path])
-            for path in dict.fromkeys(s.path for s in plan.sites if s.kind.is_of_layer)
+            for path in dict.fromkeys(s.path for s in sites if s.kind.is_of_layer)
         }
         rows = [
             Row(
@@ -72,7 +74,7 @@ class OutputWatch:
                 Site(site.kind, path),
                 measured_tensor(site.kind, layers[site.path], passage, unscaled),
             )
-            for position, site in enumerate(plan.sites)
+            for position, site in enumerate(sites)
             for path, passage in passages.get(site.path, [])
             if site.kind.is_of_layer
         ]

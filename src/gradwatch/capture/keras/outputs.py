@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -13,21 +12,8 @@ from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
 from gradwatch.capture.keras.layers import SATURATION_MARGIN, ModelLayer
 from gradwatch.capture.keras.taps import Passage, Tap
+from gradwatch.capture.keras.taps.calls import MOST_CALLS, Call
 from gradwatch.sites import Kind
-
-# A cell that torch calls once a time step would otherwise be a thousand sites.
-MOST_CALLS = 32
-
-
-@dataclass
-class Call:
-    """One call of a layer: an entry for each tensor that it returned."""
-
-    number: int
-    """Counted from 1 in the step."""
-    passages: list[Passage] = field(default_factory=list)
-    refusal: str | None = None
-    """Why it was not noted, if it was not."""
 
 
 class LayerTap:
@@ -43,6 +29,7 @@ class LayerTap:
         self._fault = fault
         self._calls: dict[int, list[Call]] = {}
         self._recomputing = 0
+        self._note = tap.aside(self._noted)
 
     def calls(self, layer: Any) -> list[Call]:
         """The calls of a layer in the step, in order."""
@@ -109,7 +96,7 @@ class LayerTap:
             own.pop("call", None)
             own.update(before)
 
-    def _note(self, layer: Any, outputs: Any, rematerialised: bool) -> Any:
+    def _noted(self, layer: Any, outputs: Any, rematerialised: bool) -> Any:
         calls = self._calls.setdefault(id(layer), [])
         call = Call(len(calls) + 1)
         calls.append(call)
@@ -166,16 +153,6 @@ def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: A
     wide = ops.cast(x, "float32")
     near = ops.logical_or(wide <= low + SATURATION_MARGIN, wide >= high - SATURATION_MARGIN)
     return ops.cast(near, "float32")
-
-
-def site_paths(path: str, calls: Sequence[Call]) -> Iterator[tuple[str, Passage]]:
-    """The paths of the tensors that a layer returned: `net/a`, `net/a@2`, `net/b:1`."""
-    for call in calls:
-        called = path if call.number == 1 else f"{path}@{call.number}"
-        several = len(call.passages) > 1
-        for i, passage in enumerate(call.passages):
-            if passage.output is not None:
-                yield (f"{called}:{i}" if several else called), passage
 
 
 def _is_rematerialised(layer: Any) -> bool:

@@ -20,8 +20,9 @@ from gradwatch.capture.keras.layers import (
     output_sites_of,
 )
 from gradwatch.capture.keras.loss import loss_of, require_loss
-from gradwatch.capture.keras.outputs import LayerTap, site_paths
+from gradwatch.capture.keras.outputs import LayerTap
 from gradwatch.capture.keras.taps import make_tap
+from gradwatch.capture.keras.taps.calls import site_paths
 from gradwatch.capture.keras.variables import ModelVariable, model_variables
 from gradwatch.select import Spec, choose
 from gradwatch.sites import Kind, Site
@@ -98,7 +99,7 @@ class _Run:
         self._loss = loss
         self._training = training
         self._faults: list[Exception] = []
-        self._tap = LayerTap(make_tap(), self._faults.append)
+        self._tap = LayerTap(make_tap(model), self._faults.append)
         self._remarks: list[str] = []
         self._places: dict[str, tuple[ModelLayer, str]] = {}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import keras
-
 
 @dataclass
 class Passage:
@@ -26,6 +24,9 @@ class Passage:
 class Tap(Protocol):
     """One framework's way to let a tensor pass and be noted, without changing it."""
 
+    def aside(self, function: Any) -> Any:
+        """A function of ours that runs in the step, kept out of what is compiled."""
+
     def begin(self) -> None:
         """A step begins: what is computed from here on, at this level, can leave it."""
 
@@ -44,8 +45,11 @@ class Tap(Protocol):
         """
 
 
-def make_tap() -> Tap:
-    """The tap of the backend that Keras is running on."""
+def make_tap(model: Any) -> Tap:
+    """The tap of the backend that Keras is running on, for a step of that model."""
+    # Not at the top: plain torch modules are tapped where there is no Keras.
+    import keras
+
     name = keras.backend.backend()
     if name == "tensorflow":
         from gradwatch.capture.keras.taps.tensorflow import TensorFlowTap
@@ -57,4 +61,4 @@ def make_tap() -> Tap:
         return JaxTap()
     from gradwatch.capture.keras.taps.torch import TorchTap
 
-    return TorchTap()
+    return TorchTap(compiled=bool(model.compiled and model.jit_compile and not model.run_eagerly))

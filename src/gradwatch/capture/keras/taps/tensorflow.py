@@ -15,6 +15,9 @@ class TensorFlowTap:
     def __init__(self) -> None:
         self._graph: Any = None
 
+    def aside(self, function: Any) -> Any:
+        return function
+
     def begin(self) -> None:
         self._graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 

@@ -10,7 +10,18 @@ from gradwatch.capture.keras.taps import Passage
 
 
 class TorchTap:
-    """A view of the tensor, with a hook for its gradient."""
+    """A view of the tensor, with a hook for its gradient.
+
+    Args:
+        compiled: whether the step is compiled by `torch.compile`.
+    """
+
+    def __init__(self, compiled: bool) -> None:
+        self._compiled = compiled
+
+    def aside(self, function: Any) -> Any:
+        # The compiler would follow our bookkeeping, and fail at it.
+        return torch.compiler.disable(function) if self._compiled else function
 
     def begin(self) -> None:
         """Nothing is traced, so everything can leave."""
