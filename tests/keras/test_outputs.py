@@ -11,7 +11,7 @@ import pytest
 from keras import layers
 
 import gradwatch
-from gradwatch import GradwatchWarning, Kind, Reading, Site
+from gradwatch import Kind, Reading, Site
 from gradwatch.capture.keras.layers import inside_recurrent, model_layers
 from gradwatch.select import SelectionError
 from gradwatch.summary import STATISTICS
@@ -261,109 +261,6 @@ def test_output_gradients_are_undone_of_loss_scaling(make_monitor: Callable[...,
         fit(model, normal(BATCH, 3), normal(BATCH, 2), monitor)
         found.append(keep.series(Kind.OUTPUT_GRADIENT, "net/d", "l2"))
     assert found[0] == pytest.approx(found[1], rel=1e-5)
-
-
-def said(monitor: Any, model: Any, x: Any, y: Any) -> list[str]:
-    with pytest.warns(GradwatchWarning) as warned:
-        fit(model, x, y, monitor)
-    return [str(w.message) for w in warned if w.category is GradwatchWarning]
-
-
-def test_the_cell_of_a_recurrent_layer_is_refused_by_name(make_monitor: Callable[..., Any]) -> None:
-    case = CASES["lstm"]()
-    monitor, keep = make_monitor(every=1, watch=WATCHES)
-    messages = said(monitor, case.build(), case.x, case.y)
-    assert messages == [
-        "Outputs of sequential/lstm/lstm_cell are not recorded: they are computed inside the loop "
-        "of a recurrent layer."
-    ]
-    assert "sequential/lstm" in {site.path for site in keep.readings[0].sites}
-    assert not any("cell" in site.path for site in keep.readings[0].sites)
-
-
-class Branched(layers.Layer):
-    """Calls another layer in a conditional of the framework's."""
-
-    def __init__(self) -> None:
-        super().__init__(name="branched")
-        self.inner = layers.Dense(4, "tanh", name="inner")
-
-    def build(self, shape: Any) -> None:
-        self.inner.build(shape)
-
-    def call(self, x: Any) -> Any:
-        return keras.ops.cond(keras.ops.sum(x) > -1e9, lambda: self.inner(x), lambda: x)
-
-
-@pytest.mark.skipif(BACKEND == "torch", reason="torch's conditionals are Python's")
-@pytest.mark.parametrize("way", WAYS)
-def test_a_layer_called_in_a_branch_is_refused_by_name(
-    way: str, make_monitor: Callable[..., Any]
-) -> None:
-    model = keras.Sequential(
-        [keras.Input((4,)), layers.Dense(4), Branched(), layers.Dense(1, name="after")], name="net"
-    )
-    model.compile("sgd", "mse", **WAYS[way])
-    monitor, keep = make_monitor(every=1, watch=WATCHES)
-    messages = said(monitor, model, normal(BATCH, 4), normal(BATCH, 1))
-    assert messages == [
-        "Outputs of net/branched/inner are not recorded: they are inside a loop, a branch or a "
-        "function compiled on its own."
-    ]
-    paths = {site.path for site in keep.readings[0].sites}
-    assert {"net/branched", "net/after"} <= paths
-    assert "net/branched/inner" not in paths
-
-
-def test_what_is_rematerialised_is_refused_by_name(make_monitor: Callable[..., Any]) -> None:
-    with keras.RematScope(mode="full"):
-        recomputed = layers.Dense(4, "relu", name="recomputed")
-    model = keras.Sequential(
-        [keras.Input((4,)), recomputed, layers.Dense(1, name="plain")], name="net"
-    )
-    # Keras itself cannot do it in a graph of TensorFlow's.
-    model.compile("sgd", "mse", jit_compile=False, run_eagerly=BACKEND == "tensorflow")
-    monitor, keep = make_monitor(every=1, watch=gradwatch.output_gradients())
-    messages = said(monitor, model, normal(BATCH, 4), normal(BATCH, 1))
-    assert messages == [
-        "Outputs of net/recomputed are not recorded: they are recomputed in the backward pass "
-        "(keras.RematScope)."
-    ]
-    assert [site.path for site in keep.readings[0].sites] == ["net/plain"]
-
-
-class ForwardMode(layers.Layer):
-    """Differentiates a layer of its own forwards, which JAX cannot do through a tap."""
-
-    def __init__(self) -> None:
-        super().__init__(name="forward_mode")
-        self.inner = layers.Dense(4, "tanh", name="inner")
-
-    def build(self, shape: Any) -> None:
-        self.inner.build(shape)
-
-    def call(self, x: Any) -> Any:
-        import jax
-
-        return sum(jax.jvp(lambda z: self.inner(z), (x,), (x,)))
-
-
-@pytest.mark.skipif(BACKEND != "jax", reason="only JAX tells the two modes apart")
-@pytest.mark.parametrize("trained", [True, False])
-def test_forward_mode_differentiation_is_not_broken_but_refused(
-    trained: bool, make_monitor: Callable[..., Any]
-) -> None:
-    layer = ForwardMode()
-    layer.trainable = trained
-    model = keras.Sequential([keras.Input((4,)), layer, layers.Dense(1)], name="net")
-    model.compile("sgd", "mse")
-    monitor, keep = make_monitor(every=1, watch=gradwatch.output_gradients())
-    messages = said(monitor, model, normal(BATCH, 4), normal(BATCH, 1))
-    assert messages[0] == (
-        "Outputs of net/forward_mode/inner are not recorded: they are not tensors that can be "
-        "tapped but arrays of a forward-mode differentiation."
-    )
-    assert Site(Kind.OUTPUT_GRADIENT, "net/forward_mode") in keep.readings[0].position
 
 
 def test_all_sinks_show_outputs(

@@ -33,6 +33,12 @@ class Framework(Protocol):
     def difference(self, after: Any, before: Any) -> Any:
         """after - before, in at least float32."""
 
+    def dead_units(self, outputs: Any, axis: int) -> Any:
+        """For each unit along the axis 1.0 if all its outputs are 0, else 0.0.
+
+        None if there is no other axis, or the number of them is not known.
+        """
+
     def is_traced(self, tensor: Any) -> bool:
         """Whether it stands for a value inside a function that is being compiled."""
 

@@ -45,6 +45,13 @@ def difference(after: Any, before: Any) -> Any:
     return after.astype(wide) - before.astype(wide)
 
 
+def dead_units(outputs: Any, axis: int) -> Any:
+    if outputs.ndim < 2:
+        return None
+    others = tuple(a for a in range(outputs.ndim) if a != axis % outputs.ndim)
+    return jnp.all(outputs == 0, axis=others).astype(jnp.float32)
+
+
 def is_traced(tensor: Any) -> bool:
     return isinstance(tensor, jax.core.Tracer)
 

@@ -33,6 +33,17 @@ def difference(after: Any, before: Any) -> Any:
     return tf.cast(after, wide) - tf.cast(before, wide)
 
 
+def dead_units(outputs: Any, axis: int) -> Any:
+    outputs = tf.convert_to_tensor(outputs)
+    rank = outputs.shape.rank
+    if rank is None or rank < 2:
+        return None
+    others = [a for a in range(rank) if a != axis % rank]
+    return tf.cast(
+        tf.reduce_all(tf.equal(outputs, tf.zeros((), outputs.dtype)), others), tf.float32
+    )
+
+
 def is_traced(tensor: Any) -> bool:
     # A variable is no sign of it: in a graph and outside it is the same object.
     return bool(tf.is_symbolic_tensor(tensor)) or not tf.executing_eagerly()

@@ -35,6 +35,14 @@ def difference(after: Any, before: Any) -> Any:
     return after.detach().to(wide) - before.detach().to(wide)
 
 
+def dead_units(outputs: Any, axis: int) -> Any:
+    x = outputs.detach()
+    if x.ndim < 2:
+        return None
+    others = tuple(a for a in range(x.ndim) if a != axis % x.ndim)
+    return (x == 0).all(dim=others).float()
+
+
 def is_traced(tensor: Any) -> bool:
     return bool(torch.compiler.is_compiling())
 

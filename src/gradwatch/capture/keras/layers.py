@@ -12,9 +12,6 @@ import keras
 from gradwatch.capture.keras.variables import model_variables
 from gradwatch.sites import Kind, Site, SiteInfo
 
-# Outputs this close to a bound are called saturated: the slope is then below 0.01
-# for a sigmoid and below 0.02 for a tanh, of at most 0.25 and 1.
-SATURATION_MARGIN = 0.01
 _BOUNDS = {
     "sigmoid": (0.0, 1.0),
     "hard_sigmoid": (0.0, 1.0),

@@ -10,7 +10,8 @@ import keras
 
 from gradwatch.capture.frameworks import Framework
 from gradwatch.capture.keras.optimizers import Gradients, find_optimizers, loss_scale, tapped
-from gradwatch.capture.keras.output_watch import OutputWatch, Row, listed
+from gradwatch.capture.keras.output_watch import OutputWatch, Row
+from gradwatch.capture.keras.taps.calls import listed
 from gradwatch.capture.keras.variables import model_variables
 from gradwatch.capture.plan import Plan
 from gradwatch.capture.readings import Layout
@@ -67,7 +68,7 @@ class Observation:
         with ExitStack() as stack:
             if self._outputs is not None:
                 plan = self._plan_so_far()
-                stack.enter_context(self._outputs.watching(plan and plan.sites))
+                stack.enter_context(self._outputs.watching(plan.sites if plan else None))
             self._gradients = stack.enter_context(
                 tapped(
                     find_optimizers(self._model),

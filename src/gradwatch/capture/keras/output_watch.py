@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gradwatch.capture.keras.layers import ModelLayer, inside_recurrent, model_layers
 from gradwatch.capture.keras.outputs import LayerTap, measured_tensor
 from gradwatch.capture.keras.taps import Passage, make_tap
-from gradwatch.capture.keras.taps.calls import site_paths
+from gradwatch.capture.keras.taps.calls import gradient_remarks, site_paths
 from gradwatch.sites import Kind, Site
 
 
@@ -101,19 +101,5 @@ class OutputWatch:
         gradients = [row for row in rows if row.site.kind is Kind.OUTPUT_GRADIENT]
         missing = [row.site.path for row in gradients if row.tensor is None]
         often = [p for pairs in passages.values() for p, passage in pairs if passage.arrivals > 1]
-        if missing:
-            self._remark(
-                f"The backward pass does not reach the outputs of {listed(missing)}: the loss does "
-                "not depend on them, or nothing before them is trained. No gradient is recorded "
-                "(count 0)."
-            )
-        if gradients and often:
-            self._remark(
-                f"Gradients with respect to the outputs of {listed(often)} are computed more than "
-                "once in a training step; the last one is recorded."
-            )
-
-
-def listed(paths: list[str]) -> str:
-    """The first of them, in words."""
-    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+        for remark in gradient_remarks(missing, often if gradients else []):
+            self._remark(remark)

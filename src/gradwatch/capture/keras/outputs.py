@@ -10,9 +10,9 @@ import keras
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
-from gradwatch.capture.keras.layers import SATURATION_MARGIN, ModelLayer
+from gradwatch.capture.keras.layers import ModelLayer
 from gradwatch.capture.keras.taps import Passage, Tap
-from gradwatch.capture.keras.taps.calls import MOST_CALLS, Call
+from gradwatch.capture.keras.taps.calls import MOST_CALLS, SATURATION_MARGIN, Call
 from gradwatch.sites import Kind
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from gradwatch.capture.frameworks import Framework, family, framework
 from gradwatch.capture.gates import slices_of
+from gradwatch.capture.loop.layer_tensors import Found, LayerTensors, layer_tensors
 from gradwatch.capture.loop.misuse import WrongPlaceError, WrongTypeError, WrongValueError
 from gradwatch.capture.loop.names import (
     Named,
@@ -17,6 +19,7 @@ from gradwatch.capture.loop.names import (
     value_of,
     variables_of,
 )
+from gradwatch.capture.loop.shapes import common_framework, shape_of, shapes_agree
 from gradwatch.capture.loop.trees import leaves
 from gradwatch.reading import scope
 from gradwatch.sites import Kind, Site, SiteInfo
@@ -32,6 +35,7 @@ class Given:
         infos: the sites with all that a selector may ask.
         updates: for sites of kind `update`, the values (after, before).
         slices: of sites that are a part of another's tensor, the site and the columns.
+        of_layers: of sites that are a layer's, what was found there in the step.
         is_traced: whether they stand for values in a function being compiled.
     """
 
@@ -41,6 +45,24 @@ class Given:
     updates: Mapping[Site, tuple[Any, Any]] = field(default_factory=dict)
     is_traced: bool = False
     slices: Mapping[Site, tuple[Site, tuple[int, int]]] = field(default_factory=dict)
+    of_layers: Mapping[Site, Sequence[Found]] = field(default_factory=dict)
+
+    def rows(self, sites: Sequence[Site]) -> Iterator[tuple[int, Found]]:
+        """What is measured at the sites, with the position of each among them.
+
+        One tensor a site, but for layers: those called twice have two, or none.
+        """
+        for i, site in enumerate(sites):
+            if site.kind.is_of_layer:
+                yield from ((i, found) for found in self.of_layers.get(site, ()))
+            else:
+                yield i, Found(site, partial(self.tensor, site))
+
+    def beside(self, layers: LayerTensors) -> Given:
+        """These tensors and those of layers."""
+        is_traced = self.is_traced or any(map(self.framework.is_traced, layers.tensors))
+        infos = [*self.infos, *layers.infos]
+        return replace(self, infos=infos, of_layers=layers.found, is_traced=is_traced)
 
     def tensor(self, site: Site) -> Any:
         """The tensor to measure at a site."""
@@ -60,6 +82,8 @@ def understand(
     previous: Any = None,
     applied_gradients: Any = None,
     names: Any = None,
+    outputs: Any = None,
+    output_gradients: Any = None,
     group: str = "",
     micro_batch: int | None = None,
 ) -> Given:
@@ -68,13 +92,18 @@ def understand(
     Raises:
         TypeError, ValueError: it does not fit together; the message says how.
     """
-    if gradients is None and variables is None:
+    prefix = scope(group, micro_batch)
+    layers = layer_tensors(outputs, output_gradients, prefix)
+    gradients, applied_gradients, previous = map(_listed, (gradients, applied_gradients, previous))
+    if gradients is not None or variables is not None:
+        known = variables_of(gradients if variables is None else variables, names)
+    elif outputs is not None or output_gradients is not None:
+        known = Variables([], [], {})
+    else:
         raise WrongTypeError(
             "There is nothing to measure. Give gradients= and variables= (a list, a tree or "
             "a model), for example record(gradients=grads, variables=model.trainable_variables)."
         )
-    gradients, applied_gradients, previous = map(_listed, (gradients, applied_gradients, previous))
-    known = variables_of(gradients if variables is None else variables, names)
     by_kind: dict[Kind, list[Any]] = {}
     if gradients is not None:
         by_kind[Kind.GRADIENT] = _aligned("gradients", gradients, known)
@@ -89,39 +118,14 @@ def understand(
             raise WrongTypeError("previous= needs variables= beside it: an update is a difference.")
         by_kind[Kind.UPDATE] = _aligned("previous", previous, known)
     everything = [x for tensors in by_kind.values() for x in tensors if x is not ABSENT]
-    own = common_framework(everything)
-    return given_of(known.named, by_kind, own, scope(group, micro_batch))
+    own = common_framework([*everything, *layers.tensors])
+    return given_of(known.named, by_kind, own, prefix).beside(layers)
 
 
 ABSENT = object()
 """In the place of a tensor that was not given at all, and has no site."""
 
 _ORDER = (Kind.WEIGHT, Kind.GRADIENT, Kind.APPLIED_GRADIENT, Kind.UPDATE)
-
-
-def common_framework(tensors: Sequence[Any]) -> Framework:
-    """The framework of the tensors.
-
-    Raises:
-        TypeError: they belong to none, or to several.
-    """
-    found: dict[str, Any] = {}
-    for x in tensors:
-        name = None if x is None else family(x)
-        if x is not None and name is None:
-            raise WrongTypeError(
-                "Tensors of TensorFlow, JAX, torch and NumPy can be measured. "
-                f"Received: one of type {type(x).__module__}.{type(x).__name__}"
-            )
-        if name is not None:
-            found.setdefault(name, x)
-    if set(found) != {"numpy"}:
-        found.pop("numpy", None)  # Any framework measures arrays of NumPy's.
-    if len(found) > 1:
-        raise WrongTypeError(
-            f"Tensors of one framework are expected in a call. Received: {' and '.join(found)}"
-        )
-    return framework(next(iter(found), "numpy"))
 
 
 def given_of(
@@ -170,7 +174,7 @@ def _reject_stale(
 def _info(site: Site, variable: Named) -> SiteInfo:
     return SiteInfo(
         site=site,
-        shape=_shape(variable.value),
+        shape=shape_of(variable.value),
         dtype=dtype_name(variable.value),
         part=variable.path.rpartition("/")[2],
         trainable=variable.trainable,
@@ -190,8 +194,8 @@ def _aligned(what: str, given: Any, known: Variables) -> list[Any]:
                 f"{what} {where} (for {variable.path!r}) is no tensor. "
                 f"Received: {type(value).__name__}"
             )
-        expected, received = _shape(variable.value), _shape(value)
-        if value is not None and not _agree(expected, received):
+        expected, received = shape_of(variable.value), shape_of(value)
+        if value is not None and not shapes_agree(expected, received):
             raise WrongValueError(
                 f"{what} {where} has the shape {received}, but {variable.path!r}, to which it "
                 f"would belong, has {expected}. Give both in the same order."
@@ -234,22 +238,6 @@ def _is_torch(known: Variables) -> bool:
     return all(family(n.value) == "torch" and n.value.is_leaf for n in known.named)
 
 
-def _shape(tensor: Any) -> tuple[int, ...]:
-    """The shape, -1 where it is not known; for a gradient, that of the dense tensor."""
-    shape = getattr(tensor, "shape", ())
-    if getattr(shape, "rank", 0) is None:
-        return (-1,)
-    return tuple(-1 if size is None else int(size) for size in shape)
-
-
-def _agree(expected: tuple[int, ...], received: tuple[int, ...]) -> bool:
-    if (-1,) in (expected, received):
-        return True
-    return len(expected) == len(received) and all(
-        a == b or -1 in (a, b) for a, b in zip(expected, received, strict=True)
-    )
-
-
 def require_eager(given: Given, caller: str) -> None:
     """Refuse tensors of a function that is being compiled.
 
@@ -261,26 +249,4 @@ def require_eager(given: Given, caller: str) -> None:
             f"{caller} was called inside a compiled function (tf.function, jax.jit, ...), where "
             "there are no values yet. There, call readings = monitor.measure(gradients=..., "
             "parameters=...), return the readings, and outside call monitor.record(readings)."
-        )
-
-
-def one_of(variables: Any, parameters: Any) -> Any:
-    """The variables, under whichever name they were given."""
-    if variables is not None and parameters is not None:
-        raise WrongTypeError("variables= and parameters= are two names for the same. Give one.")
-    return parameters if variables is None else variables
-
-
-def check_arguments(
-    readings: Any, has_tensors: bool, loss: Any, epoch: Any, micro_batch: Any
-) -> None:
-    """Refuse combinations of arguments of `record` that cannot be meant."""
-    if readings is not None and has_tensors:
-        raise WrongTypeError("Give record() either readings or tensors, not both.")
-    if readings is not None and micro_batch is not None:
-        raise WrongTypeError("micro_batch= is for measure(), when readings are given to record().")
-    if readings is None and not has_tensors and loss is None and epoch is None:
-        raise WrongTypeError(
-            "record() was given nothing. Call record(gradients=..., variables=...) or, after "
-            "measure() in a compiled step, record(readings, step=...)."
         )

@@ -10,16 +10,24 @@ from typing import Any
 
 from gradwatch import select as selectors
 from gradwatch.capture.frameworks import Framework
-from gradwatch.capture.loop.given import Given, common_framework
+from gradwatch.capture.loop.given import Given
 from gradwatch.capture.loop.misuse import WrongValueError
+from gradwatch.capture.loop.shapes import common_framework
 from gradwatch.capture.plan import Plan, Timetable
+from gradwatch.capture.readings import Layout as Rows
 from gradwatch.capture.values import values_of
 from gradwatch.sites import Kind, SiteInfo
 
 # Numbers of no other monitor's in this process: readings of another are then not mistaken.
 _numbers = itertools.count(1)
 
-ALONG = {Kind.UPDATE: "previous=", Kind.APPLIED_GRADIENT: "applied_gradients="}
+ALONG = {
+    Kind.UPDATE: "previous=",
+    Kind.APPLIED_GRADIENT: "applied_gradients=",
+    Kind.OUTPUT: "outputs= (tensors by name, or what monitor.outputs_of(model) has seen)",
+    Kind.OUTPUT_GRADIENT: "output_gradients= (or outputs=, with what monitor.outputs_of(model) "
+    "has seen)",
+}
 """Kinds that need an argument of their own, and it."""
 
 
@@ -29,6 +37,7 @@ class Layout:
 
     number: int
     plan: Plan
+    rows: Rows
     group: str
     micro_batch: int | None
 
@@ -55,10 +64,15 @@ class Layouts:
         Raises:
             ValueError: a selector matches nothing.
         """
-        key = (group, micro_batch, tuple((i.site, i.shape, i.dtype) for i in given.infos))
+        # Outputs change their shape with the batch's.
+        known = tuple((i.site, () if i.kind.is_of_layer else i.shape, i.dtype) for i in given.infos)
+        found = tuple(each.site for several in given.of_layers.values() for each in several)
+        key = (group, micro_batch, known, found)
         with self._lock:
             if key not in self._by_sites:
-                layout = Layout(next(_numbers), self._plan(given, group), group, micro_batch)
+                plan = self._plan(given, group)
+                rows = tuple((i, each.site) for i, each in given.rows(plan.sites))
+                layout = Layout(next(_numbers), plan, rows, group, micro_batch)
                 self._by_sites[key] = self._by_number[layout.number] = layout
             return self._by_sites[key]
 
@@ -78,7 +92,7 @@ class Layouts:
         if not group and not self._by_sites:
             return Plan(self._timetable, given.infos)
         # One of several: what matches nothing here may be meant for another.
-        return Plan(_narrowed(self._timetable, given.infos), given.infos)
+        return Plan(narrowed(self._timetable, given.infos), given.infos)
 
     def _remark_on_missing(self, given: Given) -> None:
         kinds = {info.kind for info in given.infos}
@@ -88,14 +102,14 @@ class Layouts:
                     f"The monitor is to watch {kind}s, but this loop does not say what they are, "
                     f"so none are recorded. Give {argument} to measure() or record()."
                 )
-        for kind in sorted(k for k in self._timetable.kinds if k.is_of_layer):
+        if given.of_layers and not any(kind.is_of_layer for kind in self._timetable.kinds):
             self._remark(
-                f"The monitor is to watch {kind}s, which it finds in Keras's fit only. "
-                "In this loop none are recorded."
+                "Outputs are given, but the monitor watches none. Make it with "
+                "watch=[gradwatch.outputs(...), gradwatch.output_gradients(...)]."
             )
 
 
-def _narrowed(timetable: Timetable, infos: Sequence[SiteInfo]) -> Timetable:
+def narrowed(timetable: Timetable, infos: Sequence[SiteInfo]) -> Timetable:
     """The timetable without the selectors that match none of these sites."""
     watches = []
     for watch in timetable.watches:
@@ -103,12 +117,12 @@ def _narrowed(timetable: Timetable, infos: Sequence[SiteInfo]) -> Timetable:
         kept = tuple(spec for spec in watch.selection if _matches(spec, offered))
         chooses = [spec for spec in kept if not _excludes(spec)]
         if chooses or all(map(_excludes, watch.selection)):
-            narrowed = replace(watch, selection=kept)
+            kept_watch = replace(watch, selection=kept)
             try:
                 selectors.choose(kept, offered, watch.asker)
             except selectors.SelectionError:
                 continue  # All that it chooses here is excluded again.
-            watches.append(narrowed)
+            watches.append(kept_watch)
     return Timetable(watches, timetable.every)
 
 
@@ -138,12 +152,12 @@ def measured(layout: Layout, given: Given, histograms: Any) -> dict[str, Any]:
     """
     plan = layout.plan
     own = given.framework
-    tensors = [given.tensor(site) for site in plan.sites]
+    measured = [(i, found.tensor()) for i, found in given.rows(plan.sites)]
     return {
-        "rows": own.summarize(tensors),
-        "cells": own.count_cells([tensors[i] for i in plan.with_histogram], histograms),
+        "rows": own.summarize([x for _, x in measured]),
+        "cells": own.count_cells([x for i, x in measured if i in plan.with_histogram], histograms),
         "layout": own.constant(layout.number),
-        **values_of(plan, tensors.__getitem__, own.copy),
+        **values_of(plan, dict(measured).__getitem__, own.copy),
     }
 
 

@@ -12,6 +12,11 @@ RECORDED: Mapping[Kind, str] = {
     Kind.WEIGHT: "value of the variable when the loop gave it to record() or measure()",
     Kind.UPDATE: "change of the variable in the step: its value after minus before",
     Kind.LOSS: "loss of the step, as the loop gave it",
+    Kind.OUTPUT: "what the layer returned in the step, or what the loop gave as its output",
+    Kind.OUTPUT_GRADIENT: "gradient of what the loop differentiated with respect to the layer's "
+    "output, with a loss scale still in it if the loss was scaled",
+    Kind.DEAD_UNIT: "for each unit 1 if all its outputs in the batch were 0, else 0",
+    Kind.SATURATED: "for each output of a sigmoid or tanh 1 if within 0.01 of a bound, else 0",
 }
 
 TAPED: Mapping[Kind, str] = {

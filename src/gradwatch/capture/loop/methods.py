@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from gradwatch.capture.loop.given import check_arguments, one_of, understand
+from gradwatch.capture.loop.arguments import check_arguments, one_of
+from gradwatch.capture.loop.around import LoopContexts, as_it_is
+from gradwatch.capture.loop.given import understand
 from gradwatch.capture.loop.layout import check_loss
-from gradwatch.capture.loop.misuse import Guard
 from gradwatch.capture.loop.progress import group_name, whole_number
-from gradwatch.capture.loop.recorder import LoopRecorder
-
-F = TypeVar("F", bound=Callable[..., Any])
+from gradwatch.capture.loop.seen import require_own
 
 
-def _as_it_is(method: F) -> F:
-    """Keep tf.function's AutoGraph from rewriting a method of ours that is called in it."""
-    # The mark that tf.autograph.experimental.do_not_convert leaves, without TensorFlow.
-    method.autograph_info__ = {}  # type: ignore[attr-defined]
-    return method
-
-
-class LoopMethods:
+class LoopMethods(LoopContexts):
     """The part of `Monitor` that loops call."""
 
-    def _loop(self) -> LoopRecorder:
-        raise NotImplementedError
-
-    def _fault(self, error: Exception) -> None:
-        raise NotImplementedError
-
-    @_as_it_is
+    @as_it_is
     def record(
         self,
         readings: Any = None,
@@ -42,6 +27,8 @@ class LoopMethods:
         previous: Any = None,
         applied_gradients: Any = None,
         names: Any = None,
+        outputs: Any = None,
+        output_gradients: Any = None,
         step: Any = None,
         epoch: Any = None,
         group: str | None = None,
@@ -67,6 +54,9 @@ class LoopMethods:
             applied_gradients: the gradients that the update rule used, after your
                 own clipping, say.
             names: names for variables that have none: strings, or named variables.
+            outputs: what layers returned: tensors by name, or what `outputs_of` has
+                seen, which holds the gradients with respect to them too.
+            output_gradients: the gradients with respect to outputs, by name.
             step: its number; by default steps are counted from 1, for each group.
             epoch: its number; `"epoch"` schedules are due at the first record of
                 each, and the console prints its table when it changes.
@@ -100,6 +90,8 @@ class LoopMethods:
                 "previous": previous,
                 "applied_gradients": applied_gradients,
                 "names": names,
+                "outputs": outputs,
+                "output_gradients": output_gradients,
             }
             has_tensors = any(x is not None for x in tensors.values())
             check_arguments(readings, has_tensors, loss, epoch, micro_batch)
@@ -108,6 +100,7 @@ class LoopMethods:
             name, part = group_name(group), whole_number("micro_batch", micro_batch)
             step, epoch = whole_number("step", step), whole_number("epoch", epoch)
             loop = self._loop()
+            require_own(outputs, loop, name)
             progress = loop.progress(name)
             if not has_tensors and readings is None and progress.is_watched:
                 # The steps are the optimizer's own, and this one is past.
@@ -132,7 +125,7 @@ class LoopMethods:
                 given = understand(**tensors, group=name, micro_batch=part)
                 loop.record_tensors(given, moment, name, part, loss)
 
-    @_as_it_is
+    @as_it_is
     def measure(
         self,
         *,
@@ -143,6 +136,8 @@ class LoopMethods:
         previous: Any = None,
         applied_gradients: Any = None,
         names: Any = None,
+        outputs: Any = None,
+        output_gradients: Any = None,
         group: str | None = None,
         micro_batch: int | None = None,
         histograms: Any = True,
@@ -183,12 +178,15 @@ class LoopMethods:
         with self._guarded():
             variables = one_of(variables, parameters)
             name, part = group_name(group), whole_number("micro_batch", micro_batch)
+            require_own(outputs, self._loop(), name)
             given = understand(
                 gradients=gradients,
                 variables=variables,
                 previous=previous,
                 applied_gradients=applied_gradients,
                 names=names,
+                outputs=outputs,
+                output_gradients=output_gradients,
                 group=name,
                 micro_batch=part,
             )
@@ -223,61 +221,3 @@ class LoopMethods:
             moment = progress.moment(whole_number("step", step), whole_number("epoch", epoch))
             return self._loop().is_due(moment, histograms=histograms)
         return False
-
-    @_as_it_is
-    def tape(
-        self,
-        persistent: bool = False,
-        watch_accessed_variables: bool = True,
-        *,
-        step: Any = None,
-        epoch: Any = None,
-        group: str | None = None,
-    ) -> Any:
-        """A `tf.GradientTape` whose `gradient()` is recorded by itself.
-
-        Recorded are the gradients with respect to variables, the variables' values
-        (before the update, which is still to come) and the target as the loss. One
-        tape is one step; with a persistent tape, the second call of `gradient()` is
-        recorded under `call_2/...`, unless it is given a `group=`.
-
-        For eager loops: inside `tf.function`, use `tf.GradientTape` and `measure`.
-
-        Args:
-            persistent: as for `tf.GradientTape`.
-            watch_accessed_variables: as for `tf.GradientTape`.
-            step: as for `record`.
-            epoch: as for `record`.
-            group: as for `record`.
-
-        Raises:
-            RuntimeError: called inside `tf.function`.
-
-        Example:
-
-        >>> import gradwatch, tempfile
-        >>> import tensorflow as tf
-        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()])
-        >>> w = tf.Variable([1.0, 2.0], name="w")
-        >>> with monitor.tape() as tape:
-        ...     loss = tf.reduce_sum(w * w)
-        >>> gradient = tape.gradient(loss, w)
-        >>> monitor.close()
-        """
-        from gradwatch.capture.loop.tape import make_tape, plain_tape
-
-        options = (persistent, watch_accessed_variables)
-        with self._guarded():
-            where = (whole_number("step", step), whole_number("epoch", epoch), group_name(group))
-            return make_tape(self._loop(), self._guarded, options, where)
-        return plain_tape(options)
-
-    def _watch_torch(self, module: Any, optimizer: Any, group: str | None) -> None:
-        """See `gradwatch.watch`."""
-        from gradwatch.capture.loop.torch_watch import TorchWatch
-
-        with self._guarded():
-            TorchWatch(module, optimizer, self._loop(), group_name(group), self._guarded)
-
-    def _guarded(self) -> Guard:
-        return Guard(self._fault)

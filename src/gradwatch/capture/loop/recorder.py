@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from gradwatch.capture.frameworks import Fetched, Framework
-from gradwatch.capture.loop.given import Given, common_framework, require_eager
+from gradwatch.capture.loop.given import Given, require_eager
 from gradwatch.capture.loop.layout import Layout, Layouts, check_loss, loss_row, measured
 from gradwatch.capture.loop.meaning import RECORDED
 from gradwatch.capture.loop.misuse import WrongPlaceError, WrongTypeError, WrongValueError
 from gradwatch.capture.loop.progress import Progress
+from gradwatch.capture.loop.shapes import common_framework
 from gradwatch.capture.plan import Timetable
 from gradwatch.capture.readings import reading_of
 from gradwatch.capture.values import is_value, names_due
@@ -214,6 +215,7 @@ def _of_layout(
         layout.plan,
         due,
         arrays,
+        layout=layout.rows,
         losses={_under(prefix, name): row for name, row in rows.items()},
         group=layout.group,
         micro_batch=layout.micro_batch,

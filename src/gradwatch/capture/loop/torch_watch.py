@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,14 @@ import torch
 
 from gradwatch.capture.frameworks import framework
 from gradwatch.capture.loop.given import ABSENT, given_of
+from gradwatch.capture.loop.layer_tensors import LayerTensors
+from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.layout import Layout
 from gradwatch.capture.loop.meaning import WATCHED
 from gradwatch.capture.loop.misuse import Guard, WrongTypeError, WrongValueError
 from gradwatch.capture.loop.names import Named, variables_of
 from gradwatch.capture.loop.recorder import LoopRecorder
+from gradwatch.capture.loop.torch_layers import TorchLayers
 from gradwatch.capture.values import value_name
 from gradwatch.schedule import Moment
 from gradwatch.sites import Kind, Site
@@ -34,9 +38,9 @@ class _Step:
 
 @dataclass
 class _Part:
-    """The measurements of some of a layout's sites, by their positions in it."""
+    """The measurements of some of a layout's rows, by their places among them."""
 
-    positions: list[int]
+    places: list[int]
     rows: Any
     with_histogram: list[int]
     cells: Any
@@ -88,6 +92,8 @@ class TorchWatch:
         self._group = group
         self._guarded = guarded
         self._step: _Step | None = None
+        self._moment: Moment | None = None
+        self._outputs = self._watch_outputs(module)
         self._layout()  # A selector that matches nothing is heard of now.
         loop.means(WATCHED)
         loop.progress(group).is_watched = True
@@ -99,6 +105,10 @@ class TorchWatch:
             optimizer.register_step_post_hook(after),
         ]
         loop.at_end.extend(handle.remove for handle in handles)
+        if self._outputs is not None:
+            hooks = ExitStack()
+            hooks.enter_context(self._outputs.watching())
+            loop.at_end.append(hooks.close)
         loop.at_end.append(self._let_go)
 
     def _let_go(self) -> None:
@@ -112,6 +122,7 @@ class TorchWatch:
             moment = progress.moment(None, None)
             self._loop.enter_epoch(moment.epoch)
             progress.advance(moment)
+            self._moment = moment
             if not self._loop.is_due(moment):
                 return
             layout = self._layout()
@@ -127,37 +138,57 @@ class TorchWatch:
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         with self._guarded():
-            step, self._step = self._step, None
+            step, self._step, self._moment = self._step, None, None
             if step is None:
                 return
             if step.gradients is None:
                 parts = [self._part(step, None, only_gradients=True)]
             else:
                 parts = [step.gradients]
-            parts.append(self._part(step, None, only_gradients=False))
-            rows = _in_order([p.positions for p in parts], [p.rows for p in parts])
+            layers = None
+            if self._outputs is not None and self._outputs_due(step.moment):
+                layers = self._outputs.take(self._group)
+                # They come last in a layout: the gradients' places stay the same.
+                step.layout = self._layout(layers)
+            parts.append(self._part(step, None, only_gradients=False, layers=layers))
+            rows = _in_order([p.places for p in parts], [p.rows for p in parts])
             cells = _in_order([p.with_histogram for p in parts], [p.cells for p in parts])
             arrays = {"rows": rows, "cells": cells}
             arrays |= {name: x for part in parts for name, x in part.values.items()}
             self._loop.send(step.moment, step.layout, framework("torch"), arrays, None)
 
-    def _part(self, step: _Step, scale: Any, *, only_gradients: bool) -> _Part:
+    def _part(
+        self,
+        step: _Step,
+        scale: Any,
+        *,
+        only_gradients: bool,
+        layers: LayerTensors | None = None,
+    ) -> _Part:
         """Measure the gradients, or all but them."""
-        plan = step.layout.plan
-        positions = [
-            i for i, s in enumerate(plan.sites) if (s.kind is Kind.GRADIENT) is only_gradients
-        ]
-        with_histogram = [i for i in plan.with_histogram if i in set(positions)]
-        tensors = {i: self._tensor(plan.sites[i], step, scale) for i in positions}
+        plan, rows = step.layout.plan, step.layout.rows
+        outputs = {
+            f.site: f for several in (layers or LayerTensors()).found.values() for f in several
+        }
+        tensors = {
+            place: outputs[site].tensor() if site in outputs else self._tensor(site, step, scale)
+            for place, (_, site) in enumerate(rows)
+            if (site.kind is Kind.GRADIENT) is only_gradients
+        }
+        with_histogram = [place for place in tensors if rows[place][0] in plan.with_histogram]
         own = framework("torch")
         due = self._loop.is_due(step.moment, histograms=True)
-        probed = {i for _, i in plan.due(step.moment).probes if tensors.get(i) is not None}
+        probed = {i for _, i in plan.due(step.moment).probes}
         return _Part(
-            positions,
+            list(tensors),
             own.summarize(list(tensors.values())),
             with_histogram if due else [],
-            own.count_cells([tensors[i] for i in with_histogram], due),
-            {value_name(i): own.copy(tensors[i]) for i in probed},
+            own.count_cells([tensors[place] for place in with_histogram], due),
+            {
+                value_name(rows[place][0]): own.copy(x)
+                for place, x in tensors.items()
+                if rows[place][0] in probed and x is not None
+            },
         )
 
     def _tensor(self, site: Site, step: _Step, scale: Any) -> Any:
@@ -169,7 +200,7 @@ class TorchWatch:
             return framework("torch").difference(parameter, step.before[site.path])
         return parameter
 
-    def _layout(self) -> Layout:
+    def _layout(self, layers: LayerTensors | None = None) -> Layout:
         learned = [None if n.value.requires_grad else ABSENT for n in self._named]
         by_kind: dict[Kind, list[Any]] = {
             Kind.WEIGHT: [n.value for n in self._named],
@@ -178,7 +209,40 @@ class TorchWatch:
         if Kind.UPDATE in self._loop.timetable.kinds:
             by_kind[Kind.UPDATE] = learned
         given = given_of(self._named, by_kind, framework("torch"), self._group)
+        if self._outputs is not None:
+            given = given.beside(layers or LayerTensors(self._outputs.infos(self._group)))
         return self._loop.layouts.layout_of(given, self._group, None)
+
+    def _watch_outputs(self, module: Any) -> LayerWatch | None:
+        """What notes the outputs of submodules; None if they are not watched."""
+        timetable, remark = self._loop.timetable, self._loop.remark
+        if not any(kind.is_of_layer for kind in timetable.kinds):
+            return None
+        if hasattr(module, "_flatten_layers"):
+            remark(
+                "watch() does not record the outputs of the layers of a Keras model. Do so with "
+                "monitor.outputs_of(model) and record(outputs=...)."
+            )
+            return None
+        layers = TorchLayers(module, self._fault, remark, self._is_noting)
+        return LayerWatch(layers, timetable, self._group)
+
+    def _is_noting(self) -> bool:
+        """Whether outputs are recorded on the step under way or, between steps, the next."""
+        if not torch.is_grad_enabled():
+            return False  # A pass for evaluation.
+        # Under way are the forward passes of a closure.
+        moment = self._moment or self._loop.progress(self._group).moment(None, None)
+        return self._outputs_due(moment)
+
+    def _outputs_due(self, moment: Moment) -> bool:
+        timetable = self._loop.timetable
+        due = zip(timetable.watches, timetable.summaries_due(moment), strict=True)
+        return any(is_due and watch.kind.is_of_layer for watch, is_due in due)
+
+    def _fault(self, error: Exception) -> None:
+        with self._guarded():
+            raise error
 
 
 def _owned(module: Any, optimizer: Any, remark: Callable[[str], None]) -> list[Named]:

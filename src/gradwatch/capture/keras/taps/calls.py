@@ -9,6 +9,9 @@ from gradwatch.capture.keras.taps import Passage
 
 # A cell that torch calls once a time step would otherwise be a thousand sites.
 MOST_CALLS = 32
+# Outputs this close to a bound are called saturated: the slope is then below 0.01
+# for a sigmoid and below 0.02 for a tanh, of at most 0.25 and 1.
+SATURATION_MARGIN = 0.01
 
 
 @dataclass
@@ -30,3 +33,28 @@ def site_paths(path: str, calls: Sequence[Call]) -> Iterator[tuple[str, Passage]
         for i, passage in enumerate(call.passages):
             if passage.output is not None:
                 yield (f"{called}:{i}" if several else called), passage
+
+
+def gradient_remarks(missing: Sequence[str], often: Sequence[str]) -> Iterator[str]:
+    """What the user should know of gradients with respect to outputs.
+
+    Args:
+        missing: the paths of outputs that no gradient came back to.
+        often: the paths of outputs that several came back to.
+    """
+    if missing:
+        yield (
+            f"The backward pass does not reach the outputs of {listed(missing)}: the loss does "
+            "not depend on them, or nothing before them is trained. No gradient is recorded "
+            "(count 0)."
+        )
+    if often:
+        yield (
+            f"Gradients with respect to the outputs of {listed(often)} are computed more than "
+            "once in a training step; the last one is recorded."
+        )
+
+
+def listed(paths: Sequence[str]) -> str:
+    """The first of them, in words."""
+    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")

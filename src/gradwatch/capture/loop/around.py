@@ -1,0 +1,127 @@
+"""The contexts and hooks that a monitor offers to hand-written loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from gradwatch.capture.loop.layer_watch import layers_of
+from gradwatch.capture.loop.misuse import Guard
+from gradwatch.capture.loop.progress import group_name, whole_number
+from gradwatch.capture.loop.recorder import LoopRecorder
+from gradwatch.capture.loop.seen import Seen
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def as_it_is(method: F) -> F:
+    """Keep tf.function's AutoGraph from rewriting a method of ours that is called in it."""
+    # The mark that tf.autograph.experimental.do_not_convert leaves, without TensorFlow.
+    method.autograph_info__ = {}  # type: ignore[attr-defined]
+    return method
+
+
+class LoopContexts:
+    """The part of `Monitor` that goes around what a loop does."""
+
+    def _loop(self) -> LoopRecorder:
+        raise NotImplementedError
+
+    def _fault(self, error: Exception) -> None:
+        raise NotImplementedError
+
+    @as_it_is
+    def outputs_of(self, model: Any, *, group: str | None = None) -> Seen:
+        """A context that sees what layers return, and the gradients with respect to it.
+
+        Run the forward and the backward pass of a step in it, eager or inside
+        `tf.function` or `jax.jit`, and hand what it gives to `record` or `measure` as
+        `outputs=`. It sees the layers that the monitor's `outputs` and
+        `output_gradients` select; the model is left as it was.
+
+        In JAX it goes around the differentiation: around `jax.value_and_grad(...)(...)`.
+
+        Args:
+            model: a Keras model, or a torch module.
+            group: as for `record`, and the same.
+
+        Raises:
+            TypeError: it is neither.
+
+        Example:
+
+        >>> import gradwatch, tempfile, torch
+        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()],
+        ...                             watch=[gradwatch.outputs(), gradwatch.output_gradients()])
+        >>> module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+        >>> with monitor.outputs_of(module) as seen:
+        ...     module(torch.ones(2, 3)).sum().backward()
+        >>> monitor.record(outputs=seen)
+        >>> monitor.close()
+        >>> lines = (monitor.directory / "summaries.csv").read_text().splitlines()[1:]
+        >>> [line.split(",")[3:5] for line in lines]
+        [['output', '0'], ['output_gradient', '0'], ['output', '1'], ['output_gradient', '1']]
+        """
+        layers, name = None, ""
+        with self._guarded():
+            name = group_name(group)
+            layers = layers_of(model, self._fault, self._loop().remark)
+        return Seen(layers, self._loop(), name, self._guarded)
+
+    @as_it_is
+    def tape(
+        self,
+        persistent: bool = False,
+        watch_accessed_variables: bool = True,
+        *,
+        step: Any = None,
+        epoch: Any = None,
+        group: str | None = None,
+    ) -> Any:
+        """A `tf.GradientTape` whose `gradient()` is recorded by itself.
+
+        Recorded are the gradients with respect to variables, the variables' values
+        (before the update, which is still to come) and the target as the loss. One
+        tape is one step; with a persistent tape, the second call of `gradient()` is
+        recorded under `call_2/...`, unless it is given a `group=`.
+
+        For eager loops: inside `tf.function`, use `tf.GradientTape` and `measure`.
+
+        Args:
+            persistent: as for `tf.GradientTape`.
+            watch_accessed_variables: as for `tf.GradientTape`.
+            step: as for `record`.
+            epoch: as for `record`.
+            group: as for `record`.
+
+        Raises:
+            RuntimeError: called inside `tf.function`.
+
+        Example:
+
+        >>> import gradwatch, tempfile
+        >>> import tensorflow as tf
+        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()])
+        >>> w = tf.Variable([1.0, 2.0], name="w")
+        >>> with monitor.tape() as tape:
+        ...     loss = tf.reduce_sum(w * w)
+        >>> gradient = tape.gradient(loss, w)
+        >>> monitor.close()
+        """
+        from gradwatch.capture.loop.tape import make_tape, plain_tape
+
+        options = (persistent, watch_accessed_variables)
+        with self._guarded():
+            where = (whole_number("step", step), whole_number("epoch", epoch), group_name(group))
+            return make_tape(self._loop(), self._guarded, options, where)
+        return plain_tape(options)
+
+    def _watch_torch(self, module: Any, optimizer: Any, group: str | None) -> None:
+        """See `gradwatch.watch`."""
+        from gradwatch.capture.loop.torch_watch import TorchWatch
+
+        with self._guarded():
+            TorchWatch(module, optimizer, self._loop(), group_name(group), self._guarded)
+
+    def _guarded(self) -> Guard:
+        return Guard(self._fault)

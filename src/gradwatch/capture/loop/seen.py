@@ -1,0 +1,101 @@
+"""What `Monitor.outputs_of` gives: a context that sees what layers return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from gradwatch.capture.loop.layer_tensors import LayerTensors
+from gradwatch.capture.loop.layer_watch import Layers, LayerWatch
+from gradwatch.capture.loop.misuse import Guard, WrongTypeError, WrongValueError
+from gradwatch.capture.loop.recorder import LoopRecorder
+
+
+class Seen:
+    """See `Monitor.outputs_of`.
+
+    Args:
+        layers: those of the model; None if a fault of ours prevents it.
+        loop: the recorder.
+        group: as for `record`.
+        guarded: keeps training from our faults.
+    """
+
+    def __init__(
+        self,
+        layers: Layers | None,
+        loop: LoopRecorder,
+        group: str,
+        guarded: Callable[[], Guard],
+    ) -> None:
+        self._loop = loop
+        self._group = group
+        self._guarded = guarded
+        self._watch = None if layers is None else LayerWatch(layers, loop.timetable, group)
+        self._stack = ExitStack()
+        self._was_entered = False
+        self._taken: dict[str, LayerTensors] = {}
+
+    def __enter__(self) -> Seen:
+        self._was_entered = True
+        self._taken = {}
+        with self._guarded():
+            if not any(kind.is_of_layer for kind in self._loop.timetable.kinds):
+                self._loop.remark(
+                    "outputs_of() was called, but the monitor watches no outputs. Make it with "
+                    "watch=[gradwatch.outputs(...), gradwatch.output_gradients(...)]."
+                )
+            elif self._watch is not None:
+                self._stack.enter_context(self._watch.watching())
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        with self._guarded():
+            self._stack.close()
+        if error is not None and "custom_vjp" in str(error):
+            error.add_note(
+                "It may come from monitor.outputs_of(): JAX does not let the outputs of layers be "
+                "watched through forward-mode differentiation (jvp, jacfwd, hessian)."
+            )
+
+    def require(self, loop: LoopRecorder, group: str) -> None:
+        """Refuse to be handed to another monitor or group, or without having seen anything.
+
+        Raises:
+            ValueError: it is.
+        """
+        if loop is not self._loop:
+            raise WrongValueError("These outputs were seen by another monitor.")
+        if group != self._group:
+            raise WrongValueError(
+                f"outputs_of() and record() or measure() need the same group=. "
+                f"Received: {self._group!r} and {group!r}"
+            )
+        if not self._was_entered:
+            raise WrongValueError(
+                "outputs_of() has seen nothing. Run the model in its context: "
+                "`with monitor.outputs_of(model) as seen:`."
+            )
+
+    def layer_tensors(self, prefix: str) -> LayerTensors:
+        """What was seen. The same, if asked again."""
+        with self._guarded():
+            if self._watch is not None and prefix not in self._taken:
+                self._taken[prefix] = self._watch.take(prefix)
+        return self._taken.get(prefix, LayerTensors())
+
+
+def require_own(outputs: Any, loop: LoopRecorder, group: str) -> None:
+    """Refuse what cannot be meant as `outputs=`.
+
+    Raises:
+        TypeError, ValueError: it is not for this monitor and group, or no outputs at all.
+    """
+    if isinstance(outputs, Seen):
+        outputs.require(loop, group)
+    elif hasattr(outputs, "layers") and callable(outputs):
+        raise WrongTypeError(
+            "outputs= takes what a model returned, not the model. Run it in "
+            "`with monitor.outputs_of(model) as seen:` and give outputs=seen."
+        )
