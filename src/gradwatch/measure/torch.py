@@ -36,27 +36,33 @@ def _summary(x: Any, device: Any) -> Any:
         return torch.tensor(IDENTITY, dtype=torch.float64, device=device)
     x = _widen(x)
     wide = _accumulator(x)
-    squares = x.to(wide).square().sum()
+    # Norms and sums of another dtype convert element by element, without a copy of x.
+    squares = torch.linalg.vector_norm(x, dtype=wide).square()
     if _may_look(x) and bool(torch.isfinite(squares)):
         none = torch.zeros_like(squares)
+        nan, posinf, neginf, kept = none, none, none, x
         low, high = torch.aminmax(x)
-        row = [none, none, none, _zeros(x), x.sum(dtype=wide), x.abs().sum(dtype=wide), squares]
     else:
         finite = torch.isfinite(x)
+        nan, posinf, neginf = torch.isnan(x).sum(), (x == torch.inf).sum(), (x == -torch.inf).sum()
         kept = torch.where(finite, x, 0.0)
+        squares = torch.linalg.vector_norm(kept, dtype=wide).square()
         low = torch.where(finite, x, torch.inf).amin()
         high = torch.where(finite, x, -torch.inf).amax()
-        row = [
-            torch.isnan(x).sum(),
-            (x == torch.inf).sum(),
-            (x == -torch.inf).sum(),
-            _zeros(x),
-            kept.sum(dtype=wide),
-            kept.abs().sum(dtype=wide),
-            kept.to(wide).square().sum(),
-        ]
     count = torch.full((), x.numel(), dtype=wide, device=x.device)
-    return torch.stack([value.to(wide) for value in (count, *row, low, high)])
+    row = (
+        count,
+        nan,
+        posinf,
+        neginf,
+        count - torch.count_nonzero(x),
+        kept.sum(dtype=wide),
+        torch.linalg.vector_norm(kept, 1, dtype=wide),
+        squares,
+        low,
+        high,
+    )
+    return torch.stack([value.to(wide) for value in row])
 
 
 def _may_look(x: Any) -> bool:
@@ -95,11 +101,6 @@ def _widen(x: Any) -> Any:
 def _accumulator(x: Any) -> Any:
     # Apple's GPUs have no float64; there, sums have float32's precision.
     return torch.float32 if x.device.type == "mps" else torch.float64
-
-
-def _zeros(x: Any) -> Any:
-    bits, form = _bits(x)
-    return (bits & form.magnitude == 0).sum()
 
 
 def _bits(x: Any) -> tuple[Any, FloatBits]:

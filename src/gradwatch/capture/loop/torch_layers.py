@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -16,9 +16,9 @@ from gradwatch.capture.keras.taps.calls import (
     SATURATION_MARGIN,
     Call,
     gradient_remarks,
+    listed,
     site_paths,
 )
-from gradwatch.capture.keras.taps.torch import TorchTap
 from gradwatch.capture.loop.layer_tensors import unit_axis
 from gradwatch.capture.loop.names import dtype_name, unwrapped
 from gradwatch.sites import Kind, Site, SiteInfo
@@ -31,6 +31,24 @@ _BOUNDS = {
 # Of three axes too: (batch, channels, length).
 _CHANNELS_FIRST = (torch.nn.modules.conv._ConvNd, torch.nn.modules.batchnorm._NormBase)
 _COMPILED = "computed inside a graph of torch.compile; compile parts of the module, or none of it"
+
+
+class _Hook:
+    """A forward hook; of a copy of the module, or one that is loaded from a file, none at all."""
+
+    def __init__(self, layers: TorchLayers, path: str) -> None:
+        self._layers = layers
+        self._path = path
+
+    def __call__(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> Any:
+        # When a graph is made of it, this leaves no trace in there.
+        if torch.compiler.is_compiling():
+            return None
+        return self._layers.note(self._path, module, (args, kwargs), outputs)
+
+    def __reduce__(self) -> Any:
+        # Something of Python's own that does nothing: the file may be read without gradwatch.
+        return getattr, (nullcontext(), "__exit__")
 
 
 class TorchLayers:
@@ -55,10 +73,10 @@ class TorchLayers:
         self._fault = fault
         self._remark = remark
         self._is_on = is_on
-        self._tap = TorchTap(compiled=False)
         self._calls: dict[str, list[Call]] = {}
         self._copied: set[str] = set()
         self._with_graph: set[str] = set()
+        self._views: list[tuple[str, Any, int]] = []
 
     @property
     def are_known(self) -> bool:
@@ -87,12 +105,12 @@ class TorchLayers:
 
     @contextmanager
     def watching(self, sites: Sequence[Site] | None) -> Iterator[None]:
-        self._calls, self._with_graph = {}, set()
+        self._forget()
         modules, compiled = self._modules(), self._compiled()
         sites = [info.site for info in self.infos()] if sites is None else sites
         self._copied = {site.path for site in sites if site.kind is not Kind.OUTPUT_GRADIENT}
         handles = [
-            modules[path].register_forward_hook(self._hook(path))
+            modules[path].register_forward_hook(_Hook(self, path), with_kwargs=True)
             for path in dict.fromkeys(site.path for site in sites)
             if path not in compiled
         ]
@@ -103,7 +121,7 @@ class TorchLayers:
                 handle.remove()
 
     def taken(self, sites: Sequence[Site]) -> Sequence[tuple[Site, Site, Any]]:
-        calls, self._calls, self._with_graph = self._calls, {}, set()
+        calls = self._calls
         modules, compiled = self._modules(), self._compiled()
         passages = {
             path: self._passages(path, calls.get(path, []), path in compiled)
@@ -114,13 +132,23 @@ class TorchLayers:
             for site in sites
             for path, passage in passages[site.path]
         ]
-        missing = [
-            own.path for _, own, x in taken if own.kind is Kind.OUTPUT_GRADIENT and x is None
-        ]
+        gradients = [(own, x) for _, own, x in taken if own.kind is Kind.OUTPUT_GRADIENT]
+        overwritten = {p for p, view, version in self._views if view._version != version}
+        lost = [own.path for own, x in gradients if x is None and own.layer in overwritten]
+        if lost:
+            self._remark(
+                f"Gradients with respect to the outputs of {listed(lost)} are not recorded (count "
+                "0): what follows overwrites these tensors in place."
+            )
+        missing = [own.path for own, x in gradients if x is None and own.path not in lost]
         often = [p for pairs in passages.values() for p, passage in pairs if passage.arrivals > 1]
-        for remark in gradient_remarks(missing, often):
+        for remark in gradient_remarks(missing, often if gradients else []):
             self._remark(remark)
+        self._forget()
         return taken
+
+    def _forget(self) -> None:
+        self._calls, self._with_graph, self._views = {}, set(), []
 
     def _modules(self) -> dict[str, Any]:
         """The submodules by their paths; a module that has none stands for itself."""
@@ -137,20 +165,16 @@ class TorchLayers:
         inside = tuple(f"{p}/" for p, m in modules.items() if p in tops or hasattr(m, "_orig_mod"))
         return {p for p in modules if p in tops or p.startswith(inside)}
 
-    def _hook(self, path: str) -> Callable[..., Any]:
-        def note(module: Any, args: Any, outputs: Any) -> Any:
-            # When a graph is made of it, this leaves no trace in there.
-            if torch.compiler.is_compiling() or not self._is_on():
-                return None
-            try:
-                return self._note(path, outputs)
-            except Exception as error:
-                self._fault(error)
-                return None
+    def note(self, path: str, module: Any, inputs: Any, outputs: Any) -> Any:
+        """See `_note`; no fault of ours reaches the module."""
+        try:
+            return self._note(path, module, inputs, outputs) if self._is_on() else None
+        except Exception as error:
+            self._fault(error)
+            return None
 
-        return note
-
-    def _note(self, path: str, outputs: Any) -> Any:
+    def _note(self, path: str, module: Any, inputs: Any, outputs: Any) -> Any:
+        """What the module is to return in the place of its outputs; None for the same."""
         calls = self._calls.setdefault(path, [])
         if torch._C._current_graph_task_id() != -1:
             # Checkpointing computes it again. The gradient goes to the first time, unless
@@ -164,27 +188,39 @@ class TorchLayers:
             call.refusal = f"call {MOST_CALLS + 1} and later ones of one step"
             return None
         flat, form = pytree.tree_flatten(outputs)
-        passed = [self._pass(path, x, call) if isinstance(x, torch.Tensor) else x for x in flat]
+        shared = {id(x) for x in pytree.tree_leaves(inputs)}
+        passed = []
+        for x in flat:
+            if isinstance(x, torch.Tensor):
+                # Made in this module and by nobody else, so that its gradient is the module's.
+                is_own = id(x) not in shared and not x.is_leaf and not any(module.children())
+                x = self._pass(path, x, call, is_own)
+            passed.append(x)
         if not call.passages and call.refusal is None:
             call.refusal = f"not a tensor of numbers but a {type(outputs).__name__}"
         return None if call.refusal else pytree.tree_unflatten(passed, form)
 
-    def _pass(self, path: str, tensor: Any, call: Call) -> Any:
-        passage = Passage()
-        try:
-            passed = self._tap.through(tensor, passage)
-        except TypeError as error:
-            call.refusal = f"not a tensor of numbers but {error}"
-            return tensor
-        if not self._tap.can_leave(passage.output):
+    def _pass(self, path: str, tensor: Any, call: Call, is_own: bool) -> Any:
+        if tensor.layout is not torch.strided or tensor.is_complex():
+            call.refusal = f"not a tensor of numbers but a {tensor.layout} of {tensor.dtype}"
+        elif torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             call.refusal = "inside a transformation of torch.func"
-        elif path in self._copied:
+        if call.refusal:
+            return tensor
+        passage = Passage(tensor.detach())
+        call.passages.append(passage)
+        if path in self._copied:
             # What follows may overwrite it, as ReLU(inplace=True) does.
             passage.output = passage.output.clone()
-        if passed is not tensor:
-            self._with_graph.add(path)
-        call.passages.append(passage)
-        return passed
+        if not tensor.requires_grad:
+            return tensor
+        self._with_graph.add(path)
+        if not is_own:
+            # A tensor of its own, or it would receive the gradients of all who use that one.
+            tensor = tensor.view_as(tensor)
+            self._views.append((path, tensor, tensor._version))
+        tensor.register_hook(passage.note_gradient)
+        return tensor
 
     def _passages(
         self, path: str, calls: Sequence[Call], is_compiled: bool
