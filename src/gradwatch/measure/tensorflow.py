@@ -58,9 +58,9 @@ def _dense_summary(x: Any) -> Any:
         tf.reduce_sum(kept),
         tf.reduce_sum(tf.abs(kept)),
         tf.reduce_sum(tf.square(kept)),
-        # The bounds of no elements are the identity's, here as in the reference.
-        tf.reduce_min(tf.concat([tf.where(finite, x, np.inf), [np.inf]], 0)),
-        tf.reduce_max(tf.concat([tf.where(finite, x, -np.inf), [-np.inf]], 0)),
+        # Those of no elements are infinite, here as in the reference.
+        tf.reduce_min(tf.where(finite, x, np.inf)),
+        tf.reduce_max(tf.where(finite, x, -np.inf)),
     ]
     return tf.stack([tf.cast(value, tf.float64) for value in row])
 
