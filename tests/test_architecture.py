@@ -39,9 +39,10 @@ ALLOWED = {
     },
     "capture.frameworks": {"histogram", "measure", "summary", "tensorflow", "jax", "torch"},
     "capture.loop": {
-        "capture.frameworks", "capture.gates", "capture.keras.variables", "capture.plan",
-        "capture.readings", "capture.values", "reading", "schedule", "select", "sites", "summary",
-        "tensorflow", "torch",
+        "capture.frameworks", "capture.gates", "capture.keras.layers",
+        "capture.keras.output_watch", "capture.keras.taps", "capture.keras.variables",
+        "capture.plan", "capture.readings", "capture.values", "reading", "schedule", "select",
+        "sites", "summary", "tensorflow", "torch",
     },
     "capture.keras": {
         "capture.frameworks", "capture.gates", "capture.plan", "capture.readings",

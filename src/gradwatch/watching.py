@@ -24,7 +24,9 @@ def watch(
     step that a `GradScaler` skips is not a call, and not counted. With a closure
     (`LBFGS`), the gradient is that of the closure's last evaluation.
 
-    The module itself is not touched, so `torch.compile` is not disturbed. For the
+    The module itself is not touched, so `torch.compile` is not disturbed. Only where
+    `outputs` or `output_gradients` are watched, the chosen submodules get forward
+    hooks; those of a compiled module cannot be seen, and a warning says so. For the
     loss and the epoch, call `monitor.record(loss=loss, epoch=epoch)` after the step.
 
     Args:
@@ -38,7 +40,7 @@ def watch(
         options: those of `Monitor`: `every`, `layers`, `watch`, `sinks`.
 
     Returns:
-        The monitor. Its `close()` removes the hooks from the optimizer.
+        The monitor. Its `close()` removes the hooks.
 
     Raises:
         TypeError, ValueError: module and optimizer do not belong together, or a

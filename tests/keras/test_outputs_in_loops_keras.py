@@ -54,6 +54,7 @@ class Loop:
     def __init__(self, model: Any, monitor: Any, way: str) -> None:
         self.model, self.monitor, self.way = model, monitor, way
         self.traces = 0
+        self._training = {"training": True} if model._call_has_training_arg else {}
         make = {"tensorflow": self._in_tensorflow, "jax": self._in_jax, "torch": self._in_torch}
         self.step: Callable[[Any, Any], None] = make[BACKEND]()
 
@@ -74,10 +75,12 @@ class Loop:
 
         model, monitor = self.model, self.monitor
         variables = model.trainable_variables
+        # Or the function is traced twice: once to make them.
+        model.optimizer.build(variables)
 
         def differentiate(x: Any, y: Any) -> Any:
             with tf.GradientTape() as tape:
-                loss = self._loss(x, y, model(x, training=True))
+                loss = self._loss(x, y, model(x, **self._training))
             return tape.gradient(loss, variables)
 
         def train(x: Any, y: Any) -> Any:
@@ -104,7 +107,7 @@ class Loop:
 
         def train(values: Any, others: Any, x: Any, y: Any) -> Any:
             def loss(values: Any) -> Any:
-                y_pred, new = model.stateless_call(values, others, x, training=True)
+                y_pred, new = model.stateless_call(values, others, x, **self._training)
                 return self._loss(x, y, y_pred), new
 
             compute = jax.value_and_grad(loss, has_aux=True)
@@ -143,7 +146,7 @@ class Loop:
             model.zero_grad()
             target = keras.ops.convert_to_tensor(y)
             _, seen = self._measured(
-                lambda: self._loss(x, target, model(x, training=True)).backward()
+                lambda: self._loss(x, target, model(x, **self._training)).backward()
             )
             if monitor is not None:
                 monitor.record(variables=model, outputs=seen)
@@ -290,6 +293,40 @@ def test_what_cannot_leave_is_refused_by_name(way: str, make_monitor: Callable[.
     }
 
 
+class Branched(layers.Layer):
+    """Calls another layer in a conditional of the framework's."""
+
+    def __init__(self) -> None:
+        super().__init__(name="branched")
+        self.inner = layers.Dense(4, "tanh", name="inner")
+
+    def build(self, shape: Any) -> None:
+        self.inner.build(shape)
+
+    def call(self, x: Any) -> Any:
+        return keras.ops.cond(keras.ops.sum(x) > -1e9, lambda: self.inner(x), lambda: x)
+
+
+@pytest.mark.skipif(BACKEND == "torch", reason="torch's conditionals are Python's")
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "eager"])
+def test_a_layer_called_in_a_branch_is_refused_by_name(
+    way: str, make_monitor: Callable[..., Any]
+) -> None:
+    model = keras.Sequential([keras.Input((4,)), Branched(), layers.Dense(1)], name="net")
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    monitor, keep = make_monitor(every=1, watch=WATCHES)
+    loop = Loop(model, monitor, way)
+    with pytest.warns(GradwatchWarning) as said:
+        loop.step(normal(BATCH, 4), normal(BATCH, 1))
+    monitor.close()
+    assert [str(w.message) for w in said if w.category is GradwatchWarning] == [
+        "Outputs of net/branched/inner are not recorded: they are inside a loop, a branch or a "
+        "function compiled on its own."
+    ]
+    found = {s.path for s in keep.readings[0].sites if s.kind is Kind.OUTPUT}
+    assert found == {"net/branched", "net/dense"}
+
+
 def test_a_layer_that_does_not_exist_is_an_error_with_near_misses(
     make_monitor: Callable[..., Any],
 ) -> None:
@@ -306,15 +343,18 @@ def test_a_layer_that_does_not_exist_is_an_error_with_near_misses(
 
 
 @pytest.mark.skipif(BACKEND != "jax", reason="of JAX's own")
-def test_forward_mode_is_refused_by_jax_with_a_word_of_ours(
-    make_monitor: Callable[..., Any],
-) -> None:
+def test_forward_mode_goes_on_and_is_refused_by_name(make_monitor: Callable[..., Any]) -> None:
     import jax
 
     model = small()
     monitor, _ = make_monitor(every=1, watch=WATCHES)
     x = normal(BATCH, 5)
-    with pytest.raises(TypeError, match="custom_vjp") as raised, monitor.outputs_of(model):
-        jax.jvp(model, (x,), (x,))
-    assert "outputs_of" in raised.value.__notes__[0]
+    expected = jax.jvp(model, (x,), (x,))
+    with monitor.outputs_of(model) as seen:
+        found = jax.jvp(model, (x,), (x,))
+    with pytest.warns(GradwatchWarning) as said:
+        monitor.record(outputs=seen)
+    assert all("forward-mode" in str(w.message) for w in said)
+    assert "Outputs of net/a are not recorded" in str(said[0].message)
+    np.testing.assert_array_equal(found, expected)
     assert not any("call" in vars(layer) for layer in model._flatten_layers())

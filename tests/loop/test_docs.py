@@ -97,13 +97,21 @@ def in_jax():
 
 
 def in_torch():
-    module = torch.nn.Linear(3, 2)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 2))
     return {
         "module": module,
         "optimizer": torch.optim.SGD(module.parameters(), lr=0.1),
         "loss_fn": torch.nn.functional.mse_loss,
         "batches": [tuple(map(torch.from_numpy, pair)) for pair in DATA],
     }
+
+
+def with_hidden():
+    def compute_hidden(variables, x, y):
+        hidden = x @ variables["w"]
+        return hidden, hidden - y
+
+    return by_hand() | {"compute_hidden": compute_hidden, "x": DATA[0][0], "y": DATA[0][1]}
 
 
 def two_networks():
@@ -120,6 +128,9 @@ CASES = [
     (in_jax, [1, 2, 3]),
     (in_jax, []),
     (in_torch, [1, 1, 2, 2, 3, 3]),
+    (with_hidden, [1]),
+    (in_torch, [1, 2, 3]),
+    (in_torch, []),
     (two_networks, [1, 1]),
     (by_hand, [1, 1, 1, 1]),
     (dict, []),
@@ -143,6 +154,7 @@ def test_a_block_runs(number, tmp_path, monkeypatch):
     # AutoGraph reads the source of what it compiles, so there must be a file.
     file = tmp_path / "block.py"
     file.write_text(code)
-    exec(compile(code, str(file), "exec"), names | {"keep": keep})
-    monitor.close()
+    names["keep"] = keep
+    exec(compile(code, str(file), "exec"), names)
+    names["monitor"].close()
     assert keep.steps == steps

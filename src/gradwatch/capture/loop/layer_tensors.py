@@ -82,10 +82,10 @@ def layer_tensors(outputs: Any, gradients: Any, prefix: str) -> LayerTensors:
         tensors: dict[Kind, Callable[[], Any]] = {}
         if path in values:
             output = values[path]
-            tensors[Kind.OUTPUT] = partial(_itself, output)
+            tensors[Kind.OUTPUT] = partial(itself, output)
             tensors[Kind.DEAD_UNIT] = partial(own.dead_units, output, unit_axis(own, output))
         if path in slopes:
-            tensors[Kind.OUTPUT_GRADIENT] = partial(_itself, slopes[path])
+            tensors[Kind.OUTPUT_GRADIENT] = partial(itself, slopes[path])
         for kind, tensor in tensors.items():
             site = Site(kind, path)
             found[site] = [Found(site, tensor)]
@@ -104,7 +104,8 @@ def under(prefix: str, path: str) -> str:
     return f"{prefix}/{path}" if prefix else path
 
 
-def _itself(tensor: Any) -> Any:
+def itself(tensor: Any) -> Any:
+    """A tensor that need not be computed, for `Found`."""
     return tensor
 
 

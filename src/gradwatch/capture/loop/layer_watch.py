@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from gradwatch.capture.loop.layer_tensors import Found, LayerTensors, under
+from gradwatch.capture.loop.layer_tensors import Found, LayerTensors, itself, under
 from gradwatch.capture.loop.layout import narrowed
 from gradwatch.capture.loop.misuse import WrongTypeError
 from gradwatch.capture.plan import Plan, Timetable
@@ -93,7 +93,7 @@ class LayerWatch:
         found: dict[Site, list[Found]] = {}
         taken = self._layers.taken(self._chosen())
         for asked, own, tensor in taken:
-            entry = Found(Site(own.kind, under(prefix, own.path)), partial(_itself, tensor))
+            entry = Found(Site(own.kind, under(prefix, own.path)), partial(itself, tensor))
             found.setdefault(Site(asked.kind, under(prefix, asked.path)), []).append(entry)
         return LayerTensors(self.infos(prefix), found, [x for _, _, x in taken if x is not None])
 
@@ -103,7 +103,3 @@ class LayerWatch:
         # A selector that matches nothing is heard of when it is recorded.
         wanted = set(Plan(narrowed(self._timetable, offered), offered).sites)
         return [site for site, info in zip(own, offered, strict=True) if info.site in wanted]
-
-
-def _itself(tensor: Any) -> Any:
-    return tensor

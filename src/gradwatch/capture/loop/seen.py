@@ -50,14 +50,9 @@ class Seen:
                 self._stack.enter_context(self._watch.watching())
         return self
 
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+    def __exit__(self, *exception: object) -> None:
         with self._guarded():
             self._stack.close()
-        if error is not None and "custom_vjp" in str(error):
-            error.add_note(
-                "It may come from monitor.outputs_of(): JAX does not let the outputs of layers be "
-                "watched through forward-mode differentiation (jvp, jacfwd, hessian)."
-            )
 
     def require(self, loop: LoopRecorder, group: str) -> None:
         """Refuse to be handed to another monitor or group, or without having seen anything.

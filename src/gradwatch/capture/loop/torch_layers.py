@@ -197,12 +197,12 @@ class TorchLayers:
                 x = self._pass(path, x, call, is_own)
             passed.append(x)
         if not call.passages and call.refusal is None:
-            call.refusal = f"not a tensor of numbers but a {type(outputs).__name__}"
+            call.refusal = f"not tensors that can be tapped but a {type(outputs).__name__}"
         return None if call.refusal else pytree.tree_unflatten(passed, form)
 
     def _pass(self, path: str, tensor: Any, call: Call, is_own: bool) -> Any:
         if tensor.layout is not torch.strided or tensor.is_complex():
-            call.refusal = f"not a tensor of numbers but a {tensor.layout} of {tensor.dtype}"
+            call.refusal = f"not tensors that can be tapped but {tensor.layout} of {tensor.dtype}"
         elif torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             call.refusal = "inside a transformation of torch.func"
         if call.refusal:
