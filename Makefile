@@ -24,11 +24,11 @@ types: $(READY)
 
 # All but the tests of capture in Keras's fit ...
 test-core: $(READY)
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -q --ignore=tests/keras
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n auto --ignore=tests/keras
 
 # ... which run once on each of its backends.
 test-tensorflow test-jax test-torch: test-%: $(READY)
-	KERAS_BACKEND=$* $(BIN)/python -m pytest -q tests/keras
+	KERAS_BACKEND=$* $(BIN)/python -m pytest -q -n auto tests/keras
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/overhead.py
