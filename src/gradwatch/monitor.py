@@ -48,7 +48,8 @@ class Monitor(LoopMethods):
         layers: which layers to measure, see `gradwatch.select`: indices, names,
             patterns, types, ...; all if not given.
         watch: what to measure in detail, instead of `layers`: a list of
-            `gradients(...)`, `weights(...)`, `updates(...)`, `applied_gradients(...)`.
+            `gradients(...)`, `weights(...)`, `updates(...)`, `applied_gradients(...)`,
+            `outputs(...)`, `output_gradients(...)`, `pictures(...)`, `spectral_norms(...)`.
         sinks: where to send it: a list of `TensorBoard()`, `CSV()`, `Console()`
             or other `Sink`s; these three if not given.
 
@@ -208,13 +209,13 @@ class Monitor(LoopMethods):
         self._is_displaced = self._recorder is not None
         self.close()
 
-    def _submit(self, make_reading: Callable[[], Reading | None]) -> None:
+    def _submit(self, make_reading: Callable[[], Reading | None], rows: int | None = None) -> None:
         def with_groups() -> Reading | None:
             reading = make_reading()
             return None if reading is None else self._grouping.attach(reading)
 
         if self._pipeline is not None:
-            self._pipeline.submit(with_groups)
+            self._pipeline.submit(with_groups, rows)
 
     @contextmanager
     def _unharmed(self) -> Iterator[None]:
@@ -266,8 +267,8 @@ def _watches(
     for each in watches:
         if not isinstance(each, Watch):
             raise TypeError(
-                "watch takes a list of gradwatch.gradients(...), weights(...), updates(...) or "
-                f"applied_gradients(...). Received: {each!r}"
+                "watch takes a list of gradwatch.gradients(...), weights(...), outputs(...) and "
+                f"the like. Received: {each!r}"
             )
     if not watches:
         raise ValueError("watch=[] measures nothing. Leave it out to watch everything.")

@@ -41,7 +41,8 @@ class FitCapture:
     Args:
         model: the model being fitted.
         timetable: what to measure, and when.
-        submit: takes a function that waits for a step's arrays and makes its Reading.
+        submit: takes a function that waits for a step's arrays and makes its Reading,
+            and the number of its sites.
         fault: told of an exception of ours.
         remark: told, in words, of what the user should know.
 
@@ -53,7 +54,7 @@ class FitCapture:
         self,
         model: Any,
         timetable: Timetable,
-        submit: Callable[[Callable[[], Reading]], None],
+        submit: Callable[[Callable[[], Reading], int], None],
         fault: Callable[[Exception], None],
         remark: Callable[[str], None],
     ) -> None:
@@ -139,7 +140,8 @@ class FitCapture:
             names += names_due(due, measured)
             wait = self._backend.framework.fetch(measured, names)
             layouts = order.observer.observation.layouts
-            self._submit(partial(_reading, order.moment, time.time(), plan, due, layouts, wait))
+            make_reading = partial(_reading, order.moment, time.time(), plan, due, layouts, wait)
+            self._submit(make_reading, len(due.summaries))
         except Exception as error:
             self._fault(error)
 
@@ -163,7 +165,7 @@ class FitCapture:
             self._fault,
             self._remark,
         )
-        return Observer(self._backend, observation, self._hand_over)
+        return Observer(self._backend, observation, self._hand_over, self._fault)
 
 
 def refusal(model: Any) -> str | None:

@@ -16,12 +16,14 @@ from gradwatch.schedule import Moment
 class Observer:
     """Who measures a step, and who is told.
 
-    `take` is given each order and what came of it, as arrays on the device.
+    `take` is given each order and what came of it, as arrays on the device;
+    `fault` an exception of ours.
     """
 
     backend: Backend
     observation: Observation
     take: Callable[[Order, Any], None]
+    fault: Callable[[Exception], None]
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class MeasuredCall:
         self.put_back()
         # Another callback may have raised after the order was given. The step was
         # then never run, and this is one of another `fit`.
-        if fit_of(self._model) is not self._fit:
+        if fit_of(self._model) is not self._fit or not self._step.prepare(self._orders):
             return self._own_function(*args)
         return self._step.run(self._orders, args)
 
@@ -71,7 +73,7 @@ class MeasuredCall:
 class MeasuredStep:
     """Runs a model's training step so that it also yields its measurements.
 
-    What is needed is compiled on first use, next to the model's own
+    What is needed is made on first use, next to the model's own
     `train_function`, which stays as it is and goes on being used for the steps
     that are not measured.
     """
@@ -81,6 +83,23 @@ class MeasuredStep:
         self._backend = backend
         self._train_step = model.train_step
         self._compiled: dict[tuple[Observer, ...], tuple[Any, Any]] = {}
+
+    def prepare(self, orders: Sequence[Sequence[Order]]) -> bool:
+        """Have Keras make the functions that are needed; whether it could.
+
+        Nothing is traced yet. A model may have a `make_train_function` of its own,
+        which does not do what Keras's does.
+        """
+        try:
+            with _attributes(self._model, steps_per_execution=1):
+                for observers in {tuple(order.observer for order in each) for each in orders}:
+                    if observers not in self._compiled:
+                        self._compiled[observers] = self._compile(observers)
+            return True
+        except Exception as error:
+            for order in (order for each in orders for order in each):
+                order.observer.fault(error)
+            return False
 
     def run(self, orders: Sequence[Sequence[Order]], args: tuple[Any, ...]) -> Any:
         """One execution of the train function: a step, or `steps_per_execution` steps.
@@ -109,10 +128,7 @@ class MeasuredStep:
         return result
 
     def _run_one(self, orders: Sequence[Order], args: tuple[Any, ...]) -> Any:
-        observers = tuple(order.observer for order in orders)
-        if observers not in self._compiled:
-            self._compiled[observers] = self._compile(observers)
-        function, train_step = self._compiled[observers]
+        function, train_step = self._compiled[tuple(order.observer for order in orders)]
         for order in orders:
             args = order.observer.backend.arguments(args, order.histograms)
         # torch looks the train step up at each call, the others when building.
