@@ -11,7 +11,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 .PHONY: demo test lint types test-core test-tensorflow test-jax test-torch benchmark clean
 
 demo: $(READY)
-	KERAS_BACKEND=$${KERAS_BACKEND:-jax} $(BIN)/python examples/demo.py
+	KERAS_BACKEND=$${KERAS_BACKEND:-jax} TF_ENABLE_ONEDNN_OPTS=0 $(BIN)/python examples/demo.py
 
 test: lint types test-core test-tensorflow test-jax test-torch
 

@@ -38,7 +38,9 @@ monitor = gradwatch.Monitor(
         gradwatch.gradients(every=5, histogram="epoch"),
         gradwatch.weights(every=5, histogram="epoch"),
         gradwatch.updates(every=5),
+        gradwatch.pictures("conv1/kernel"),
     ],
+    sinks=[gradwatch.TensorBoard(), gradwatch.CSV(), gradwatch.Console(), gradwatch.PNG()],
 )
 model.fit(
     images,
@@ -51,13 +53,12 @@ model.fit(
 )
 
 run = monitor.directory
-size = sum(f.stat().st_size for f in Path(run).iterdir())
-print(
-    f"""
-The run is in {run} ({size / 1e3:.0f} kB). Look at it:
-
-  .venv/bin/tensorboard --logdir runs     norms and distributions over time, in the browser
-  {run}/summaries.csv           the same numbers as one table
-  {run}/run.json                what was watched, and what each number means
-"""
-)
+size = sum(f.stat().st_size for f in Path(run).rglob("*") if f.is_file())
+print(f"\nThe run is in {run} ({size / 1e3:.0f} kB). Look at it:\n")
+for what, why in {
+    ".venv/bin/tensorboard --logdir runs": "norms and distributions over time, in the browser",
+    f"{run}/summaries.csv": "the same numbers as one table",
+    f"{run}/pictures": "the first layer's kernels after each epoch",
+    f"{run}/run.json": "what was watched, and what each number means",
+}.items():
+    print(f"  {what:38} {why}")

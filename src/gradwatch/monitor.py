@@ -198,7 +198,8 @@ class Monitor(LoopMethods):
             facts = {
                 "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
                 "first_step": run.first_step,
-                "watch": [repr(watch) for watch in self._timetable.watches],
+                "every": str(self._timetable.every),
+                "watch": [str(watch) for watch in self._timetable.watches],
                 "meaning": {str(kind): text for kind, text in meaning.items()},
                 "environment": environment.describe(),
             }

@@ -29,6 +29,14 @@ class Watch:
     probe: Probe | None = None
     """What to do with the values themselves, when they are due."""
 
+    def __str__(self) -> str:
+        said = [repr(getattr(spec, "__name__", spec)) for spec in self.selection]
+        said += [f"every={self.every}"] if self.every else []
+        said += [f"histogram={self.histogram}"] if self.histogram else []
+        said += ["per_unit=True"] if self.per_unit else []
+        said += [f"of={self.kind!s}"] if self.probe and self.kind is not Kind.WEIGHT else []
+        return f"{self.asker}({', '.join(said)})"
+
     @property
     def asker(self) -> str:
         """How the user wrote it, for messages."""

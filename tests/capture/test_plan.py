@@ -87,3 +87,9 @@ def test_a_watch_that_never_comes_due_is_never_due():
 def test_a_selection_without_match_names_the_watch():
     with pytest.raises(SelectionError, match=r"updates\('nowhere'\)"):
         plan(updates("nowhere"))
+
+
+def test_a_watch_reads_as_it_was_written():
+    watch = gradients("conv*", 0, every=5, histogram="epoch")
+    assert str(watch) == "gradients('conv*', 0, every=every(5), histogram=each_epoch(1))"
+    assert str(weights(histogram=True)) == "weights(histogram=True)"

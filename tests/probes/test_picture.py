@@ -59,6 +59,17 @@ def test_a_convolution_kernel_has_a_row_for_each_filter_and_a_column_for_each_ch
     assert tuple(map(int, image[0, 0])) == GAP
 
 
+def test_filters_of_one_channel_fill_a_square():
+    kernel = np.zeros((3, 3, 1, 10))
+    kernel[..., 6] = 1.0
+    image = picture(kernel, owners=["Conv2D"])
+    scale = image.shape[1] // (4 * 4 + 1)
+    assert image.shape == ((3 * 4 + 1) * scale, (4 * 4 + 1) * scale, 3)
+    row, column = divmod(6, 4)
+    inside = image[(row * 4 + 2) * scale, (column * 4 + 2) * scale]
+    assert tuple(map(int, inside)) == POSITIVE
+
+
 @pytest.mark.parametrize("shape", [(5, 3, 7), (3, 3, 100, 200), (2, 3, 3, 4, 6)])
 def test_kernels_of_any_rank_and_number_of_channels_are_drawn(shape):
     image = picture(rng.normal(size=shape), owners=["Conv"], max_outputs=8)

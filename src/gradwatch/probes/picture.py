@@ -8,6 +8,7 @@ each filter by itself for a convolution kernel, so that weak filters show too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,8 @@ def picture(
     """A tensor as an RGB image of shape (height, width, 3).
 
     A convolution kernel, laid out as Keras does it (space, inputs, outputs), is
-    tiled: a row for each output filter, a column for each input channel. Other
-    tensors are drawn as a matrix whose columns are their last axis.
+    tiled: a row for each output filter, a column for each input channel; with one
+    input channel, the filters follow each other in a square. Other tensors are drawn as a matrix whose columns are their last axis.
 
     Args:
         values: the tensor.
@@ -56,14 +57,18 @@ def _filters(x: Array, max_outputs: int, max_inputs: int) -> Image:
     x = np.concatenate(list(x), axis=1) if x.ndim == 5 else x
     x = x[:, :, :max_inputs, :max_outputs]
     height, width, inputs, outputs = x.shape
-    across, down = inputs * (width + 1) + 1, outputs * (height + 1) + 1
-    scale = max(1, min(LARGEST_SIDE // max(across, down), 16))
-    canvas = np.full((down * scale, across * scale, 3), GAP, np.uint8)
+    # With a single input channel the filters themselves fill the rows.
+    across = inputs if inputs > 1 else ceil(sqrt(outputs))
+    down = outputs if inputs > 1 else ceil(outputs / across)
+    breadth, depth = across * (width + 1) + 1, down * (height + 1) + 1
+    scale = max(1, min(LARGEST_SIDE // max(breadth, depth), 16))
+    canvas = np.full((depth * scale, breadth * scale, 3), GAP, np.uint8)
     for o in range(outputs):
         tiles = _coloured(x[..., o].transpose(2, 0, 1).reshape(inputs * height, width))
         for i in range(inputs):
+            row, column = (o, i) if inputs > 1 else divmod(o, across)
             tile = _repeat(tiles[i * height : (i + 1) * height], scale)
-            top, left = (o * (height + 1) + 1) * scale, (i * (width + 1) + 1) * scale
+            top, left = (row * (height + 1) + 1) * scale, (column * (width + 1) + 1) * scale
             canvas[top : top + tile.shape[0], left : left + tile.shape[1]] = tile
     return canvas
 
