@@ -29,7 +29,8 @@ def picture(
 
     A convolution kernel, laid out as Keras does it (space, inputs, outputs), is
     tiled: a row for each output filter, a column for each input channel; with one
-    input channel, the filters follow each other in a square. Other tensors are drawn as a matrix whose columns are their last axis.
+    input channel, the filters follow each other in a square. Other tensors are
+    drawn as a matrix whose columns are their last axis.
 
     Args:
         values: the tensor.
