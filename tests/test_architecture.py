@@ -21,7 +21,7 @@ ALLOWED = {
     "rundir": set(),
     "select": {"sites"},
     "probes": set(),
-    "watch": {"probes", "schedule", "select", "sites"},
+    "watches": {"probes", "schedule", "select", "sites"},
     "measure.layout": {"histogram"},
     "measure.numpy": {"histogram"},
     "measure.tensorflow": {"histogram", "measure.layout", "summary", "tensorflow"},
@@ -31,7 +31,7 @@ ALLOWED = {
     "sinks": {"histogram", "probes", "reading", "sites", "summary"},
     "inventory": {"sites", "capture"},
     "grouping": {"reading", "select", "sites"},
-    "capture.plan": {"probes", "schedule", "select", "sites", "watch"},
+    "capture.plan": {"probes", "schedule", "select", "sites", "watches"},
     "capture.gates": {"sites"},
     "capture.values": {"capture.plan", "reading", "sites", "summary"},
     "capture.readings": {
@@ -52,7 +52,7 @@ ALLOWED = {
     "inspection": {"capture", "select", "sinks.table", "sites", "summary"},
     "monitor": {
         "capture", "environment", "grouping", "reading", "rundir", "schedule", "select", "sinks",
-        "warning", "watch",
+        "warning", "watches",
     },
     "watching": {"monitor"},
 }  # fmt: skip

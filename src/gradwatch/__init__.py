@@ -10,7 +10,7 @@ from gradwatch.sinks import CSV, PNG, Console, Sink, TensorBoard, Totals
 from gradwatch.sites import Kind, Site, SiteInfo
 from gradwatch.summary import Summary
 from gradwatch.warning import GradwatchWarning
-from gradwatch.watch import (
+from gradwatch.watches import (
     applied_gradients,
     gradients,
     output_gradients,

@@ -21,7 +21,7 @@ from gradwatch.rundir import RunDirectory
 from gradwatch.sinks import CSV, Console, RunInfo, Sink, TensorBoard
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.warning import Spokesman, say
-from gradwatch.watch import Watch, gradients, weights
+from gradwatch.watches import Watch, gradients, weights
 
 if TYPE_CHECKING:
     from gradwatch.capture.keras.fit import FitCapture

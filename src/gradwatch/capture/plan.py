@@ -9,7 +9,7 @@ from gradwatch import select as selectors
 from gradwatch.probes.probe import Probe
 from gradwatch.schedule import Moment, Schedule
 from gradwatch.sites import Kind, Site, SiteInfo
-from gradwatch.watch import Watch
+from gradwatch.watches import Watch
 
 
 class Timetable:
