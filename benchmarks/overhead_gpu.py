@@ -24,7 +24,7 @@ import gradwatch
 from gradwatch.capture.frameworks import framework
 from gradwatch.measure import numpy as reference
 
-STEPS = 40
+STEPS = 100
 
 
 def on_device(x, dtype):
