@@ -90,6 +90,16 @@ def test_a_table_of_summaries_goes_through_the_same_functions(arrays):
     assert_same(table.merge_all(), merge(singles))
 
 
+@given(st.lists(floats, min_size=1, max_size=6), st.data())
+def test_merging_by_groups_equals_merging_each_group(arrays, data):
+    groups = data.draw(st.lists(st.integers(0, 3), min_size=len(arrays), max_size=len(arrays)))
+    singles = [Summary.of(x) for x in arrays]
+    merged = Summary.unpack(np.stack([s.pack() for s in singles])).merge_by(groups, 4)
+    for group in range(4):
+        members = [s for s, g in zip(singles, groups, strict=True) if g == group]
+        assert_same(merged[group], merge(members))
+
+
 @given(floats)
 @settings(max_examples=50)
 def test_packing_and_unpacking_change_nothing(x):

@@ -71,11 +71,11 @@ class Reading:
 
     def layers(self, kind: Kind) -> dict[str, Summary]:
         """The sites of a kind merged layer by layer, in network order."""
-        rows: dict[str, list[int]] = {}
-        for i, site in enumerate(self.sites):
-            if site.kind is kind and not site.is_slice:
-                rows.setdefault(site.layer, []).append(i)
-        return {layer: self.summary[index].merge_all() for layer, index in rows.items()}
+        rows = [i for i, s in enumerate(self.sites) if s.kind is kind and not s.is_slice]
+        group_of: dict[str, int] = {}
+        groups = [group_of.setdefault(self.sites[i].layer, len(group_of)) for i in rows]
+        merged = self.summary[rows].merge_by(groups, len(group_of))
+        return {layer: merged[group] for layer, group in group_of.items()}
 
     def named_totals(self, kind: Kind) -> dict[str, Summary]:
         """The sites of a kind merged group by group, for the groups that the user has named.

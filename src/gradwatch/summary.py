@@ -10,7 +10,7 @@ table of tensors go through the same functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -113,8 +113,21 @@ class Summary:
         with np.errstate(over="ignore"):
             return Summary(*(_REDUCE[how](getattr(self, name)) for name, how in _MERGE.items()))
 
+    def merge_by(self, groups: Sequence[int], count: int) -> Summary:
+        """The summaries of a table merged group by group.
 
-_BINARY: dict[str, Callable[..., Any]] = {_ADD: np.add, _MIN: np.minimum, _MAX: np.maximum}
+        Args:
+            groups: for each summary, the number of its group.
+            count: how many groups there are.
+        """
+        merged = Summary.empty((count,))
+        with np.errstate(over="ignore"):
+            for name, how in _MERGE.items():
+                _BINARY[how].at(getattr(merged, name), list(groups), getattr(self, name))
+        return merged
+
+
+_BINARY: dict[str, np.ufunc] = {_ADD: np.add, _MIN: np.minimum, _MAX: np.maximum}
 _REDUCE: dict[str, Callable[..., Any]] = {
     _ADD: np.sum,
     _MIN: lambda a: np.min(a, initial=np.inf),

@@ -175,6 +175,7 @@ def _event(wall_time: float, step: int) -> bytes:
     return b"\x09" + struct.pack("<d", wall_time) + b"\x10" + _varint(step)
 
 
+@functools.lru_cache(maxsize=100_000)  # A run writes the same tags at every step.
 def _tag(tag: str, description: str) -> bytes:
     start = _field(1, _text(tag))
     return start + _field(9, _field(3, _text(description))) if description else start
