@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from functools import cache
 
 
 def describe() -> dict[str, str]:
@@ -24,6 +25,7 @@ def describe() -> dict[str, str]:
     return facts
 
 
+@cache
 def _version(distribution: str) -> str | None:
     # Imported here: it takes as long as all of gradwatch together.
     from importlib.metadata import PackageNotFoundError, version

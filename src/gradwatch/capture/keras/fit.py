@@ -190,6 +190,7 @@ class StepCounter:
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        self._optimizers: list[Any] = []
         self._fit: Any = None
         self._epoch = 0
         self._batches: int | None = None
@@ -204,7 +205,10 @@ class StepCounter:
 
     def begin_epoch(self, epoch: int, batches: int | None) -> None:
         # Not when fit begins: a callback may have restored a checkpoint since.
-        self._catch_up(is_same_fit=fit_of(self._model) is self._fit)
+        is_same_fit = fit_of(self._model) is self._fit
+        if not is_same_fit:
+            self._optimizers = find_optimizers(self._model)
+        self._catch_up(is_same_fit)
         self._fit = fit_of(self._model)
         self._epoch, self._batches = epoch, batches
 
@@ -225,7 +229,9 @@ class StepCounter:
 
     def _catch_up(self, is_same_fit: bool) -> None:
         """Count what was really run since the last time; nothing may be under way."""
-        counted = _optimizer_steps(self._model)
+        # Not `iterations`, which with gradient accumulation counts the updates.
+        counters = [int(innermost(o)._iterations.value) for o in self._optimizers]
+        counted = max(counters, default=0)
         if self._optimizer_before is None or counted < self._optimizer_before:
             # The first time, or the model has gone back to a checkpoint.
             self._before_epoch = counted
@@ -251,16 +257,8 @@ class StepCounter:
             # an execution that may have had only some. (torch gets the data first.)
             least -= 2 * at_once - 1
             most -= 0 if self._model.stop_training else at_once
-        return (most, most) if _skips_steps(self._model) else (least, most)
-
-
-def _optimizer_steps(model: Any) -> int:
-    # Not `iterations`, which with gradient accumulation counts the updates.
-    return max((int(innermost(o)._iterations.value) for o in find_optimizers(model)), default=0)
-
-
-def _skips_steps(model: Any) -> bool:
-    return any(o is not innermost(o) for o in find_optimizers(model))
+        skips_steps = any(o is not innermost(o) for o in self._optimizers)
+        return (most, most) if skips_steps else (least, most)
 
 
 def _is_built(model: Any) -> bool:

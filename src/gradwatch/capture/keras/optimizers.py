@@ -46,7 +46,10 @@ def find_optimizers(model: Any) -> list[Any]:
 
     for layer in model._flatten_layers():
         visit(getattr(layer, "optimizer", None), 0)
-        visit(list(vars(layer).values()), 3)
+        # In lists and dicts only of models: asked for at every epoch, this has to be quick.
+        depth = 2 if isinstance(layer, keras.Model) else 0
+        for value in list(vars(layer).values()):
+            visit(value, depth)
     return list(found.values())
 
 
