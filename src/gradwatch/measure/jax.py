@@ -61,7 +61,7 @@ def _summary(x: Any) -> Any:
         jnp.where(finite, x, -jnp.inf),
     )
     # One reduction for all of them, so that XLA reads x once: nine separate ones took
-    # four times as long on a CPU, and as many kernels on a GPU.
+    # four times as long on a CPU.
     row = lax.reduce(
         tuple(column.astype(jnp.float64) for column in columns),
         tuple(IDENTITY[1:]),
