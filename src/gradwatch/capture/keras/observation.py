@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from typing import Any
 
 import keras
@@ -131,7 +132,7 @@ class Observation:
             result["layout"] = keras.ops.convert_to_tensor(self.layouts.index(layout), "int32")
         if self._gradients.updates and not gradients_lost:
             updates = self._gradients.updates
-            by_path = _by_path(self._model)
+            by_path = self._variables
             flags = [
                 site.kind.is_of_layer or updates.get(id(by_path[site.path][0]), True)
                 for site in plan.sites
@@ -142,7 +143,7 @@ class Observation:
         return result
 
     def _rows(self, plan: Plan, state: Any) -> list[Row]:
-        variables = _by_path(self._model)
+        variables = self._variables
         seen = self._gradients
         values = None if state is None else self._values_in(state)
         self._remark_on_coverage(plan, variables)
@@ -191,6 +192,17 @@ class Observation:
         # Widened first: half a float's range is what the scaling was for.
         return keras.ops.divide(keras.ops.cast(gradient, "float32"), scale)
 
+    @cached_property
+    def _variables(self) -> dict[str, tuple[Any, tuple[int, int] | None]]:
+        """Each path's variable and, if the path is of a slice, its columns."""
+        # Kept: torch asks at every measured step. A model that outgrows its plan gets
+        # another observation.
+        return {
+            info.path: (each.variable, info.columns)
+            for each in model_variables(self._model)
+            for info in each.describe(Kind.WEIGHT)
+        }
+
     def _values_in(self, state: Any) -> dict[int, Any]:
         """The variables' values in a JAX training state, by the variable's id."""
         trainable, non_trainable = state[0], state[1]
@@ -227,12 +239,3 @@ class Observation:
                 f"Gradients of {listed(often)} are applied more than once in a training step; "
                 "the last one is recorded."
             )
-
-
-def _by_path(model: Any) -> dict[str, tuple[Any, tuple[int, int] | None]]:
-    """Each path's variable and, if the path is of a slice, its columns."""
-    return {
-        info.path: (each.variable, info.columns)
-        for each in model_variables(model)
-        for info in each.describe(Kind.WEIGHT)
-    }
