@@ -184,7 +184,7 @@ def test_a_forked_child_neither_hangs_nor_repeats_anything(run_script, tmp_path)
     done = run_script(
         """
         import os, sys, time, threading
-        from gradwatch.sinks.append_file import AppendFile
+        from gradwatch.files.append_file import AppendFile
         from gradwatch.sinks.worker import Worker
 
         file = AppendFile(sys.argv[1])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradwatch.reading import Reading
-from gradwatch.sinks.append_file import AppendFile
+from gradwatch.files.append_file import AppendFile
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sites import Kind
 from gradwatch.summary import COUNTS, STATISTICS, statistic

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.probes import png
-from gradwatch.sinks.append_file import AppendFile
+from gradwatch.files.append_file import AppendFile
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from gradwatch.sinks.append_file import AppendFile
+from gradwatch.files.append_file import AppendFile
 
 
 def test_records_are_on_disk_when_append_returns(tmp_path):
@@ -165,7 +165,7 @@ def test_a_file_that_cannot_be_made_anew_is_tried_again(tmp_path):
 def test_a_kill_loses_nothing_that_was_appended(tmp_path):
     code = """
 import sys
-from gradwatch.sinks.append_file import AppendFile
+from gradwatch.files.append_file import AppendFile
 file = AppendFile(sys.argv[1])
 number = 0
 while True:

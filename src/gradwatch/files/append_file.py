@@ -28,7 +28,7 @@ class AppendFile:
     Example:
 
     >>> import pathlib, tempfile
-    >>> from gradwatch.sinks.append_file import AppendFile
+    >>> from gradwatch.files.append_file import AppendFile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.txt"
     >>> file = AppendFile(path, header=b"# log\\n")
     >>> file.append(b"one\\n")

@@ -1,0 +1,1 @@
+"""Files that stay whole whatever happens while they are written."""

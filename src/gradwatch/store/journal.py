@@ -1,0 +1,157 @@
+"""What a journal says: its frames, understood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from gradwatch.store import columns, frames
+from gradwatch.summary import FIELDS
+
+FORMAT = 1
+WRITER, SITES, ATTEMPT, READING, PICTURE, FACTS, END = "W", "S", "A", "R", "P", "F", "E"
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Something that was written and cannot be read any more.
+
+    Attributes:
+        file: where it is.
+        what: what is wrong with it, and what of the run is missing therefore.
+    """
+
+    file: Path
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file.name}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One reading or picture: its facts and its columns."""
+
+    facts: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+    @property
+    def rows(self) -> int:
+        return int(self.arrays["site"].size)
+
+
+@dataclass
+class Journal:
+    """The content of a journal file, as far as it has been read.
+
+    Call `advance` again to read on in a journal that is still being written.
+
+    Attributes:
+        writer: the facts of its first frame.
+        sites: kind, path and group by the writer's site number; None for one whose
+            frame was lost.
+        attempts: the facts of each attempt, in order.
+        readings, pictures: in the order written.
+        groups: the groups of sites that the user has named.
+        end: the facts of the last frame, if the writer ended properly.
+        torn: bytes at the end that are no whole frame (yet).
+        damage: what could not be read.
+    """
+
+    path: Path
+    writer: dict[str, Any] = field(default_factory=dict)
+    sites: list[tuple[str, str, str] | None] = field(default_factory=list)
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    readings: list[Block] = field(default_factory=list)
+    pictures: list[Block] = field(default_factory=list)
+    groups: dict[str, list[int]] = field(default_factory=dict)
+    end: dict[str, Any] | None = None
+    torn: int = 0
+    damage: list[Damage] = field(default_factory=list)
+    _offset: int = 0
+    _next: int = 0
+
+    def advance(self) -> int:
+        """Read what has been appended since the last call.
+
+        Returns:
+            How many readings and pictures that were.
+
+        Raises:
+            OSError: the file cannot be read; `FileNotFoundError` once it is sealed.
+        """
+        before = len(self.readings) + len(self.pictures)
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
+        self.torn = 0
+        for found in frames.scan_all(data):
+            if isinstance(found, frames.Frame):
+                self._miss(found)
+                self._take(found)
+                self._next = found.number + 1
+            elif found.at_end:
+                # Not damage: it is being written, or was when its process was killed.
+                self.torn = found.end - found.start
+        self._offset += len(data) - self.torn
+        return len(self.readings) + len(self.pictures) - before
+
+    def _miss(self, frame: frames.Frame) -> None:
+        missing = frame.number - self._next
+        if missing > 0:
+            self._hurt(f"{missing} record{'s' * (missing > 1)} damaged, number {self._next} on")
+        elif missing < 0:
+            self._hurt(f"record {frame.number} follows record {self._next - 1}")
+
+    def _take(self, frame: frames.Frame) -> None:
+        try:
+            facts, arrays = columns.unpack(frame.payload)
+            _UNDERSTAND[frame.kind](self, facts, arrays)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            self._hurt(f"record {frame.number} cannot be understood: {error!r}")
+
+    def _hurt(self, what: str) -> None:
+        self.damage.append(Damage(self.path, what))
+
+    def _take_writer(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
+        if facts["format"] > FORMAT:
+            raise ValueError(f"it is of format {facts['format']}; this gradwatch reads {FORMAT}")
+        self.writer = facts
+
+    def _take_sites(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
+        first, entries = facts["first"], facts["sites"]
+        self.sites += [None] * (first + len(entries) - len(self.sites))
+        for number, (kind, path, group) in enumerate(entries, first):
+            self.sites[number] = (kind, path, group)
+
+    def _take_attempt(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
+        self.attempts.append(facts)
+
+    def _take_reading(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
+        rows = arrays["site"].size
+        if any(arrays[name].size != rows for name in FIELDS):
+            raise ValueError("columns of different lengths")
+        self.readings.append(Block(facts, arrays))
+
+    def _take_picture(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
+        self.pictures.append(Block(facts, arrays))
+
+    def _take_facts(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
+        self.groups.update(facts.get("groups", {}))
+
+    def _take_end(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
+        self.end = facts
+
+
+_UNDERSTAND = {
+    WRITER: Journal._take_writer,
+    SITES: Journal._take_sites,
+    ATTEMPT: Journal._take_attempt,
+    READING: Journal._take_reading,
+    PICTURE: Journal._take_picture,
+    FACTS: Journal._take_facts,
+    END: Journal._take_end,
+}
