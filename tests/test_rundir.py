@@ -1,12 +1,13 @@
 """Who may write to a run's directory, and how a run is described."""
 
-import json
 import multiprocessing
 import threading
 
 import pytest
 
+from gradwatch import description
 from gradwatch.rundir import RunDirectory
+from gradwatch.sites import Kind, Site, SiteInfo
 
 
 def never():
@@ -72,18 +73,34 @@ def test_the_same_thread_takes_over_from_a_run_that_was_not_ended(tmp_path):
 def test_each_fit_adds_an_entry_to_the_description(tmp_path):
     run = RunDirectory(tmp_path / "a", on_lost=never)
     run.describe({"first_step": 1})
+    run.amend("ended", "then")
     run.describe({"first_step": 11})
-    described = json.loads((run.path / "run.json").read_text())
-    assert [fit["first_step"] for fit in described["fits"]] == [1, 11]
     run.release()
+    described = description.read(run.path / "run.json")
+    assert [fit["first_step"] for fit in described["fits"]] == [1, 11]
+    assert described["ended"] is None
+
+
+def test_the_sites_are_described_once(tmp_path):
+    run = RunDirectory(tmp_path / "a", on_lost=never)
+    assert not run.has_sites
+    info = SiteInfo(Site(Kind.WEIGHT, "net/a/kernel"), (3, 4), "float32", "kernel")
+    for _ in range(2):
+        run.tell_sites([info])
+    assert run.has_sites
+    run.release()
+    assert description.read(run.path / "run.json")["sites"] == [
+        {"kind": "weight", "path": "net/a/kernel", "shape": [3, 4], "dtype": "float32",
+         "part": "kernel", "trainable": True}
+    ]  # fmt: skip
 
 
 def test_a_description_that_cannot_be_read_is_begun_anew(tmp_path):
     run = RunDirectory(tmp_path / "a", on_lost=never)
     (run.path / "run.json").write_text("{ torn")
     run.describe({"first_step": 5})
-    assert json.loads((run.path / "run.json").read_text())["fits"] == [{"first_step": 5}]
     run.release()
+    assert description.read(run.path / "run.json")["fits"] == [{"first_step": 5}]
 
 
 def test_a_file_in_the_way_is_an_os_error(tmp_path):

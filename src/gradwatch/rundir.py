@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from gradwatch import exits
+from gradwatch.background import Background
+from gradwatch.description import Description
+from gradwatch.sites import Site, SiteInfo
 
 try:
     import fcntl
 except ImportError:  # Windows: runs are then not kept apart.
     fcntl = None  # type: ignore[assignment]
 
+PATIENCE = 0.5
 _held: dict[Path, RunDirectory] = {}
+_background = Background("gradwatch-run")
+exits.register(1, _background.finish)
 
 
 class RunDirectory:
@@ -41,6 +48,8 @@ class RunDirectory:
             self.path = path if n == 1 else path.with_name(f"{path.name}-{n}")
             self._key = self.path.absolute()
             if self._claim():
+                self._description = Description(self.path)
+                self._sites: list[Site] = []
                 return
 
     def _claim(self) -> bool:
@@ -62,21 +71,51 @@ class RunDirectory:
         return True
 
     def release(self) -> None:
-        """Let others have it."""
+        """Let others have it, after `run.json` is written, if that does not take long."""
         if _held.get(self._key) is self:
+            _background.finish(time.monotonic() + PATIENCE)
             del _held[self._key]
             os.close(self._lock)
 
     def describe(self, facts: Mapping[str, Any]) -> None:
-        """Add an entry to `run.json`, the list of all fits that this run consists of."""
-        file = self.path / "run.json"
-        entries: list[Any] = []
-        with contextlib.suppress(OSError, ValueError):
-            entries = list(json.loads(file.read_text("utf-8"))["fits"])
-        text = json.dumps({"format": 1, "fits": [*entries, facts]}, indent=1)
-        temporary = file.with_name(f".run.json.{os.getpid()}")
-        with temporary.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(file)
+        """Add an entry to `run.json`, the list of all fits that this run consists of.
+
+        It is written in the background, a moment later: training does not wait for it.
+        """
+        self._description.begin(facts)
+        self._description.amend("ended", None)
+        self._write_soon()
+
+    def amend(self, key: str, value: Any) -> None:
+        """Enter a fact of the run as a whole into `run.json`, in the background."""
+        self._description.amend(key, value)
+        self._write_soon()
+
+    def tell_sites(self, infos: Sequence[SiteInfo]) -> None:
+        """Enter what is known of the sites into `run.json`, unless it is there already."""
+        sites = [info.site for info in infos]
+        if infos and sites != self._sites:
+            self._sites = sites
+            self.amend(
+                "sites",
+                [
+                    {
+                        "kind": str(info.kind),
+                        "path": info.path,
+                        "shape": [None if size is None else int(size) for size in info.shape],
+                        "dtype": str(info.dtype),
+                        "part": str(info.part),
+                        "trainable": bool(info.trainable),
+                    }
+                    for info in infos
+                ],
+            )
+
+    @property
+    def has_sites(self) -> bool:
+        """Whether anything is known of the sites."""
+        return bool(self._sites)
+
+    def _write_soon(self) -> None:
+        # What comes within this time is written at once.
+        _background.later(self._key, 0.1, self._description.write)

@@ -193,3 +193,25 @@ while True:
     lines = (tmp_path / "a").read_bytes().splitlines()
     assert len(lines) >= appended
     assert lines == [b"%08d" % i for i in range(len(lines))]
+
+
+def test_a_file_that_is_not_to_be_remade_says_that_it_was_deleted(tmp_path):
+    file = AppendFile(tmp_path / "a", remake=False)
+    file.append(b"one")
+    (tmp_path / "a").unlink()
+    with pytest.raises(FileNotFoundError, match="deleted meanwhile"):
+        file.append(b"two")
+    assert list(tmp_path.iterdir()) == []
+    file.close()
+
+
+def test_sync_reaches_the_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    file = AppendFile(tmp_path / "a")
+    file.append(b"one")
+    file.sync()
+    assert len(synced) == 1
+    file.close()
+    file.sync()
+    assert len(synced) == 1

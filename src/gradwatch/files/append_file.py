@@ -13,7 +13,7 @@ class AppendFile:
 
     There is no buffer in this process: what `append` returned from is with the
     operating system, so a kill loses none of it and a forked child cannot write
-    it a second time. (Only a crash of the machine itself can.)
+    it a second time. Only a crash of the machine itself can, unless `sync` was called.
 
     If the file or its directory is deleted meanwhile, the next `append` makes
     both anew at the same path, beginning with `header`, and counts that in
@@ -24,6 +24,8 @@ class AppendFile:
         exclusive: refuse a file that is already there (`FileExistsError`).
         header: what an empty file begins with. It is written together with the
             first record, so a header never stands alone or half.
+        remake: whether a file that was deleted is made anew; else `append` then
+            raises `FileNotFoundError`.
 
     Example:
 
@@ -39,11 +41,17 @@ class AppendFile:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], exclusive: bool = False, *, header: bytes = b""
+        self,
+        path: str | os.PathLike[str],
+        exclusive: bool = False,
+        *,
+        header: bytes = b"",
+        remake: bool = True,
     ) -> None:
         self.path = Path(path)
         self.recreated = 0
         self._header = header
+        self._remake = remake
         self._torn: tuple[int, int] | None = None
         self._descriptor: int | None = self._open(exclusive)
 
@@ -63,6 +71,8 @@ class AppendFile:
                 it was before, and a later `append` may well succeed.
         """
         if self.lost:
+            if not self._remake:
+                raise FileNotFoundError(errno.ENOENT, "deleted meanwhile", str(self.path))
             self._recreate()
         if self._descriptor is None:
             raise ValueError(f"append() on a closed file. Received: path={str(self.path)!r}")
@@ -83,6 +93,17 @@ class AppendFile:
                 with suppress(OSError):
                     self._mend(self._descriptor)
             raise
+
+    def sync(self) -> None:
+        """Have all that was appended so far survive a loss of power, too.
+
+        May take long; other threads may append meanwhile, but not close.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        if self._descriptor is not None:
+            os.fsync(self._descriptor)
 
     def close(self) -> None:
         """Let go of the file; a second call does nothing."""

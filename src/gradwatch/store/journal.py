@@ -56,7 +56,8 @@ class Journal:
         attempts: the facts of each attempt, in order.
         readings, pictures: in the order written.
         groups: the groups of sites that the user has named.
-        end: the facts of the last frame, if the writer ended properly.
+        end: the facts of the last frame, if the writer ended properly; it may go on
+            after that, when the same process opens the run again.
         torn: bytes at the end that are no whole frame (yet).
         damage: what could not be read.
     """
@@ -73,6 +74,11 @@ class Journal:
     damage: list[Damage] = field(default_factory=list)
     _offset: int = 0
     _next: int = 0
+
+    @property
+    def frame_count(self) -> int:
+        """How many frames it has, those that were damaged and are followed by others too."""
+        return self._next
 
     def advance(self) -> int:
         """Read what has been appended since the last call.
@@ -107,6 +113,7 @@ class Journal:
             self._hurt(f"record {frame.number} follows record {self._next - 1}")
 
     def _take(self, frame: frames.Frame) -> None:
+        self.end = None
         try:
             facts, arrays = columns.unpack(frame.payload)
             _UNDERSTAND[frame.kind](self, facts, arrays)

@@ -50,21 +50,31 @@ def tables(journal: Journal) -> dict[str, Table]:
     Those follow from `site`: join `sites(journal)`. Rows of a site whose name was
     damaged are left out, as they cannot be shown; the journal's damage says so.
     """
-    return {
-        "summaries": _stack(journal, journal.readings, _summary_rows),
-        "histograms": _stack(journal, journal.readings, _cell_rows),
-        "pictures": _stack(journal, journal.pictures, _picture_rows),
-    }
+    return {table: rows_of(journal, table) for table in SCHEMAS}
+
+
+def rows_of(journal: Journal, table: str) -> Table:
+    """The journal's rows of one table, as in `tables`; empty if there are none."""
+    if table == "pictures":
+        return _stack(journal, journal.pictures, _picture_rows)
+    return _stack(journal, journal.readings, _ROWS[table])
 
 
 def sites(journal: Journal) -> Table:
-    """The journal's sites: `site`, `kind`, `path`, `group`."""
+    """The journal's sites: `site`, `kind`, `path`, `group`.
+
+    Half a surrogate pair, which Python strings can hold and databases cannot, is spelled out.
+    """
     known = [(number, *entry) for number, entry in enumerate(journal.sites) if entry is not None]
     numbers, *names = zip(*known, strict=True) if known else ((), (), (), ())
     table: Table = {"site": np.array(numbers, np.int32)}
     for name, values in zip(("kind", "path", "group"), names, strict=True):
-        table[name] = np.array(values, object)
+        table[name] = np.array([_encodable(value) for value in values], object)
     return table
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
 
 
 def _summary_rows(block: Block) -> Table:
@@ -89,10 +99,13 @@ def _picture_rows(block: Block) -> Table:
     return {"site": np.array([block.facts["site"]]), "png": png}
 
 
-def _stack(journal: Journal, blocks: Sequence[Block], rows_of: Callable[[Block], Table]) -> Table:
+_ROWS = {"summaries": _summary_rows, "histograms": _cell_rows}
+
+
+def _stack(journal: Journal, blocks: Sequence[Block], take: Callable[[Block], Table]) -> Table:
     parts: list[Table] = []
     for block in blocks:
-        rows = rows_of(block)
+        rows = take(block)
         size = rows["site"].size
         micro_batch = block.facts.get("micro_batch")
         facts = {

@@ -1,0 +1,47 @@
+"""The run store as a sink."""
+
+from __future__ import annotations
+
+from gradwatch.reading import Reading
+from gradwatch.sinks.base import RunInfo, Sink
+from gradwatch.store.writer import StoreWriter
+from gradwatch.store.writers import writer_for
+
+
+class Store(Sink):
+    """Keeps all that is measured in the run's directory, for `gradwatch.open` to read.
+
+    Readings are appended to a journal, so a kill of the process loses none that
+    was written and a loss of power at most the last second; full journals are turned
+    into Parquet files in the background. A run that is resumed at an earlier step
+    keeps both attempts.
+
+    Args:
+        rank: the number of this process among those that train together in one
+            directory.
+
+    Example:
+
+    >>> import gradwatch
+    >>> monitor = gradwatch.Monitor("runs/a", sinks=[gradwatch.Store(), gradwatch.Console()])
+    """
+
+    def __init__(self, rank: int = 0) -> None:
+        if rank < 0:
+            raise ValueError(f"rank counts processes from 0. Received: {rank}")
+        self.rank = rank
+        self._writer: StoreWriter | None = None
+
+    def open(self, run: RunInfo) -> None:
+        self.close()
+        self._writer = writer_for(run.directory, run.first_step, self.rank)
+
+    def write(self, reading: Reading) -> None:
+        if self._writer is None:
+            raise RuntimeError("Store.write() was called before open().")
+        self._writer.write(reading)
+
+    def close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()

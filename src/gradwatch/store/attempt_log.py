@@ -1,0 +1,68 @@
+"""Noticing that training has gone back: which attempt a reading belongs to."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.reading import Reading
+
+Numbers = NDArray[np.int64]
+
+
+class AttemptLog:
+    """The attempts of one writer, numbered from 1.
+
+    One begins with the writer. Another begins when a group's steps go back, or a
+    step comes again with a site that was written at it: training was resumed from
+    a checkpoint, and what was measured from there on is measured anew.
+
+    Args:
+        first_step: the first step that may be recorded.
+
+    Attributes:
+        entries: the facts of each, as README.md names them.
+        last_step: the highest step written; 0 before the first.
+    """
+
+    def __init__(self, first_step: int) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self.last_step = 0
+        self._current: dict[str | None, int] = {}
+        self._seen: dict[tuple[str, int | None], tuple[int, list[Numbers]]] = {}
+        self._begin(first_step, None)
+
+    def reopen(self, first_step: int) -> None:
+        """The writer begins again; an attempt if that is before what was written."""
+        if first_step <= self.last_step:
+            self._begin(first_step, None)
+
+    def of(self, reading: Reading, sites: Numbers) -> int:
+        """The number of the attempt that a reading of these sites belongs to."""
+        step, seen = self._seen.get((reading.group, reading.micro_batch), (0, []))
+        comes_again = reading.step == step and any(np.isin(sites, s).any() for s in seen)
+        if reading.step < step or comes_again:
+            self._begin(int(reading.step), reading.group)
+        return self._current.get(reading.group, self._current[None])
+
+    def written(self, reading: Reading, sites: Numbers) -> None:
+        """The reading is in the journal."""
+        step, seen = self._seen.get((reading.group, reading.micro_batch), (0, []))
+        kept = [*seen, sites] if step == reading.step else [sites]
+        self._seen[reading.group, reading.micro_batch] = (int(reading.step), kept)
+        self.last_step = max(self.last_step, int(reading.step))
+
+    def _begin(self, first_step: int, group: str | None) -> None:
+        number = len(self.entries) + 1
+        self.entries.append(
+            {"attempt": number, "first_step": first_step, "group": group, "time": time.time()}
+        )
+        # All its micro-batches begin again: the next of them is not another attempt.
+        kept = {} if group is None else self._seen
+        self._seen = {key: seen for key, seen in kept.items() if key[0] != group}
+        if group is None:
+            self._current.clear()
+        self._current[group] = number

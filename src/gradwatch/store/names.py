@@ -1,0 +1,98 @@
+"""The names of a run store's files: who wrote one, its number, what it holds."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SEGMENTS = "segments"
+_WRITER = r"(?P<writer>\d{8}T\d{9}-r\d{4,}-[0-9a-f]{8})"
+_JOURNAL = re.compile(rf"journal-{_WRITER}-(?P<number>\d{{6,}})\.gwj")
+_MANIFEST = re.compile(rf"manifest-{_WRITER}\.json")
+_SEGMENT = re.compile(
+    rf"{_WRITER}-(?P<number>\d{{6,}})\.(?P<table>[a-z]+)\.(?P<checksum>[0-9a-f]{{8}})\.parquet"
+)
+
+
+@dataclass(frozen=True, order=True)
+class JournalName:
+    """What the name of a journal says."""
+
+    writer: str
+    number: int
+
+
+@dataclass(frozen=True, order=True)
+class SegmentName:
+    """What the name of a segment says."""
+
+    writer: str
+    number: int
+    table: str
+    checksum: str
+
+
+def new_writer(rank: int, now: float | None = None) -> str:
+    """A name that no other writer has; names sort by the time of their making.
+
+    >>> from gradwatch.store import names
+    >>> names.new_writer(0, now=1_700_000_000.25)[:-8]
+    '20231114T221320250-r0000-'
+    """
+    now = time.time() if now is None else now
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
+    # Not `random`: the user's seed must neither be used up nor make two names alike.
+    return f"{moment}{int(now * 1000) % 1000:03d}-r{rank:04d}-{secrets.token_hex(4)}"
+
+
+def journal(directory: Path, writer: str, number: int) -> Path:
+    """Where a writer's journal of that number is."""
+    return directory / f"journal-{writer}-{number:06d}.gwj"
+
+
+def manifest(directory: Path, writer: str) -> Path:
+    """Where a writer's manifest is."""
+    return directory / f"manifest-{writer}.json"
+
+
+def segment(writer: str, number: int, table: str, checksum: str) -> str:
+    """The name, in the folder of segments, of what was sealed."""
+    return f"{writer}-{number:06d}.{table}.{checksum}.parquet"
+
+
+def parse_journal(name: str) -> JournalName | None:
+    """What the name says; None if it is not a journal's.
+
+    >>> from gradwatch.store import names
+    >>> names.parse_journal("journal-20231114T221320250-r0000-1f2e3d4c-000002.gwj")
+    JournalName(writer='20231114T221320250-r0000-1f2e3d4c', number=2)
+    >>> names.parse_journal(".journal.gwj.tmp")
+    """
+    found = _JOURNAL.fullmatch(name)
+    return found and JournalName(found["writer"], int(found["number"]))
+
+
+def parse_manifest(name: str) -> str | None:
+    """The writer whose manifest has this name; None if it is not a manifest's."""
+    found = _MANIFEST.fullmatch(name)
+    return found and found["writer"]
+
+
+def parse_segment(name: str) -> SegmentName | None:
+    """What the name says; None if it is not a segment's."""
+    found = _SEGMENT.fullmatch(name)
+    return found and SegmentName(
+        found["writer"], int(found["number"]), found["table"], found["checksum"]
+    )
+
+
+def listed(directory: Path) -> Iterator[str]:
+    """The names of the files in a directory, sorted; none if there is no such directory."""
+    try:
+        yield from sorted(path.name for path in directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return

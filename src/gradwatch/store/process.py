@@ -1,0 +1,62 @@
+"""Which process wrote something, and whether it still runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+def describe() -> dict[str, Any]:
+    """This process: `host`, `pid`, and `process_start`, by which a pid used again is told apart.
+
+    >>> from gradwatch.store import process
+    >>> process.is_running(process.describe())
+    True
+    """
+    pid = os.getpid()
+    return {"host": _host(), "pid": pid, "process_start": start_of(pid)}
+
+
+def is_running(facts: Mapping[str, Any]) -> bool | None:
+    """Whether the process that described itself so still runs; None if that cannot be known."""
+    if facts.get("host") != _host():
+        return None
+    pid, start = facts.get("pid"), facts.get("process_start")
+    if not isinstance(pid, int) or pid <= 0:
+        return None
+    if start is not None and Path("/proc/self/stat").exists():
+        return bool(start_of(pid) == start)
+    if os.name != "posix":
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def start_of(pid: int) -> int | None:
+    """When a process started, in ticks since the machine did; None where that is not known."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
+        # The second field is the program's name in parentheses, which may hold anything.
+        fields = text.rpartition(")")[2].split()
+        return None if fields[0] == "Z" else int(fields[19])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+@cache
+def _host() -> str:
+    # Two machines may share a name, and a machine restarts: pids then mean nothing.
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+    except (OSError, ValueError):
+        boot = ""
+    return f"{socket.gethostname()} {boot}".strip()

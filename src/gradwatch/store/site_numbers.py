@@ -1,0 +1,57 @@
+"""The small numbers by which a writer calls its sites."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.sites import Site
+
+REMEMBERED = 16
+
+
+class SiteNumbers:
+    """Numbers sites from 0, by their first appearance.
+
+    Readings come with the same few lists of sites again and again; the numbers of
+    the last ones are remembered, so that ten thousand sites need not be looked up
+    one by one.
+
+    Attributes:
+        entries: kind, path and group by number.
+
+    Example:
+
+    >>> from gradwatch import Kind, Site
+    >>> from gradwatch.store.site_numbers import SiteNumbers
+    >>> numbers = SiteNumbers()
+    >>> numbers.of([Site(Kind.WEIGHT, "a"), Site(Kind.WEIGHT, "b")])
+    array([0, 1])
+    >>> numbers.of([Site(Kind.WEIGHT, "b"), Site(Kind.WEIGHT, "c")])
+    array([1, 2])
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, str, str]] = []
+        self._number: dict[tuple[Site, str], int] = {}
+        self._recent: deque[tuple[str, list[Site], NDArray[np.int64]]] = deque(maxlen=REMEMBERED)
+
+    def of(self, sites: Sequence[Site], group: str = "") -> NDArray[np.int64]:
+        """Their numbers, in their order."""
+        # Lists compare their elements by identity first, so this is quick.
+        wanted = list(sites)
+        for known_group, known, numbers in self._recent:
+            if known_group == group and known == wanted:
+                return numbers
+        numbers = np.array([self._number_of(site, group) for site in wanted], np.int64)
+        self._recent.appendleft((group, wanted, numbers))
+        return numbers
+
+    def _number_of(self, site: Site, group: str) -> int:
+        number = self._number.setdefault((site, group), len(self.entries))
+        if number == len(self.entries):
+            self.entries.append((str(site.kind), site.path, group))
+        return number

@@ -1,0 +1,266 @@
+"""The writing side of a run store: from readings to journals."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.probes import png
+from gradwatch.reading import Reading
+from gradwatch.store import journal as kinds
+from gradwatch.store import names, process, records, sealing
+from gradwatch.store.attempt_log import AttemptLog
+from gradwatch.store.journal_file import JournalFile
+from gradwatch.store.records import Record
+from gradwatch.store.site_numbers import SiteNumbers
+
+ROWS_A_JOURNAL = 1 << 19
+BYTES_A_JOURNAL = 32 << 20
+CELLS_A_ROW = 4
+"""How many cells of histograms weigh as much as a row, in the memory that sealing takes."""
+LINGER = 1.0
+"""Seconds after `close` during which the journal stays as it is, to be continued."""
+
+
+class StoreWriter:
+    """Writes readings into a run's directory; README.md in this folder tells how.
+
+    What `write` returned from survives a kill of the process, and a loss of power
+    once it is `flush` seconds old. Call it from one thread that is not training's. In a forked
+    child, all methods do nothing.
+
+    Args:
+        directory: the run's.
+        first_step: the first step that may be recorded; what the run already has
+            from there on is then of an earlier attempt.
+        rank: the number of this process among those that train together.
+        flush: how many seconds may pass before what was written is synced to disk.
+        rows_a_journal, bytes_a_journal: when to begin the next journal and seal
+            the full one.
+
+    Attributes:
+        name: the writer's name, which all its files bear.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from gradwatch import Kind, Reading, Site, Summary
+    >>> from gradwatch.store.writer import StoreWriter
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> writer = StoreWriter(directory, first_step=1)
+    >>> rows = Summary.unpack(np.ones((1, 10)))
+    >>> writer.write(Reading(1, 1, 0.0, [Site(Kind.WEIGHT, "a")], rows))
+    >>> writer.close()
+    >>> [path.suffix for path in directory.iterdir()]
+    ['.gwj']
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        first_step: int = 1,
+        rank: int = 0,
+        *,
+        flush: float = 1.0,
+        rows_a_journal: int = ROWS_A_JOURNAL,
+        bytes_a_journal: int = BYTES_A_JOURNAL,
+    ) -> None:
+        self.directory = Path(directory).absolute()
+        self.rank = rank
+        self.name = names.new_writer(rank)
+        self._flush = flush
+        self._limits = (rows_a_journal, bytes_a_journal)
+        self._started = time.time()
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._is_open = True
+        self._fault: OSError | None = None
+        self._sites = SiteNumbers()
+        self._attempts = AttemptLog(first_step)
+        self._groups: dict[str, list[int]] = {}
+        self._journal: JournalFile | None = None
+        self._next_number = 0
+        self._rows = 0
+        self._told = _Told()
+        self._lost_rows = 0
+        self._has_more = False
+
+    def write(self, reading: Reading) -> None:
+        """Append a reading to the journal, wholly or not at all.
+
+        Raises:
+            OSError: it could not be written, a full disk, say. Its rows are counted,
+                and the next reading that can be written tells how many there were.
+        """
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            if not self._is_open:
+                raise RuntimeError(f"write() on a closed StoreWriter of {self.directory}.")
+            try:
+                self._write(reading)
+            except BaseException:
+                self._lost_rows += len(reading)
+                raise
+            finally:
+                self._has_more = True
+
+    def close(self) -> None:
+        """End the record, durably; sealing follows in the background, a second later.
+
+        Raises:
+            OSError: the end could not be written, or something before not synced.
+        """
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            if not self._is_open:
+                return
+            self._is_open = False
+            try:
+                if self._has_more:
+                    self._end()
+            finally:
+                sealing.sealer.later(self.name, LINGER, self._settle)
+            fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
+
+    def reopen(self, first_step: int) -> None:
+        """Go on after `close`, in the same journal if it is not being sealed yet."""
+        with self._lock:
+            self._is_open = True
+            self._attempts.reopen(first_step)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether `reopen` may be called: it is closed, and not a parent process's."""
+        return not self._is_open and self._process == os.getpid()
+
+    def _write(self, reading: Reading) -> None:
+        sites = self._sites.of(reading.sites, reading.group)
+        drawn = self._sites.of(list(reading.pictures), reading.group).tolist()
+        self._join_groups(reading, sites)
+        attempt = self._attempts.of(reading, sites)
+        taken = [records.reading(reading, sites, attempt, self._lost_rows)]
+        for site, image in zip(drawn, reading.pictures.values(), strict=True):
+            taken.append(records.picture(reading, site, attempt, png.encode(image)))
+        journal = self._append(taken)
+        self._lost_rows = 0
+        self._attempts.written(reading, sites)
+        cells = sum(int(np.count_nonzero(counts)) for counts in reading.cells.values())
+        self._rows += len(reading) + cells // CELLS_A_ROW
+        if self._rows >= self._limits[0] or journal.bytes >= self._limits[1]:
+            self._finish(journal)
+        elif not journal.is_synced:
+            self._sync_soon(journal)
+
+    def _append(self, taken: list[Record]) -> JournalFile:
+        journal = self._journal or self._begin()
+        try:
+            journal.append([*self._untold(journal), *taken])
+        except FileNotFoundError:
+            # Someone has deleted it. What was in it is gone; the next one is complete again.
+            self._journal = None
+            journal.close()
+            journal = self._begin()
+            journal.append([*self._untold(journal), *taken])
+        self._told = _Told(len(self._sites.entries), len(self._attempts.entries), self._groups)
+        return journal
+
+    def _begin(self) -> JournalFile:
+        number = self._next_number
+        self._journal = JournalFile(names.journal(self.directory, self.name, number), number)
+        self._next_number, self._rows, self._told = number + 1, 0, _Told()
+        return self._journal
+
+    def _untold(self, journal: JournalFile) -> list[Record]:
+        """What the journal does not say yet, and must before the next reading."""
+        taken = []
+        if journal.frames == 0:
+            taken.append(
+                records.facts(
+                    kinds.WRITER,
+                    format=kinds.FORMAT,
+                    writer=self.name,
+                    rank=self.rank,
+                    **process.describe(),
+                    started=self._started,
+                    number=journal.number,
+                )
+            )
+        first = self._told.sites
+        if first < len(self._sites.entries):
+            sites = self._sites.entries[first:]
+            taken.append(records.facts(kinds.SITES, first=first, sites=sites))
+        for attempt in self._attempts.entries[self._told.attempts :]:
+            taken.append(records.facts(kinds.ATTEMPT, **attempt))
+        if self._groups != self._told.groups:
+            taken.append(records.facts(kinds.FACTS, groups=self._groups))
+        return taken
+
+    def _join_groups(self, reading: Reading, sites: NDArray[np.int64]) -> None:
+        """Note which sites belong to the groups that the user has named."""
+        prefix = f"{reading.group}/" if reading.group else ""
+        for name, positions in reading.members.items():
+            known = self._groups.get(prefix + name, [])
+            joined = sorted({*known, *sites[list(positions)].tolist()})
+            if joined != known:
+                # A new dictionary: the old one is what the journal has been told.
+                self._groups = {**self._groups, prefix + name: joined}
+
+    def _end(self) -> None:
+        ending = records.facts(kinds.END, time=time.time(), lost_rows=self._lost_rows)
+        journal = self._append([ending])
+        self._lost_rows, self._has_more = 0, False
+        journal.sync()
+
+    def _finish(self, journal: JournalFile) -> None:
+        """The journal is full: let it be sealed, and begin another with the next reading."""
+        self._journal = None
+        syncer, sealer = sealing.syncer, sealing.sealer
+
+        def let_go() -> None:
+            self._sync(journal)
+            journal.close()
+
+        syncer.later(journal.path, 0.0, let_go)
+        sealer.submit(journal.path, journal.frames)
+
+    def _settle(self) -> None:
+        """Some time after `close`, on the sealing thread: seal the rest, unless reopened."""
+        with self._lock:
+            journal = self._journal
+            if self._is_open or journal is None:
+                return
+            self._journal = None
+        # The syncing thread lets go of it: it may be about to sync it.
+        sealing.syncer.later(journal.path, 0.0, journal.close)
+        if journal.frames:
+            sealing.sealer.submit(journal.path, journal.frames)
+
+    def _sync_soon(self, journal: JournalFile) -> None:
+        sealing.syncer.later(journal.path, self._flush, lambda: self._sync(journal))
+
+    def _sync(self, journal: JournalFile) -> None:
+        try:
+            if not journal.is_synced:
+                journal.sync()
+        except OSError as fault:
+            self._fault = self._fault or fault
+
+
+class _Told:
+    """What the current journal has been told of sites, attempts and groups."""
+
+    def __init__(
+        self, sites: int = 0, attempts: int = 0, groups: dict[str, Any] | None = None
+    ) -> None:
+        self.sites, self.attempts, self.groups = sites, attempts, groups or {}

@@ -1,0 +1,46 @@
+"""The writers of this process: a run that is opened again goes on with the one it had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gradwatch.store import names
+from gradwatch.store.writer import StoreWriter
+
+REMEMBERED = 64
+
+_writers: dict[tuple[Path, int], StoreWriter] = {}
+
+
+def writer_for(directory: Path, first_step: int, rank: int = 0) -> StoreWriter:
+    """A writer for a run; call its `close` when the run ends.
+
+    A thousand calls of `fit` in one run are thereby one writer with few files, not a
+    thousand.
+
+    Args:
+        directory: the run's.
+        first_step: the first step that may be recorded.
+        rank: the number of this process among those that train together.
+    """
+    key = (Path(directory).absolute(), rank)
+    writer = _writers.pop(key, None)
+    if writer is not None and writer.is_usable and not _has_successor(writer):
+        writer.reopen(first_step)
+    else:
+        writer = StoreWriter(directory, first_step, rank)
+    _writers[key] = writer
+    # Without a lock, which a forked child might find locked forever; so others may be at it.
+    for oldest in list(_writers)[:-REMEMBERED]:
+        _writers.pop(oldest, None)
+    return writer
+
+
+def _has_successor(writer: StoreWriter) -> bool:
+    """Whether somebody else has begun to write since; attempts must stay in their order."""
+    for name in names.listed(writer.directory):
+        journal = names.parse_journal(name)
+        other = journal.writer if journal is not None else names.parse_manifest(name)
+        if other is not None and other > writer.name:
+            return True
+    return False

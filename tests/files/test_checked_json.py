@@ -1,0 +1,75 @@
+"""JSON files, and single files replaced as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from gradwatch.files import atomic, checked_json
+from gradwatch.files.checked_json import DamagedError
+
+CONTENT = {"a": [1, 2.5, None, True], "ü\ud800": {"b": "x\0y"}, "c": "123456"}
+
+
+def test_what_was_written_is_read(tmp_path):
+    checked_json.write(tmp_path / "a", CONTENT)
+    assert checked_json.read(tmp_path / "a") == CONTENT
+
+
+def test_any_flipped_bit_is_noticed_or_harmless(tmp_path):
+    path = tmp_path / "a"
+    checked_json.write(path, CONTENT)
+    data = path.read_bytes()
+    noticed = 0
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << (position % 7)
+        path.write_bytes(damaged)
+        try:
+            assert checked_json.read(path) == CONTENT
+        except DamagedError as error:
+            assert str(path) in str(error)  # noqa: PT017
+            noticed += 1
+    assert noticed > 0.8 * len(data)
+
+
+@pytest.mark.parametrize("length", range(0, 100, 7))
+def test_a_file_cut_short_is_noticed(tmp_path, length):
+    path = tmp_path / "a"
+    checked_json.write(path, CONTENT)
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(DamagedError):
+        checked_json.read(path)
+
+
+def test_reformatting_is_no_damage(tmp_path):
+    path = tmp_path / "a"
+    checked_json.write(path, CONTENT)
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=4, sort_keys=True))
+    assert checked_json.read(path) == CONTENT
+
+
+def test_what_is_no_strict_json_is_refused_and_the_file_stays(tmp_path):
+    checked_json.write(tmp_path / "a", CONTENT)
+    with pytest.raises(ValueError, match="JSON"):
+        checked_json.write(tmp_path / "a", {"x": float("nan")})
+    assert checked_json.read(tmp_path / "a") == CONTENT
+
+
+@pytest.mark.parametrize("name", ["fsync", "open"])
+def test_a_replacement_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, name):
+    path = tmp_path / "a"
+    atomic.replace(path, b"old")
+
+    def fails(*_, **__):
+        raise OSError("worn out")
+
+    owner = os if name == "fsync" else type(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, fails)
+        with pytest.raises(OSError, match="worn out"):
+            atomic.replace(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
