@@ -1,6 +1,7 @@
 """Running a measure function in each framework and each way the framework has of running."""
 
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import torch
 from gradwatch.measure import jax as in_jax
 from gradwatch.measure import tensorflow as in_tensorflow
 from gradwatch.measure import torch as in_torch
+from gradwatch.measure import torch_plain
 
 TORCH_TYPES = {
     "bfloat16": (torch.bfloat16, np.int16),
@@ -47,6 +49,12 @@ def _torch(name: str, tensors: list[Any]) -> Any:
     return getattr(in_torch, name)([None if x is None else as_torch(x) for x in tensors])
 
 
+def _torch_plain(name: str, tensors: list[Any]) -> Any:
+    """As on a device for which there is no faster way."""
+    with mock.patch.object(in_torch, "_way", return_value=torch_plain):
+        return _torch(name, tensors)
+
+
 def _with_none(tensors: list[Any], present: Any) -> list[Any]:
     rest = iter(present)
     return [None if x is None else next(rest) for x in tensors]
@@ -59,6 +67,7 @@ MODES = {
     "jax eager": lambda name, xs: _jax(name, xs, compiled=False),
     "jax jit": lambda name, xs: _jax(name, xs, compiled=True),
     "torch eager": lambda name, xs: _torch(name, xs),
+    "torch plain": lambda name, xs: _torch_plain(name, xs),
 }
 
 

@@ -6,7 +6,7 @@ import torch
 
 from gradwatch.measure.numpy import count_cells as true_cells
 from gradwatch.measure.numpy import summarize as true_summary
-from gradwatch.measure.torch import count_cells, summarize
+from gradwatch.measure.torch import count_cells, measure, summarize
 
 
 # torch's own compiler uses what torch itself has deprecated.
@@ -43,3 +43,25 @@ def test_measuring_leaves_no_trace_in_autograd():
     w = torch.ones(3, requires_grad=True)
     rows = summarize([w])
     assert not rows.requires_grad
+
+
+def test_tensors_that_stand_for_others_are_measured_inside_of_a_transformation():
+    def loss(w):
+        return (w**2).sum(), measure([w], [0])
+
+    w = torch.tensor([3.0, -4.0, 0.0])
+    _, (rows, cells) = torch.func.grad(loss, has_aux=True)(w)
+    np.testing.assert_allclose(rows[0], true_summary(w.numpy()), rtol=1e-6)
+    np.testing.assert_array_equal(cells[0], true_cells(w.numpy()))
+
+
+def test_tensors_of_a_subclass_keep_their_place_among_the_others():
+    class Own(torch.Tensor):
+        pass
+
+    tensors = [torch.ones(3), torch.full((4,), 2.0).as_subclass(Own), torch.zeros(5)]
+    rows, cells = measure(tensors, [0, 1, 2])
+    assert rows[:, 0].tolist() == [3, 4, 5]
+    for row, counted, x in zip(rows, cells, tensors, strict=True):
+        np.testing.assert_array_equal(row, true_summary(x.numpy()))
+        np.testing.assert_array_equal(counted, true_cells(x.numpy()))

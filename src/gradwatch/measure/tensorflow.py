@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from gradwatch.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
+from gradwatch.measure.tensorflow_rows import summarize_rows
 from gradwatch.summary import FIELDS, IDENTITY
 
 
@@ -21,7 +22,14 @@ def summarize(tensors: Sequence[Any]) -> Any:
     """
     if not tensors:
         return tf.zeros((0, len(FIELDS)), tf.float64)
-    return tf.stack([_summary(x) for x in tensors])
+    held = [_held(x) for x in tensors]
+    batched = [i for i, x in enumerate(held) if _is_batched(x)]
+    tables = [summarize_rows([held[i] for i in batched])] if batched else []
+    if len(batched) == len(held):
+        return tables[0]
+    others = [i for i in range(len(held)) if i not in set(batched)]
+    tables.append(tf.stack([_summary(held[i]) for i in others]))
+    return tf.gather(tf.concat(tables, 0), np.argsort(batched + others))
 
 
 def count_cells(tensors: Sequence[Any], due: Any = True) -> Any:
@@ -38,12 +46,25 @@ def count_cells(tensors: Sequence[Any], due: Any = True) -> Any:
     return count() if due is True else tf.cond(due, count, skip)
 
 
+def _held(x: Any) -> Any:
+    """The tensor in a variable or an array; slices and None as they are."""
+    return x if x is None or isinstance(x, tf.IndexedSlices) else tf.convert_to_tensor(x)
+
+
+def _is_batched(x: Any) -> bool:
+    """Whether it can be measured with others in one go: its shape must be known."""
+    if x is None or isinstance(x, tf.IndexedSlices):
+        return False
+    narrow = x.dtype.is_floating and x.dtype != tf.float64
+    return bool(narrow and x.shape.is_fully_defined() and x.shape.num_elements())
+
+
 def _summary(x: Any) -> Any:
     if x is None:
         return tf.constant(IDENTITY, tf.float64)
     if isinstance(x, tf.IndexedSlices):
         return _sparse_summary(x)
-    return _dense_summary(tf.reshape(_widen(tf.convert_to_tensor(x)), [-1]))
+    return _dense_summary(tf.reshape(_widen(x), [-1]))
 
 
 def _dense_summary(x: Any) -> Any:

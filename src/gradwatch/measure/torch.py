@@ -1,112 +1,105 @@
-"""Summaries of torch tensors: eager or compiled, on any device."""
+"""Summaries of torch tensors: eager or compiled, on any device.
+
+There are three ways to measure: `torch_cpu` and `torch_cuda` take all tensors at once,
+`torch_plain` takes one by one what those do not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import torch
 
-from gradwatch.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
-from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
-from gradwatch.summary import FIELDS, IDENTITY
+import gradwatch.measure.torch_cpu as torch_cpu
+import gradwatch.measure.torch_cuda as torch_cuda
+import gradwatch.measure.torch_plain as torch_plain
+from gradwatch.histogram import CELLS
+from gradwatch.summary import FIELDS
+
+_ORDINARY = (torch.Tensor, torch.nn.Parameter)
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
 def summarize(tensors: Sequence[Any]) -> Any:
     """Packed summaries, one row a tensor; None counts as a tensor without elements."""
-    device = _device(tensors)
-    if not tensors:
-        return torch.zeros((0, len(FIELDS)), dtype=torch.float64)
-    # Tensors of one model may sit on several devices; the rows meet on the first.
-    return torch.stack([_summary(x, device).to(device) for x in tensors])
+    return measure(tensors, ())[0]
+
+
+def count_cells(tensors: Sequence[Any]) -> Any:
+    """Histogram cells, one row a tensor."""
+    return measure(tensors, range(len(tensors)))[1]
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def count_cells(tensors: Sequence[Any]) -> Any:
-    """Histogram cells, one row a tensor."""
-    device = _device(tensors)
+def measure(tensors: Sequence[Any], with_cells: Sequence[int]) -> tuple[Any, Any]:
+    """Packed summaries of all, and histogram cells of some, in one pass where possible.
+
+    Args:
+        tensors: may be on several devices; None counts as a tensor without elements.
+        with_cells: the positions of those whose cells are counted.
+
+    Returns:
+        The summaries, one row a tensor, and the cells, one row for each of `with_cells`;
+        both on the device of the first tensor.
+
+    Example:
+
+    >>> import torch
+    >>> from gradwatch.measure.torch import measure
+    >>> rows, cells = measure([torch.ones(3), torch.zeros(2)], [1])
+    >>> rows.shape, int(cells.sum())
+    (torch.Size([2, 10]), 2)
+    """
+    device = next((x.device for x in tensors if x is not None), torch.device("cpu"))
     if not tensors:
-        return torch.zeros((0, CELLS), dtype=torch.int64)
-    return torch.stack([_cells(x, device).to(device) for x in tensors])
+        empty = torch.zeros((0, len(FIELDS)), dtype=torch.float64)
+        return empty, torch.zeros((0, CELLS), dtype=torch.int64)
+    if torch.compiler.is_compiling() or _is_transforming():
+        return torch_plain.measure(tensors, with_cells, device)
+    return _by_device(tensors, with_cells, device)
 
 
-def _summary(x: Any, device: Any) -> Any:
-    if x is None or x.numel() == 0:
-        return torch.tensor(IDENTITY, dtype=torch.float64, device=device)
-    x = _widen(x)
-    wide = _accumulator(x)
-    # Norms and sums of another dtype convert element by element, without a copy of x.
-    squares = torch.linalg.vector_norm(x, dtype=wide).square()
-    if _may_look(x) and bool(torch.isfinite(squares)):
-        none = torch.zeros_like(squares)
-        nan, posinf, neginf, kept = none, none, none, x
-        low, high = torch.aminmax(x)
-    else:
-        finite = torch.isfinite(x)
-        nan, posinf, neginf = torch.isnan(x).sum(), (x == torch.inf).sum(), (x == -torch.inf).sum()
-        kept = torch.where(finite, x, 0.0)
-        squares = torch.linalg.vector_norm(kept, dtype=wide).square()
-        low = torch.where(finite, x, torch.inf).amin()
-        high = torch.where(finite, x, -torch.inf).amax()
-    count = torch.full((), x.numel(), dtype=wide, device=x.device)
-    row = (
-        count,
-        nan,
-        posinf,
-        neginf,
-        count - torch.count_nonzero(x),
-        kept.sum(dtype=wide),
-        torch.linalg.vector_norm(kept, 1, dtype=wide),
-        squares,
-        low,
-        high,
-    )
-    return torch.stack([value.to(wide) for value in row])
+def _by_device(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> tuple[Any, Any]:
+    """Each device's tensors measured together."""
+    usual = _way(device)
+    if all(x is None or (type(x) in _ORDINARY and x.device == device) for x in tensors):
+        rows, cells = usual.measure(tensors, with_cells, device)
+        return rows, cells
+    groups: dict[tuple[ModuleType, Any], list[int]] = {}
+    for i, x in enumerate(tensors):
+        where = device if x is None else x.device
+        # A subclass may be spread over machines, or have no values at all.
+        way = _way(where) if x is None or type(x) in _ORDINARY else torch_plain
+        groups.setdefault((way, where), []).append(i)
+    order: list[int] = []
+    order_of_cells: list[int] = []
+    rows, cells = [], []
+    place_of_cells = {i: place for place, i in enumerate(with_cells)}
+    for (way, where), positions in groups.items():
+        chosen = [at for at, i in enumerate(positions) if i in place_of_cells]
+        part = way.measure([tensors[i] for i in positions], chosen, where)
+        rows.append(part[0])
+        cells.append(part[1])
+        order += positions
+        order_of_cells += [place_of_cells[positions[at]] for at in chosen]
+    return _put_together(rows, order, device), _put_together(cells, order_of_cells, device)
 
 
-def _may_look(x: Any) -> bool:
-    # On the CPU a value is there to be looked at; elsewhere looking would make
-    # the training thread wait for the device, and in a compiled step break the graph.
-    return bool(x.device.type == "cpu" and not torch.compiler.is_compiling())
+def _put_together(parts: Sequence[Any], order: Sequence[int], device: Any) -> Any:
+    """The rows of all parts on one device, each at the place that the order names."""
+    # Of several devices the rows meet on the first.
+    together = torch.cat([part.to(device, non_blocking=True) for part in parts])
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return torch.stack([together[i] for i in back]) if back else together
 
 
-def _cells(x: Any, device: Any) -> Any:
-    if x is None or x.numel() == 0:
-        return torch.zeros(CELLS, dtype=torch.int64, device=device)
-    x = _widen(x).reshape(-1)
-    bits, form = _bits(x)
-    magnitude = bits & form.magnitude
-    place = ((magnitude >> form.shift) - form.lowest).clamp(-1, BINS_A_SIDE)
-    cell = torch.where(bits < 0, ZERO - 2 - place, ZERO + 2 + place)
-    cell = torch.where(magnitude == 0, ZERO, cell)
-    cell = torch.where(magnitude >= form.infinity, NONFINITE, cell).to(torch.int64)
-    # Not torch.bincount, which waits for the device to learn its own size.
-    cells = torch.zeros(CELLS, dtype=torch.int64, device=x.device)
-    return cells.scatter_add_(0, cell, torch.ones_like(cell))
+def _way(device: Any) -> ModuleType:
+    if device.type == "cpu":
+        return torch_cpu
+    return torch_cuda if device.type == "cuda" and torch_cuda.is_available() else torch_plain
 
 
-def _widen(x: Any) -> Any:
-    """float32 for the narrower floats, which is exact; float64 for whole numbers."""
-    if x.is_complex():
-        raise TypeError(f"Complex tensors cannot be summarised. Received: dtype={x.dtype}")
-    x = x.detach()
-    if x.layout is not torch.strided:
-        x = x.to_dense()
-    if x.is_floating_point():
-        return x if x.dtype == torch.float64 else x.to(torch.float32)
-    return x.to(_accumulator(x))
-
-
-def _accumulator(x: Any) -> Any:
-    # Apple's GPUs have no float64; there, sums have float32's precision.
-    return torch.float32 if x.device.type == "mps" else torch.float64
-
-
-def _bits(x: Any) -> tuple[Any, FloatBits]:
-    form = FLOAT64_BITS if x.dtype == torch.float64 else FLOAT32_BITS
-    return x.contiguous().view(getattr(torch, form.integer)), form
-
-
-def _device(tensors: Sequence[Any]) -> Any:
-    return next((x.device for x in tensors if x is not None), torch.device("cpu"))
+def _is_transforming() -> bool:
+    """Whether inside of `torch.func`'s transformations, whose tensors stand for others."""
+    return torch._C._functorch.peek_interpreter_stack() is not None

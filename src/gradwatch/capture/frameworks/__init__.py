@@ -21,6 +21,11 @@ class Framework(Protocol):
     def count_cells(self, tensors: Sequence[Any], due: Any = True) -> Any:
         """See `gradwatch.measure`; `due` is a flag of the framework's, or Python's own."""
 
+    def summarize_and_count(
+        self, tensors: Sequence[Any], with_cells: Sequence[int], due: Any = True
+    ) -> tuple[Any, Any]:
+        """Both of these: summaries of all, and cells of those at some positions, ascending."""
+
     def constant(self, number: int) -> Any:
         """A whole number as an int32 of the framework's."""
 

@@ -26,6 +26,12 @@ def count_cells(tensors: Sequence[Any], due: Any = True) -> Any:
     return measure.count_cells(tensors, due)
 
 
+def summarize_and_count(
+    tensors: Sequence[Any], with_cells: Sequence[int], due: Any = True
+) -> tuple[Any, Any]:
+    return summarize(tensors), count_cells([tensors[i] for i in with_cells], due)
+
+
 def constant(number: int) -> Any:
     return jnp.asarray(number, jnp.int32)
 

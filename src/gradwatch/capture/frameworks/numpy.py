@@ -23,6 +23,12 @@ def count_cells(tensors: Sequence[Any], due: Any = True) -> Any:
     return np.stack([np.zeros(CELLS) if x is None else measure.count_cells(x) for x in tensors])
 
 
+def summarize_and_count(
+    tensors: Sequence[Any], with_cells: Sequence[int], due: Any = True
+) -> tuple[Any, Any]:
+    return summarize(tensors), count_cells([tensors[i] for i in with_cells], due)
+
+
 def constant(number: int) -> Any:
     return np.int32(number)
 

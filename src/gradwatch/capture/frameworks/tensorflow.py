@@ -14,6 +14,12 @@ summarize = measure.summarize
 count_cells = measure.count_cells
 
 
+def summarize_and_count(
+    tensors: Sequence[Any], with_cells: Sequence[int], due: Any = True
+) -> tuple[Any, Any]:
+    return summarize(tensors), count_cells([tensors[i] for i in with_cells], due)
+
+
 def constant(number: int) -> Any:
     return tf.constant(number, tf.int32)
 

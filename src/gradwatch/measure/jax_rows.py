@@ -1,0 +1,248 @@
+"""Statistics of the rows of many JAX arrays, and how those of a tensor come together.
+
+A CPU and a GPU want different code, measured on both (`benchmarks/kernel_jax.py`):
+
+- On a GPU one reduction of several operands reads each tensor once; sums run in float64.
+- On a CPU, XLA runs such a reduction element by element, but a plain float32 sum, minimum
+  or maximum on all cores and vector units. Several of those beat the single one by far.
+  They are right as long as all elements are finite and their squares fit a float32; where
+  that is not so, which the results show, a careful way is taken instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from gradwatch.measure.layout import FLOAT32_BITS
+from gradwatch.measure.rows import Rows
+
+# Sums over a row run in float32 on a CPU: 512 keep its error below 1e-6. A row's counts
+# share an int32 on a GPU, so a row there may be no longer than 32767.
+CPU_WIDTH, CPU_LARGE = 512, 1 << 16
+GPU_WIDTH, GPU_LARGE = 1024, 1 << 17
+
+
+class Table(NamedTuple):
+    """For each row, or for each tensor: sums (one column each), minimum and maximum."""
+
+    sums: Any
+    low: Any
+    high: Any
+
+
+class Matrix(NamedTuple):
+    """Some of the rows; `lengths` are those of padded rows."""
+
+    values: Any
+    lengths: Any
+
+
+def on_cpu(tensors: Sequence[Any]) -> Any:
+    """Packed summaries of float32 arrays or narrower ones, one row a tensor."""
+    # Else XLA computes gradients and updates once more where they are laid out together, in
+    # one kernel of them all, which takes long to compile.
+    tensors = lax.optimization_barrier(list(tensors))
+    rows = Rows.of([x.size for x in tensors], CPU_WIDTH, CPU_LARGE)
+    sizes = np.array(rows.sizes, np.float64)
+    matrices = _matrices(rows, tensors, np.float32(0))
+    table = _brought_together(rows, [_quick(matrix) for matrix in matrices])
+    nonzero, total, magnitude, squares = table.sums
+    # Squares below 1.2e-38 are lost: too many of them, if this is all that there is. Not
+    # if all is zero; and anything that is not finite shows in the sum of magnitudes.
+    lost = (squares < sizes * 1.2e-31) & (nonzero > 0)
+    wrong = lost | ~(squares < np.inf) | ~(magnitude < np.inf)
+
+    def quick() -> Any:
+        none = jnp.zeros_like(total)
+        columns = (none, none, none, sizes - nonzero, total, magnitude, squares)
+        return _packed(sizes, columns, table)
+
+    def careful() -> Any:
+        with_nan = [_padded_with_nan(matrix) for matrix in matrices]
+        return _exact(rows, with_nan)
+
+    return lax.cond(jnp.any(wrong), careful, quick)
+
+
+def on_gpu(tensors: Sequence[Any]) -> Any:
+    """Packed summaries of float32 arrays or narrower ones, one row a tensor."""
+    rows = Rows.of([x.size for x in tensors], GPU_WIDTH, GPU_LARGE)
+    return _exact(rows, _matrices(rows, tensors, np.float32(np.nan)))
+
+
+def _matrices(rows: Rows, tensors: Sequence[Any], padding: Any) -> list[Matrix]:
+    """The rows of all heads and, last, of the tails."""
+    flat = [x.reshape(-1) for x in tensors]
+    heads = {i: flat[i][: rows.head(i)].reshape(-1, rows.width) for i in rows.heads}
+    found = [Matrix(heads[i], None) for i in rows.alone]
+    if rows.together:
+        small = [heads[i].astype(jnp.float32) for i in rows.together]
+        found.append(Matrix(jnp.concatenate(small), None))
+    if rows.tails:
+        lengths = [rows.tail(i) for i in rows.tails]
+        padded = []
+        # Equal ones at once: a kernel for each would take long to compile.
+        for length, same in rows.equal_tails:
+            tails = [flat[i][rows.head(i) :].astype(jnp.float32) for i in same]
+            matrix = jnp.concatenate(tails).reshape(-1, length)
+            padded.append(lax.pad(matrix, padding, [(0, 0, 0), (0, rows.width - length, 0)]))
+        found.append(Matrix(jnp.concatenate(padded), np.array(lengths)))
+    return found
+
+
+def _padded_with_nan(matrix: Matrix) -> Matrix:
+    if matrix.lengths is None:
+        return matrix
+    return matrix._replace(values=jnp.where(_within(matrix), matrix.values, np.float32(np.nan)))
+
+
+def _brought_together(rows: Rows, tables: list[Table]) -> Table:
+    """The tensors' statistics from those of their rows, in float64."""
+    parts = []
+    if rows.tails:
+        parts.append((tables.pop(), rows.places(rows.tails)))
+    if tables:
+        every = Table(*(jnp.concatenate(column, axis=-1) for column in zip(*tables, strict=True)))
+        start, heads = 0, []
+        for tensors, each in rows.blocks:
+            block = slice(start, start + tensors * each)
+            start += tensors * each
+            heads.append(
+                Table(
+                    _cut(every.sums, block, each).astype(jnp.float64).sum(-1),
+                    _cut(every.low, block, each).min(-1),
+                    _cut(every.high, block, each).max(-1),
+                )
+            )
+        both = Table(*(jnp.concatenate(column, axis=-1) for column in zip(*heads, strict=True)))
+        parts.append((both, rows.places(rows.heads)))
+    found = [
+        Table(
+            _taken(part.sums, places, 0.0),
+            _taken(part.low, places, np.inf),
+            _taken(part.high, places, -np.inf),
+        )
+        for part, places in parts
+    ]
+    if len(found) == 1:
+        return found[0]
+    a, b = found
+    return Table(a.sums + b.sums, jnp.minimum(a.low, b.low), jnp.maximum(a.high, b.high))
+
+
+def _cut(column: Any, block: slice, each: int) -> Any:
+    part = column[..., block]
+    return part.reshape(*part.shape[:-1], -1, each)
+
+
+def _taken(values: Any, places: list[int], otherwise: float) -> Any:
+    """The values at these places; the one after the last is `otherwise`."""
+    values = values.astype(jnp.float64)
+    if places == list(range(values.shape[-1])):
+        return values
+    widened = jnp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, 1)], constant_values=otherwise)
+    return widened[..., np.array(places)]
+
+
+def _packed(sizes: Any, columns: Sequence[Any], table: Table) -> Any:
+    """Ten columns, in the order of `gradwatch.summary.FIELDS`."""
+    return jnp.stack([jnp.asarray(sizes), *columns, table.low, table.high], axis=1)
+
+
+def _quick(matrix: Matrix) -> Table:
+    x = matrix.values.astype(jnp.float32)
+    sums = (_nonzero_folded(x), x, lax.abs(x), x * x)
+    low, high = _bounds(matrix, x, x)
+    return Table(jnp.stack([_add(each) for each in sums]), low, high)
+
+
+def _exact(rows: Rows, matrices: list[Matrix]) -> Any:
+    """The packed summaries from statistics that hold whatever the elements are.
+
+    Padding must be NaN, which a summary sets aside; it is then uncounted.
+    """
+    tables = []
+    for matrix in matrices:
+        counts, sums, low, high = _all_at_once(matrix.values)
+        if matrix.lengths is not None:
+            padding = np.zeros(counts.shape, np.int32)
+            padding[0] = rows.width - matrix.lengths
+            counts = counts - padding
+        both = jnp.concatenate([counts.astype(jnp.float64), sums])
+        tables.append(Table(both, low, high))
+    table = _brought_together(rows, tables)
+    return _packed(np.array(rows.sizes, np.float64), tuple(table.sums), table)
+
+
+def _all_at_once(x: Any) -> tuple[Any, Any, Any, Any]:
+    """Of each row: counts (NaN, +Inf, -Inf, zero), sums, minimum and maximum."""
+    x = x.astype(jnp.float32)
+    finite = lax.abs(x) < np.float32(np.inf)
+    kept = jnp.where(finite, x, np.float32(0)).astype(jnp.float64)
+    infinite = [(x == np.float32(sign * np.inf)).astype(jnp.int32) for sign in (1, -1)]
+    # Two counts share an integer, for want of registers.
+    operands = (
+        (x != x).astype(jnp.int32) + (infinite[0] << 16),
+        infinite[1] + ((1 - _nonzero(x)) << 16),
+        kept,
+        jnp.abs(kept),
+        kept * kept,
+        jnp.where(finite, kept, np.inf),
+        jnp.where(finite, kept, -np.inf),
+    )
+    merge = (*[lax.add] * 5, lax.min, lax.max)
+    first, second, total, magnitude, squares, low, high = lax.reduce(
+        operands,
+        (np.int32(0), np.int32(0), 0.0, 0.0, 0.0, np.inf, -np.inf),
+        lambda a, b: tuple(how(*pair) for how, *pair in zip(merge, a, b, strict=True)),
+        (1,),
+    )
+    counts = (first & 0xFFFF, first >> 16, second & 0xFFFF, second >> 16)
+    return jnp.stack(counts), jnp.stack([total, magnitude, squares]), low, high
+
+
+def _add(x: Any) -> Any:
+    return lax.reduce(x, np.zeros((), x.dtype), lax.add, (1,))
+
+
+def _nonzero_folded(x: Any) -> Any:
+    """How many elements of each row are not zero, in some columns that are still to be added.
+
+    A row's sixteen parts are added up element by element, which XLA fuses with its input: no
+    copy of x is made.
+    """
+    part = x.shape[1] // 16
+    # Cut first, then tested: the other way around all tests would be stored.
+    parts = [_nonzero(x[:, i * part : (i + 1) * part]) for i in range(16)]
+    while len(parts) > 1:
+        parts = [lax.add(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0].astype(jnp.float32)
+
+
+def _bounds(matrix: Matrix, low: Any, high: Any) -> tuple[Any, Any]:
+    if matrix.lengths is not None:
+        within = _within(matrix)
+        low = jnp.where(within, low, np.float32(np.inf))
+        high = jnp.where(within, high, np.float32(-np.inf))
+    return (
+        lax.reduce(low, np.float32(np.inf), lax.min, (1,)),
+        lax.reduce(high, np.float32(-np.inf), lax.max, (1,)),
+    )
+
+
+def _within(matrix: Matrix) -> Any:
+    column = lax.broadcasted_iota(jnp.int32, matrix.values.shape, 1)
+    return column < matrix.lengths[:, None]
+
+
+def _nonzero(x: Any) -> Any:
+    # By the bits, since XLA takes a denormal for 0 in a comparison; and by their sum's
+    # carry, since its compiler turns a test of the bits back into such a comparison.
+    bits = lax.bitcast_convert_type(x, jnp.int32)
+    magnitude = np.int32(FLOAT32_BITS.magnitude)
+    return lax.shift_right_logical((bits & magnitude) + magnitude, np.int32(31))

@@ -1,0 +1,233 @@
+"""Summaries of many torch tensors on the CPU, in few passes and few calls.
+
+Tensors are cut into rows of `ROW` elements, and a block of rows that fits the cache is
+reduced row by row in float32 by torch's vectorised kernels. Adding up the rows' results,
+in float64, is then little work. Small tensors share blocks; what is left of each tensor,
+less than a row, is measured in float64 by NumPy, all of it at once.
+
+Float32 suffices within a row of ordinary numbers. Where a tensor has others (not finite,
+or with squares beyond float32's range), its own minimum, maximum and sums show it, and it
+is measured again with care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gradwatch.histogram import CELLS
+from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS
+from gradwatch.measure.torch_flat import flat, folded, keys
+from gradwatch.summary import FIELDS, IDENTITY, Summary
+
+Array = NDArray[Any]
+
+# Short enough that float32 is within 1e-6 of float64 in a row, long enough to be fast.
+ROW = 512
+# Half a million: its buffer of 2 MB stays in the cache, and calls are few.
+BLOCK = 1 << 19
+# Smaller tensors are copied together, which costs less than calls of their own.
+SMALL = 1 << 17
+# As many tensors at most share a histogram's counting, for the memory that it takes.
+TOGETHER = 64
+
+_COUNT, _NAN, _POSINF, _NEGINF, _ZEROS, _SUM, _ABS, _SQUARES, _MIN, _MAX = range(len(FIELDS))
+
+
+def measure(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> tuple[Any, Any]:
+    """Packed summaries of all tensors, and histogram cells of those at some positions."""
+    flats = [torch.empty(0) if x is None else flat(x) for x in tensors]
+    rows = np.tile(IDENTITY, (len(flats), 1))
+    for wide in (torch.float32, torch.float64):
+        chosen = [i for i, x in enumerate(flats) if _wide(x) is wide]
+        if chosen:
+            rows[chosen] = _checked([flats[i] for i in chosen], wide)
+    zeros = torch.from_numpy(rows[list(with_cells), _ZEROS])
+    return torch.from_numpy(rows), _count_cells([flats[i] for i in with_cells], zeros)
+
+
+def _count_cells(flats: Sequence[Any], zeros: Any) -> Any:
+    parts, at = [torch.zeros((0, CELLS), dtype=torch.int64)], 0
+    for batch in _batches(flats):
+        parts.append(_cells(batch, zeros[at : at + len(batch)]))
+        at += len(batch)
+    return torch.cat(parts)
+
+
+def _wide(x: Any) -> Any:
+    is_narrow = x.is_floating_point() and x.dtype is not torch.float64
+    return torch.float32 if is_narrow else torch.float64
+
+
+def _checked(flats: Sequence[Any], wide: Any) -> Array:
+    """Summaries of tensors of one accumulating type, with care where it is needed."""
+    rows = _quick(flats, wide)
+    with np.errstate(invalid="ignore"):
+        largest = np.maximum(-rows[:, _MIN], rows[:, _MAX])
+        good = np.isfinite(rows[:, _MIN]) & np.isfinite(rows[:, _MAX])
+        if wide is torch.float32:
+            # Squares of a row fit a float32, and what they lose where they do not is nothing
+            # next to their sum.
+            enough = rows[:, _SQUARES] >= 1e-30 * rows[:, _COUNT]
+            good &= (largest == 0) | ((largest < 1e17) & enough)
+    for i in map(int, np.flatnonzero(~good & (rows[:, _COUNT] > 0))):
+        rows[i] = _careful(flats[i], wide)
+    return rows
+
+
+def _quick(flats: Sequence[Any], wide: Any) -> Array:
+    """Summaries of finite numbers of ordinary size; elsewhere min or max says so."""
+    lengths = np.array([x.numel() for x in flats])
+    full = lengths // ROW
+    rows = np.tile(IDENTITY, (len(flats), 1))
+    rows[:, _COUNT] = lengths
+    order = [i for i in range(len(flats)) if full[i]]
+    if order:
+        heads = (flats[i][: full[i] * ROW] if lengths[i] % ROW else flats[i] for i in order)
+        low, high, total, norm, magnitudes, nonzero = _row_results(heads, int(full.sum()), wide)
+        starts = np.concatenate([[0], np.cumsum(full[order])[:-1]])
+
+        def add(column: Array) -> Array:
+            return np.add.reduceat(column, starts, dtype=np.float64)
+
+        # Sums may have overflowed, or met infinities of both signs: such are measured again.
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows[order, _ZEROS] = full[order] * ROW - add(nonzero)
+            rows[order, _SUM] = add(total)
+            rows[order, _ABS] = add(magnitudes)
+            rows[order, _SQUARES] = add(np.square(norm, dtype=np.float64))
+        rows[order, _MIN] = np.minimum.reduceat(low, starts)
+        rows[order, _MAX] = np.maximum.reduceat(high, starts)
+    _add_tails(rows, flats, full * ROW)
+    return rows
+
+
+def _row_results(heads: Iterator[Any], count: int, wide: Any) -> Array:
+    """For each row of each head: min, max, sum, 2-norm, 1-norm and how many are not 0."""
+    results = torch.empty((6, count), dtype=wide)
+    buffer = torch.empty((min(count, BLOCK // ROW), ROW), dtype=wide)
+    at = 0
+    for block in _blocks(heads, wide):
+        low, high, total, norm, magnitudes, nonzero = results[:, at : at + len(block)].unbind()
+        at += len(block)
+        torch.amin(block, 1, out=low)
+        torch.amax(block, 1, out=high)
+        torch.sum(block, 1, out=total)
+        torch.linalg.vector_norm(block, 2, 1, out=norm)
+        positive = torch.abs(block, out=buffer[: len(block)])
+        torch.sum(positive, 1, out=magnitudes)
+        torch.sum(positive.sign_(), 1, out=nonzero)
+    found: Array = results.numpy()
+    return found
+
+
+def _blocks(heads: Iterator[Any], wide: Any) -> Iterator[Any]:
+    """All rows, in order: of large tensors where they lie, of small ones copied together."""
+    waiting: list[Any] = []
+    size = 0
+    for head in heads:
+        is_small = head.numel() < SMALL
+        if waiting and (not is_small or size + head.numel() > BLOCK):
+            yield torch.cat(waiting).view(-1, ROW)
+            waiting, size = [], 0
+        if is_small:
+            waiting.append(head.to(wide))
+            size += head.numel()
+        else:
+            for part in head.split(BLOCK):
+                yield part.to(wide).view(-1, ROW)
+    if waiting:
+        yield torch.cat(waiting).view(-1, ROW)
+
+
+def _add_tails(rows: Array, flats: Sequence[Any], ends: Array) -> None:
+    """Add to the summaries what of each tensor is beyond its last full row."""
+    order = np.flatnonzero(rows[:, _COUNT] > ends).tolist()
+    if not order:
+        return
+    tails = [flats[i][ends[i] :] if ends[i] else flats[i] for i in order]
+    if len({tail.dtype for tail in tails}) > 1:
+        tails = [tail.to(torch.float64) for tail in tails]
+    x = torch.cat(tails).to(torch.float64).numpy()
+    starts = np.concatenate([[0], np.cumsum([len(tail) for tail in tails])[:-1]])
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows[order, _ZEROS] += np.add.reduceat(x == 0, starts, dtype=np.float64)
+        rows[order, _SUM] += np.add.reduceat(x, starts)
+        rows[order, _ABS] += np.add.reduceat(np.abs(x), starts)
+        rows[order, _SQUARES] += np.add.reduceat(np.square(x), starts)
+        rows[order, _MIN] = np.minimum(rows[order, _MIN], np.minimum.reduceat(x, starts))
+        rows[order, _MAX] = np.maximum(rows[order, _MAX], np.maximum.reduceat(x, starts))
+
+
+def _careful(x: Any, wide: Any) -> Array:
+    """The summary of a tensor with elements of any kind."""
+    parts = [_careful_part(part.to(wide), wide) for part in x.split(BLOCK)]
+    return Summary.unpack(np.stack(parts)).merge_all().pack()
+
+
+def _careful_part(x: Any, wide: Any) -> Array:
+    # Not torch.where, which is ten times slower.
+    low = float(torch.nan_to_num(x, torch.inf, torch.inf, torch.inf).amin())
+    high = float(torch.nan_to_num(x, -torch.inf, -torch.inf, -torch.inf).amax())
+    kept = torch.nan_to_num(x, 0.0, 0.0, 0.0)
+    scale = 1.0
+    if wide is torch.float32 and low <= high:
+        # By a power of 2, which rounds nothing: the largest comes near 1, or as near as
+        # float32's own smallest can, and squares of float32 hold what matters.
+        scale = 2.0 ** min(-int(np.frexp(max(-low, high))[1]), 100)
+        kept = kept * scale
+    row: Array = _quick([kept], wide)[0]
+    if bool(torch.isnan((x - x).sum())):  # Of what is finite, 0.
+        row[_NAN] = int(torch.count_nonzero(torch.isnan(x)))
+        row[_POSINF] = int(torch.count_nonzero(x == torch.inf))
+        row[_NEGINF] = int(torch.count_nonzero(x == -torch.inf))
+    row[_ZEROS] = x.numel() - int(torch.count_nonzero(x))
+    row[[_SUM, _ABS]] /= scale
+    row[_SQUARES] /= scale**2
+    row[_MIN], row[_MAX] = low, high
+    return row
+
+
+def _batches(flats: Sequence[Any]) -> Iterator[list[Any]]:
+    """The tensors in order, small ones of one accumulating type together."""
+    batch: list[Any] = []
+    size = 0
+    for x in flats:
+        fits = size + x.numel() <= BLOCK and len(batch) < TOGETHER
+        if batch and not (fits and _wide(x) is _wide(batch[0])):
+            yield batch
+            batch, size = [], 0
+        batch.append(x)
+        size += x.numel()
+    if batch:
+        yield batch
+
+
+def _cells(batch: Sequence[Any], zeros: Any) -> Any:
+    """Histogram cells of small tensors together, or of one of any size."""
+    wide = _wide(batch[0])
+    form = FLOAT64_BITS if wide is torch.float64 else FLOAT32_BITS
+    width = keys(form)
+    if len(batch) == 1:
+        parts = (part.to(wide) for part in batch[0].split(BLOCK))
+        counts = sum(
+            (torch.bincount(_key(part, form), minlength=width) for part in parts),
+            start=torch.zeros(width, dtype=torch.int64),
+        )
+    else:
+        lengths = torch.tensor([x.numel() for x in batch])
+        key = _key(torch.cat([x.to(wide) for x in batch]), form)
+        key += torch.repeat_interleave(torch.arange(len(batch)) * width, lengths).to(key.dtype)
+        counts = torch.bincount(key, minlength=len(batch) * width)
+    return folded(counts.view(len(batch), width), zeros, form)
+
+
+def _key(x: Any, form: Any) -> Any:
+    """The top bits: sign, exponent and the first of the mantissa."""
+    # Adding 0 makes -0 into 0 and changes nothing else.
+    bits = torch.add(x, 0.0).view(getattr(torch, form.integer))
+    return bits.bitwise_right_shift_(form.shift).bitwise_and_(keys(form) - 1)

@@ -1,0 +1,315 @@
+"""Summaries of many torch tensors on a GPU, in a few launches of `triton_kernel`.
+
+Nothing here waits for the device. What the kernels must know of the tensors is worked
+out on the host and kept: the cutting into chunks for as long as the tensors' sizes are
+the same, their addresses on the device for as long as those are.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+import gradwatch.measure.cuda_kernel as cuda_kernel
+import gradwatch.measure.torch_plain as torch_plain
+import gradwatch.measure.triton_kernel as triton_kernel
+from gradwatch.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
+from gradwatch.measure.layout import FLOAT32_BITS
+from gradwatch.measure.torch_flat import flat
+from gradwatch.summary import FIELDS
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a kernel reads: elements at a time, how often in a chunk, warps."""
+
+    block: int
+    steps: int
+    warps: int
+
+    @property
+    def chunk(self) -> int:
+        return self.block * self.steps
+
+
+SUMMARY = Shape(2048, 32, 8)
+CAREFUL = 1024
+MERGED = 512
+
+_KEPT = 32
+
+
+class _Form(NamedTuple):
+    """All that a plan depends on; for each tensor, or by their positions."""
+
+    dtypes: tuple[Any, ...]
+    aligned: tuple[bool, ...]
+    counted: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Tensors that one launch measures, and their chunks, which follow on each other."""
+
+    dtype: Any
+    aligned: bool
+    with_cells: bool
+    first_chunk: int
+    chunks: int
+
+    @property
+    def length(self) -> int:
+        """Of a chunk."""
+        return _length(self.with_cells)
+
+
+@dataclass
+class _Plan:
+    """What the kernels must know of tensors of certain sizes, on the device."""
+
+    order: list[int]
+    """The tensors' positions, group by group."""
+    groups: list[_Group]
+    chunks: int
+    largest: int
+    sizes: Any
+    firsts: Any
+    places: Any
+    owners: Any
+    starts: Any
+    counted: Any
+    """Of tensors with histograms, in order: their places among the groups' tensors."""
+    rows_counted: Any
+    """And the places of their rows."""
+    addresses: tuple[int, ...] = ()
+    on_device: Any = None
+    """The addresses."""
+
+    @property
+    def counter(self) -> Any:
+        """A type that counts as far as the largest tensor has elements."""
+        return torch.int64 if self.largest >= 2**31 else torch.int32
+
+
+_plans: OrderedDict[tuple[Any, _Form], _Plan] = OrderedDict()
+
+
+def is_available() -> bool:
+    """Whether there is what the kernels need."""
+    return triton_kernel.AVAILABLE
+
+
+def measure(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> tuple[Any, Any]:
+    """Packed summaries of all tensors, and histogram cells of those at some positions."""
+    with torch.cuda.device(device):
+        flats = _readable(tensors)
+        dtypes = [x.dtype for x in flats]
+        counting = {dtype for dtype in set(dtypes) if cuda_kernel.reads(dtype)}
+        counted = {i for i in with_cells if dtypes[i] in counting}
+        # By map: with hundreds of tensors, what Python does for each adds up.
+        addresses = tuple(map(torch.Tensor.data_ptr, flats))
+        form = _Form(
+            tuple(dtypes),
+            tuple([address % 16 == 0 for address in addresses]),
+            tuple(sorted(counted)),
+            tuple(map(torch.Tensor.numel, flats)),
+        )
+        rows, cells = _launch(_plan(form, addresses, device), len(flats), device)
+        if len(counted) == len(with_cells):
+            return rows, cells
+        found = iter(cells)
+        several = [
+            next(found) if i in counted else torch_plain.cells(flats[i], device) for i in with_cells
+        ]
+        return rows, torch.stack(several)
+
+
+def _readable(tensors: Sequence[Any]) -> list[Any]:
+    """Tensors whose elements follow on each other, of types that the kernels can read.
+
+    Nearly always they are those that were given. Whole numbers become float64.
+    """
+    readable = _elements()
+    return [
+        x
+        if x is not None
+        and x.dtype in readable
+        and x.layout is torch.strided
+        and x.is_contiguous()
+        and not x.is_neg()
+        else _made_readable(x, readable)
+        for x in tensors
+    ]
+
+
+def _made_readable(x: Any, readable: Any) -> Any:
+    if x is None:
+        return torch.empty(0, device="cuda")
+    x = flat(x)
+    if x.dtype in readable:
+        return x
+    return x.to(torch.float32 if x.is_floating_point() else torch.float64)
+
+
+def _elements() -> dict[Any, Any]:
+    global _known_elements
+    if _known_elements is None:
+        import triton.language as tl
+
+        _known_elements = {
+            torch.float32: tl.float32,
+            torch.float64: tl.float64,
+            torch.float16: tl.float16,
+            torch.bfloat16: tl.bfloat16,
+        }
+        if torch.cuda.get_device_capability() >= (8, 9):
+            _known_elements[torch.float8_e4m3fn] = tl.float8e4nv
+            _known_elements[torch.float8_e5m2] = tl.float8e5
+    return _known_elements
+
+
+_known_elements: dict[Any, Any] | None = None
+
+
+def _plan(form: _Form, addresses: tuple[int, ...], device: Any) -> _Plan:
+    plan = _plans.get((device, form))
+    if plan is None:
+        plan = _plans[device, form] = _make_plan(form, device)
+        while len(_plans) > _KEPT:
+            _plans.popitem(last=False)
+    else:
+        _plans.move_to_end((device, form))
+    if plan.addresses != addresses:
+        plan.addresses = addresses
+        plan.on_device = _to_device([addresses[i] for i in plan.order], device)
+    return plan
+
+
+def _make_plan(form: _Form, device: Any) -> _Plan:
+    counted = set(form.counted)
+
+    def launch(i: int) -> tuple[bool, str, bool]:
+        return i in counted, str(form.dtypes[i]), form.aligned[i]
+
+    order = sorted(range(len(form.sizes)), key=launch)
+    sizes = np.array([form.sizes[i] for i in order], np.int64)
+    lengths = np.array([_length(i in counted) for i in order])
+    counts = -(-sizes // lengths)
+    firsts = np.concatenate([[0], np.cumsum(counts)])
+    owners = np.repeat(np.arange(len(order)), counts)
+    starts = (np.arange(firsts[-1]) - firsts[owners]) * lengths[owners]
+    groups = []
+    at = 0
+    for (with_cells, _, aligned), members in groupby(order, launch):
+        several = list(members)
+        first, at = at, at + len(several)
+        chunks = int(firsts[at] - firsts[first])
+        dtype = form.dtypes[several[0]]
+        groups.append(_Group(dtype, aligned, with_cells, int(firsts[first]), chunks))
+    tables = [_to_device(table, device) for table in (sizes, firsts, order, owners, starts)]
+    place = {i: at for at, i in enumerate(order)}
+    tables.append(_to_device([place[i] for i in form.counted], device))
+    tables.append(_to_device(form.counted, device))
+    return _Plan(order, groups, int(firsts[-1]), int(sizes.max()), *tables)
+
+
+def _to_device(numbers: Any, device: Any) -> Any:
+    # From pinned memory, so that the copy waits in the device's queue and nobody for it.
+    # torch keeps such memory, and knows when the copy has been made.
+    host = torch.from_numpy(np.asarray(numbers, np.int64)).pin_memory()
+    return host.to(device, non_blocking=True)
+
+
+def _length(with_cells: bool) -> int:
+    return cuda_kernel.CHUNK if with_cells else SUMMARY.chunk
+
+
+def _launch(plan: _Plan, count: int, device: Any) -> tuple[Any, Any]:
+    rows = torch.empty((count, len(FIELDS)), dtype=torch.float64, device=device)
+    shape = (triton_kernel.PARTS, max(plan.chunks, 1))
+    partials = torch.empty(shape, dtype=torch.float64, device=device)
+    number = len(plan.counted)
+    counts = None
+    if number:
+        shape = (count, cuda_kernel.KEYS)
+        counts = torch.zeros(shape, dtype=plan.counter, device=device)
+    for group in plan.groups:
+        if group.chunks:
+            _measure_group(plan, group, partials, counts)
+    triton_kernel.summaries[(count,)](
+        plan.sizes,
+        plan.firsts,
+        plan.places,
+        partials,
+        partials.shape[1],
+        rows,
+        fields=len(FIELDS),
+        block=MERGED,
+        num_warps=4,
+    )
+    cells = torch.empty((number, CELLS), dtype=torch.int64, device=device)
+    if number:
+        triton_kernel.cells[(number,)](
+            counts,
+            plan.counted,
+            plan.rows_counted,
+            rows,
+            cells,
+            fields=len(FIELDS),
+            cells=CELLS,
+            zero=ZERO,
+            nonfinite=NONFINITE,
+            keys=cuda_kernel.KEYS,
+            lowest=FLOAT32_BITS.lowest,
+            top=FLOAT32_BITS.lowest + BINS_A_SIDE,
+            infinity=FLOAT32_BITS.infinity >> FLOAT32_BITS.shift,
+            num_warps=8,
+        )
+    return rows, cells
+
+
+def _measure_group(plan: _Plan, group: _Group, partials: Any, counts: Any) -> None:
+    import triton.language as tl
+
+    tables = (plan.on_device, plan.sizes, plan.owners, plan.starts)
+    columns = partials.shape[1]
+    kinds = {
+        "element": _elements()[group.dtype],
+        "wide": tl.float64 if group.dtype is torch.float64 else tl.float32,
+    }
+    if group.with_cells:
+        kernel = cuda_kernel.kernel(group.dtype, plan.counter, torch.cuda.current_device())
+        kernel(
+            grid=(group.chunks, 1, 1),
+            block=(cuda_kernel.THREADS, 1, 1),
+            args=[*tables, partials, counts, group.first_chunk, columns],
+        )
+    else:
+        triton_kernel.partial_summaries[(group.chunks,)](
+            *tables,
+            group.first_chunk,
+            partials,
+            columns,
+            **kinds,
+            aligned=group.aligned,
+            block=SUMMARY.block,
+            steps=SUMMARY.steps,
+            num_warps=SUMMARY.warps,
+        )
+    triton_kernel.mended_summaries[(group.chunks,)](
+        *tables,
+        group.first_chunk,
+        partials,
+        columns,
+        **kinds,
+        block=CAREFUL,
+        steps=group.length // CAREFUL,
+        num_warps=4,
+    )
