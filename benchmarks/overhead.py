@@ -1,29 +1,28 @@
-"""What the monitor adds to a step of Keras `fit`, next to Keras's own TensorBoard callback.
+"""What the monitor adds to a step of Keras `fit` on a CPU.
 
-Runs each backend in a process of its own, since Keras has one backend a process:
+Runs each backend and model in a process of its own, since Keras has one backend a process:
 
-    python benchmarks/overhead.py                        # all, a few minutes
+    python benchmarks/overhead.py --write                # all, some minutes
     python benchmarks/overhead.py --backends jax --models mlp --rounds 5
 
 Within a process every variant has a model of its own, all are warmed up, and then
-they take turns, so that a slow spell of the machine falls on all of them.
+they take turns, so that a slow spell of the machine falls on all of them. Each round
+is one epoch of a `fit`; the ratios are those of one round. The default is given time to
+settle before: its warm-up lasts `SETTLING` steps.
 """
 
 import argparse
-import json
-import os
-import platform
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from common import answer, keep, machine, row, worker
+
 BACKENDS = ("tensorflow", "jax", "torch")
 MODELS = ("mlp", "cnn", "deep")
-STEPS = {"mlp": 60, "cnn": 40, "deep": 40}
-RESULTS = Path(__file__).parent / "results"
+STEPS = {"mlp": 100, "cnn": 40, "deep": 100}
+SETTLING = 400
 
 
 def build(name):
@@ -53,52 +52,53 @@ def build(name):
 
 
 def variants(directory):
-    """What is compared: a name and the callbacks that make it."""
-    import keras
-
+    """What is compared: a name and the monitor that makes it."""
     import gradwatch
 
-    def monitor(every):
-        kinds = (gradwatch.gradients, gradwatch.weights)
-        return gradwatch.Monitor(
-            Path(directory, f"every-{every}"),
-            watch=[kind(every=every) for kind in kinds],
-            sinks=[gradwatch.TensorBoard(), gradwatch.CSV()],
-        )
+    def monitor(name, **options):
+        sinks = [gradwatch.Store(), gradwatch.TensorBoard()]
+        return gradwatch.Monitor(Path(directory, name), sinks=sinks, **options)
 
-    keras_own = keras.callbacks.TensorBoard(Path(directory, "keras"), histogram_freq=1)
+    def every(schedule):
+        return [kind(every=schedule) for kind in (gradwatch.gradients, gradwatch.weights)]
+
     return {
-        "bare": [],
-        "never": [monitor(gradwatch.schedule.never())],
-        "every 10th": [monitor(10)],
-        "every step": [monitor(1)],
-        "Keras TensorBoard(histogram_freq=1)": [keras_own],
+        "bare": None,
+        "never": monitor("never", watch=every(gradwatch.schedule.never())),
+        "default (budget 1 %)": monitor("default"),
+        "every 10th": monitor("tenth", watch=every(10)),
+        "every step": monitor("each", watch=every(1)),
     }
 
 
 def measure(name, rounds):
-    """Milliseconds per step of each variant, in each round."""
+    """Milliseconds per step of each variant in each round, and what the default chose."""
     with tempfile.TemporaryDirectory() as directory:
-        runs = {}
-        for variant, callbacks in variants(directory).items():
-            model, x, y = build(name)
-            runs[variant] = (model, x, y, callbacks)
+        runs = {v: (*build(name), monitor) for v, monitor in variants(directory).items()}
         times = {variant: [] for variant in runs}
-        for turn in range(rounds + 1):
-            for variant, (model, x, y, callbacks) in runs.items():
-                start = time.perf_counter()
-                model.fit(
-                    x,
-                    y,
-                    batch_size=len(x) // STEPS[name],
-                    epochs=1,
-                    callbacks=callbacks,
-                    verbose=0,
-                    shuffle=False,
-                )
-                if turn:  # The first turn compiles.
-                    times[variant].append(1e3 * (time.perf_counter() - start) / STEPS[name])
-    return times
+
+        def fit(variant):
+            model, x, y, monitor = runs[variant]
+            start = time.perf_counter()
+            model.fit(
+                x,
+                y,
+                batch_size=len(x) // STEPS[name],
+                callbacks=[monitor] if monitor else [],
+                verbose=0,
+                shuffle=False,
+            )
+            return 1e3 * (time.perf_counter() - start) / STEPS[name]
+
+        for variant, run in runs.items():  # Compile; and have the default find its interval.
+            settles = run[-1] is not None and run[-1].cost.budget is not None
+            for _ in range(-(-SETTLING // STEPS[name]) if settles else 1):
+                fit(variant)
+        for _ in range(rounds):
+            for variant in runs:
+                times[variant].append(fit(variant))
+        costs = {v: run[-1].cost_facts() for v, run in runs.items() if run[-1] is not None}
+    return {"ms_per_step": times, "cost": costs}
 
 
 def table(results):
@@ -107,59 +107,35 @@ def table(results):
         "|---|---|---|---|---|---|",
     ]
     for backend, models in results.items():
-        for name, times in models.items():
-            # Each round's ratio to the bare run of the same round, then their median.
+        for name, result in models.items():
+            times = result["ms_per_step"]
             for variant, values in times.items():
-                ratio = statistics.median(v / b for v, b in zip(values, times["bare"], strict=True))
-                lines.append(
-                    f"| {backend} | {name} | {variant} | {statistics.median(values):.2f} "
-                    f"| {min(values):.2f} to {max(values):.2f} | x{ratio:.2f} |"
-                )
+                chosen = result["cost"].get(variant, {}).get("interval")
+                label = f"{variant}: every {chosen}" if chosen else variant
+                lines.append(row((backend, name, label), values, times["bare"]))
     return "\n".join(lines)
-
-
-def machine():
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.processor(),
-    )
-    return f"{model}, {os.cpu_count()} cores, {platform.system()}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backends", nargs="+", default=BACKENDS, choices=BACKENDS)
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", action="store_true", help="keep the result in results/")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        print("RESULT " + json.dumps(measure(args.worker, args.rounds)))
+        answer(measure(args.worker, args.rounds))
         return
     results = {}
     for backend in args.backends:
         results[backend] = {}
         for name in args.models:
             print(f"{backend} {name} ...", file=sys.stderr, flush=True)
-            command = [sys.executable, __file__, "--worker", name, "--rounds", str(args.rounds)]
-            environment = os.environ | {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
-            done = subprocess.run(
-                command, env=environment, check=True, stdout=subprocess.PIPE, text=True
-            )
-            line = next(t for t in done.stdout.splitlines() if t.startswith("RESULT "))
-            results[backend][name] = json.loads(line.removeprefix("RESULT "))
-    text = f"Machine: {machine()}. {args.rounds} rounds.\n\n{table(results)}\n"
-    print(text)
-    if args.write:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "overhead-cpu.md").write_text(text)
-        facts = {"machine": machine(), "ms_per_step": results}
-        (RESULTS / "overhead-cpu.json").write_text(json.dumps(facts, indent=1))
+            options = ["--worker", name, "--rounds", args.rounds]
+            results[backend][name] = worker(__file__, options, KERAS_BACKEND=backend)
+    text = f"Machine: {machine()}. {args.rounds} rounds.\n\n{table(results)}"
+    keep("overhead-cpu", text, {"machine": machine(), "results": results}, args.write)
 
 
 if __name__ == "__main__":

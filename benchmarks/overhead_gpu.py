@@ -2,8 +2,8 @@
 
 Needs JAX or torch with a GPU, and Keras:
 
-    KERAS_BACKEND=jax   python benchmarks/overhead_gpu.py
-    KERAS_BACKEND=torch python benchmarks/overhead_gpu.py
+    KERAS_BACKEND=jax   python benchmarks/overhead_gpu.py --output results
+    KERAS_BACKEND=torch python benchmarks/overhead_gpu.py --output results
 
 First it measures tensors of several types and sizes on the GPU against the float64
 NumPy reference, and a training step against the change of the weights. Then the
@@ -12,19 +12,19 @@ variants take turns, as in `overhead.py`.
 
 import argparse
 import json
-import statistics
 import tempfile
 import time
 from pathlib import Path
 
 import keras
 import numpy as np
+from common import row
 
 import gradwatch
 from gradwatch.capture.frameworks import framework
 from gradwatch.measure import numpy as reference
 
-STEPS = 100
+STEPS, BATCH, SETTLING = 100, 8, 600
 
 
 def on_device(x, dtype):
@@ -114,8 +114,8 @@ def check_training(directory):
     print("training: gradients and updates add up to the change of the weights")
 
 
-def transformer(width=1024, depth=8, length=256, vocabulary=16_000):
-    """A model of some hundred million parameters in bfloat16."""
+def transformer(width=1024, depth=16, length=256, vocabulary=32_000):
+    """A model of 267 million parameters in bfloat16."""
     keras.config.set_dtype_policy("mixed_bfloat16")
     tokens = keras.Input((length,), dtype="int32")
     x = keras.layers.Embedding(vocabulary, width)(tokens)
@@ -130,52 +130,97 @@ def transformer(width=1024, depth=8, length=256, vocabulary=16_000):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss)
     rng = np.random.default_rng(0)
-    data = rng.integers(0, vocabulary, (STEPS * 8, length)).astype("int32")
+    data = rng.integers(0, vocabulary, (STEPS * BATCH, length)).astype("int32")
     return model, data, np.roll(data, -1, axis=1)
 
 
+def peak_bytes():
+    """The most memory that the process has held on the GPU; None if it cannot be told."""
+    if keras.backend.backend() == "torch":
+        import torch
+
+        return torch.cuda.max_memory_allocated()
+    import jax
+
+    return (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
+
+
 def measure(rounds, directory):
-    def monitor(every, **options):
-        watch = [kind(every=every, **options) for kind in (gradwatch.gradients, gradwatch.weights)]
-        sinks = [gradwatch.TensorBoard(), gradwatch.CSV()]
-        return [gradwatch.Monitor(Path(directory, f"{every}{options}"), watch=watch, sinks=sinks)]
+    """Milliseconds per step by variant and round; costs; peak memory as variants come in."""
+
+    def monitor(name, **options):
+        sinks = [gradwatch.Store(), gradwatch.TensorBoard()]
+        return gradwatch.Monitor(Path(directory, name), sinks=sinks, **options)
+
+    def every(schedule, **options):
+        kinds = (gradwatch.gradients, gradwatch.weights)
+        return [kind(every=schedule, **options) for kind in kinds]
 
     variants = {
-        "bare": [],
-        "never": monitor(gradwatch.schedule.never()),
-        "every 10th": monitor(10),
-        "every step": monitor(1),
-        "every step, with histograms": monitor(1, histogram=True),
+        "bare": None,
+        "never": monitor("never", watch=every(gradwatch.schedule.never())),
+        "default (budget 1 %)": monitor("default"),
+        "every 10th": monitor("tenth", watch=every(10)),
+        "every step": monitor("each", watch=every(1)),
+        "every step, with histograms": monitor("full", watch=every(1, histogram=True)),
     }
     model, x, y = transformer()
     times = {name: [] for name in variants}
-    for turn in range(rounds + 1):
-        for name, callbacks in variants.items():
-            start = time.perf_counter()
-            model.fit(x, y, batch_size=8, epochs=1, verbose=0, callbacks=callbacks, shuffle=False)
-            if turn:
-                times[name].append(1e3 * (time.perf_counter() - start) / STEPS)
-    return model.count_params(), times
+    first, peaks = {}, {}
+
+    def fit(name):
+        callbacks = [variants[name]] if variants[name] else []
+        start = time.perf_counter()
+        model.fit(x, y, batch_size=BATCH, verbose=0, callbacks=callbacks, shuffle=False)
+        return time.perf_counter() - start
+
+    for name in variants:  # Compile, one by one; the default has time to settle.
+        first[name] = fit(name)
+        for _ in range(SETTLING // STEPS if name.startswith("default") else 0):
+            fit(name)
+        peaks[name] = peak_bytes()
+    for _ in range(rounds):
+        for name in variants:
+            times[name].append(1e3 * fit(name) / STEPS)
+    return {
+        "parameters": model.count_params(),
+        "tensors": len(model.weights),
+        "ms_per_step": times,
+        "seconds_of_first_fit": first,
+        "peak_bytes": peaks,
+        "cost": {n: m.cost_facts() for n, m in variants.items() if m is not None},
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--output", type=Path, help="a file for the result, as JSON")
+    parser.add_argument("--output", type=Path, help="a folder for the result: JSON, Markdown")
     args = parser.parse_args()
     check_measuring()
     with tempfile.TemporaryDirectory() as directory:
         check_training(Path(directory, "check"))
-        parameters, times = measure(args.rounds, directory)
-    print(f"{keras.backend.backend()}, transformer of {parameters / 1e6:.0f} M parameters")
+        facts = measure(args.rounds, directory)
+    times, backend = facts["ms_per_step"], keras.backend.backend()
+    lines = [
+        f"{backend}, transformer of {facts['parameters'] / 1e6:.0f} M parameters in "
+        f"{facts['tensors']} tensors, {args.rounds} rounds of {STEPS} steps.",
+        "",
+        "| backend | variant | ms per step (median) | spread | against bare | peak memory, GB |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, values in times.items():
-        ratio = statistics.median(v / b for v, b in zip(values, times["bare"], strict=True))
-        low, high = min(values), max(values)
-        middle = statistics.median(values)
-        print(f"  {name:30} {middle:8.2f} ms ({low:.2f} to {high:.2f})  x{ratio:.3f}")
+        chosen = facts["cost"].get(name, {}).get("interval")
+        label = f"{name}: every {chosen}" if chosen else name
+        peak = facts["peak_bytes"][name]
+        memory = "?" if peak is None else f"{peak / 1e9:.3f}"
+        lines.append(f"{row((backend, label), values, times['bare'])} {memory} |")
+    text = "\n".join(lines)
+    print(text)
     if args.output:
-        facts = {"parameters": parameters, "ms_per_step": times}
-        args.output.write_text(json.dumps({keras.backend.backend(): facts}))
+        args.output.mkdir(parents=True, exist_ok=True)
+        (args.output / f"overhead-gpu-{backend}.md").write_text(text + "\n")
+        (args.output / f"overhead-gpu-{backend}.json").write_text(json.dumps(facts, indent=1))
 
 
 if __name__ == "__main__":

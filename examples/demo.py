@@ -40,7 +40,13 @@ monitor = gradwatch.Monitor(
         gradwatch.updates(every=5),
         gradwatch.pictures("conv1/kernel"),
     ],
-    sinks=[gradwatch.TensorBoard(), gradwatch.CSV(), gradwatch.Console(), gradwatch.PNG()],
+    sinks=[
+        gradwatch.Store(),
+        gradwatch.TensorBoard(),
+        gradwatch.CSV(),
+        gradwatch.Console(),
+        gradwatch.PNG(),
+    ],
 )
 model.fit(
     images,

@@ -10,7 +10,10 @@ import gradwatch
     [
         ({"every": 0}, ValueError, "n=0"),
         ({"every": "batch"}, ValueError, "'batch'"),
-        ({"every": None}, TypeError, "NoneType"),
+        ({"every": 1.5}, TypeError, "1.5"),
+        ({"every": 10, "budget": 0.01}, ValueError, "either every= or budget="),
+        ({"budget": 0}, ValueError, "budget=0"),
+        ({"budget": "1%"}, TypeError, "'1%'"),
         ({"layers": [1.5]}, TypeError, "1.5"),
         ({"layers": ["a"], "watch": [gradwatch.gradients()]}, ValueError, "either layers= or"),
         ({"watch": []}, ValueError, "measures nothing"),

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from gradwatch import environment
 from gradwatch import schedule as schedules
 from gradwatch import select as selectors
+from gradwatch.budget import Cost, Pacer
 from gradwatch.capture.loop.methods import LoopMethods
 from gradwatch.capture.loop.recorder import LoopRecorder
 from gradwatch.capture.plan import Timetable
 from gradwatch.grouping import Grouping
 from gradwatch.reading import Reading
 from gradwatch.rundir import RunDirectory
-from gradwatch.sinks import CSV, Console, RunInfo, Sink, TensorBoard
+from gradwatch.sinks import Console, RunInfo, Sink, Store, TensorBoard
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.warning import Spokesman, say
 from gradwatch.watches import Watch, gradients, weights
@@ -26,15 +27,18 @@ from gradwatch.watches import Watch, gradients, weights
 if TYPE_CHECKING:
     from gradwatch.capture.keras.fit import FitCapture
 
+BUDGET = 0.01
+
 
 class Monitor(LoopMethods):
     """Watches a model while it trains, in Keras's `fit` or in a loop of your own.
 
     Without further arguments it summarises every weight and every gradient of
-    the training step on every 10th batch, takes histograms once an epoch, and
-    writes TensorBoard event files, `summaries.csv` and a table at each epoch's
-    end. Training itself is not changed: not its results, not its random numbers,
-    not the model. A fault of the monitor's is said once and never stops it.
+    the training step, as often as that slows training down by less than 1 %, takes
+    histograms once an epoch, keeps all of it in the run's directory, and writes
+    TensorBoard event files and a table at each epoch's end. Training itself is not
+    changed: not its results, not its random numbers, not the model. A fault of the
+    monitor's is said once and never stops it.
 
     In `fit`, pass it as a callback. In a loop, call `record`, or `measure` inside
     a compiled step; see also `tape` for TensorFlow and `gradwatch.watch` for torch.
@@ -44,14 +48,18 @@ class Monitor(LoopMethods):
             that is there already is continued. If another process is writing
             there, this one goes beside it, to `<directory>-2`.
         every: how often to measure, see `gradwatch.schedule`: a number of batches,
-            `"epoch"`, a list of steps, ...
+            `"epoch"`, a list of steps, ... Instead of a budget.
+        budget: how much measuring may slow training down, as a fraction; 0.01 if neither
+            this nor `every` is given. The monitor finds out what it costs, on this
+            machine and model, and measures every step, every 2nd, 5th, 10th, 20th, ...
+            accordingly; one step of each epoch in any case. See `cost`.
         layers: which layers to measure, see `gradwatch.select`: indices, names,
             patterns, types, ...; all if not given.
         watch: what to measure in detail, instead of `layers`: a list of
             `gradients(...)`, `weights(...)`, `updates(...)`, `applied_gradients(...)`,
             `outputs(...)`, `output_gradients(...)`, `pictures(...)`, `spectral_norms(...)`.
-        sinks: where to send it: a list of `TensorBoard()`, `CSV()`, `Console()`
-            or other `Sink`s; these three if not given.
+        sinks: where to send it: a list of `Store()`, `TensorBoard()`, `Console()`,
+            `CSV()` or other `Sink`s; the first three if not given.
 
     Raises:
         TypeError, ValueError: an argument is not of this form. A selector that
@@ -77,14 +85,24 @@ class Monitor(LoopMethods):
         self,
         directory: str | Path | None = None,
         *,
-        every: schedules.Spec = 10,
+        every: schedules.Spec | None = None,
+        budget: float | None = None,
         layers: Sequence[selectors.Spec] | selectors.Spec | None = None,
         watch: Sequence[Watch] | Watch | None = None,
         sinks: Sequence[Sink] | Sink | None = None,
     ) -> None:
-        schedule = schedules.as_schedule(every)
+        if every is not None and budget is not None:
+            raise ValueError(
+                "Give either every= or budget=: the steps to measure, or what that may cost. "
+                f"Received: every={every!r}, budget={budget!r}"
+            )
+        watches = _watches(layers, watch)
+        if budget is None and every is None and any(w.every is None for w in watches):
+            budget = BUDGET
+        self._pacer = Pacer(budget, self._is_quiet)
+        schedule = self._pacer.schedule if every is None else schedules.as_schedule(every)
         self.directory = Path(directory or Path("runs", time.strftime("%Y%m%d-%H%M%S")))
-        self._timetable = Timetable(_watches(layers, watch), schedule)
+        self._timetable = Timetable(watches, schedule)
         self._sinks = _sinks(sinks)
         self._spokesman = Spokesman()
         self._run: RunDirectory | None = None
@@ -94,6 +112,16 @@ class Monitor(LoopMethods):
         self._grouping = Grouping({n: g for s in self._sinks for n, g in s.groups.items()})
         self._watching = False
         self._is_displaced = False
+        self._told_interval: int | None = None
+
+    @property
+    def cost(self) -> Cost:
+        """What measuring costs, as far as it is known by now; see `gradwatch.Cost`."""
+        return self._pacer.cost()
+
+    def cost_facts(self) -> dict[str, Any]:
+        """The same for JSON; times in seconds, None where not known."""
+        return self.cost.facts()
 
     def __enter__(self) -> Monitor:
         return self
@@ -115,6 +143,10 @@ class Monitor(LoopMethods):
             for name in self._grouping.unmatched():
                 self._spokesman.remark(f"The group {name!r} matched nothing that was recorded.")
         if self._run is not None:
+            with self._unharmed():
+                self._tell_sites()
+                self._run.amend("cost", self.cost_facts())
+                self._run.amend("ended", _now())
             self._run.release()
             self._run = None
 
@@ -131,8 +163,14 @@ class Monitor(LoopMethods):
                 return
             if self._capture is None or not self._capture.serves(model):
                 spokesman = self._spokesman
+                self._pacer.forget()
                 self._capture = FitCapture(
-                    model, self._timetable, self._submit, spokesman.fault, spokesman.remark
+                    model,
+                    self._timetable,
+                    self._pacer,
+                    self._submit,
+                    spokesman.fault,
+                    spokesman.remark,
                 )
             self._watching = True
 
@@ -152,6 +190,9 @@ class Monitor(LoopMethods):
         with self._unharmed():
             if self._pipeline is not None:
                 self._pipeline.epoch_end(epoch, logs)
+            if self._run is not None and self.cost.interval != self._told_interval:
+                self._told_interval = self.cost.interval
+                self._run.amend("cost", self.cost_facts())
 
     def fit_ends(self) -> None:
         with self._unharmed():
@@ -165,6 +206,7 @@ class Monitor(LoopMethods):
         if self._recorder is None:
             self._recorder = LoopRecorder(
                 self._timetable,
+                self._pacer,
                 self._submit,
                 lambda loop: None if self._pipeline is not None else self._open(loop),
                 lambda epoch: self.epoch_ends(epoch, {}),
@@ -190,13 +232,13 @@ class Monitor(LoopMethods):
         except OSError as error:
             say(f"Cannot write to {wished}, so nothing is recorded there. {error}")
         meaning = capture.meaning()
-        run = RunInfo(self.directory, capture.next_step, meaning)
+        run = RunInfo(self.directory, capture.next_step, meaning, lambda: self.cost.words())
         sinks = self._sinks if self._run else [s for s in self._sinks if not s.threaded]
         self._pipeline = Pipeline(sinks, say)
         self._pipeline.open(run)
         if self._run is not None:
             facts = {
-                "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+                "started": _now(),
                 "first_step": run.first_step,
                 "every": str(self._timetable.every),
                 "watch": [str(watch) for watch in self._timetable.watches],
@@ -205,6 +247,11 @@ class Monitor(LoopMethods):
             }
             with self._unharmed():
                 self._run.describe(facts)
+            self._tell_sites()
+
+    def _is_quiet(self) -> bool:
+        """Whether all that was measured is written, as far as anybody writes it."""
+        return self._pipeline is None or self._pipeline.is_idle
 
     def _lose_directory(self) -> None:
         self._is_displaced = self._recorder is not None
@@ -217,6 +264,15 @@ class Monitor(LoopMethods):
 
         if self._pipeline is not None:
             self._pipeline.submit(with_groups, rows)
+            if self._run is not None and not self._run.has_sites:
+                self._tell_sites()
+
+    def _tell_sites(self) -> None:
+        """Enter what is known of the sites into the run's description."""
+        with self._unharmed():
+            infos = [i for c in (self._capture, self._recorder) if c is not None for i in c.infos()]
+            if self._run is not None:
+                self._run.tell_sites(infos)
 
     @contextmanager
     def _unharmed(self) -> Iterator[None]:
@@ -237,6 +293,10 @@ class Monitor(LoopMethods):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self.__class__ = callback
         return getattr(self, name)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
 def _as_keras_callback(cls: type[Monitor]) -> type[Monitor]:
@@ -278,12 +338,12 @@ def _watches(
 
 def _sinks(sinks: Sequence[Sink] | Sink | None) -> list[Sink]:
     if sinks is None:
-        return [TensorBoard(), CSV(), Console()]
+        return [Store(), TensorBoard(), Console()]
     chosen = [sinks] if isinstance(sinks, Sink) else list(sinks)
     for each in chosen:
         if not isinstance(each, Sink):
             raise TypeError(
-                "sinks takes a list of gradwatch.TensorBoard(), CSV(), Console() or other Sinks. "
+                "sinks takes a list of gradwatch.Store(), TensorBoard(), Console() or other Sinks. "
                 f"Received: {each!r}"
             )
     return chosen

@@ -51,6 +51,12 @@ class Reading:
         return len(self.sites)
 
     @cached_property
+    def nbytes(self) -> int:
+        """The size of its numbers in memory."""
+        arrays = [*vars(self.summary).values(), *self.cells.values(), *self.pictures.values()]
+        return sum(array.nbytes for array in arrays)
+
+    @cached_property
     def position(self) -> dict[Site, int]:
         """Where each site stands in `sites`."""
         return {site: i for i, site in enumerate(self.sites)}
@@ -116,8 +122,10 @@ class Reading:
         norms = l2(self.summary)
         ratios = {}
         for i, site in enumerate(self.sites):
+            if site.kind is not Kind.UPDATE:
+                continue
             weight = self.position.get(Site(Kind.WEIGHT, site.path))
-            if site.kind is Kind.UPDATE and weight is not None:
+            if weight is not None:
                 size = float(norms[weight])
                 ratios[site.path] = float(norms[i]) / size if size > 0 else float("nan")
         return ratios

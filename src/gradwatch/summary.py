@@ -113,7 +113,7 @@ class Summary:
         with np.errstate(over="ignore"):
             return Summary(*(_REDUCE[how](getattr(self, name)) for name, how in _MERGE.items()))
 
-    def merge_by(self, groups: Sequence[int], count: int) -> Summary:
+    def merge_by(self, groups: Sequence[int] | NDArray[np.intp], count: int) -> Summary:
         """The summaries of a table merged group by group.
 
         Args:
@@ -121,9 +121,10 @@ class Summary:
             count: how many groups there are.
         """
         merged = Summary.empty((count,))
+        index = np.asarray(groups, np.intp)
         with np.errstate(over="ignore"):
             for name, how in _MERGE.items():
-                _BINARY[how].at(getattr(merged, name), list(groups), getattr(self, name))
+                _BINARY[how].at(getattr(merged, name), index, getattr(self, name))
         return merged
 
 

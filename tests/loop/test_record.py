@@ -10,6 +10,7 @@ import pytest
 import gradwatch
 from gradwatch import Kind, Site
 from tests.loop.support import Line, assert_measured, assert_no_elements, paths
+from tests.store.written import written
 
 W = {"a": {"w": np.array([1.0, -2.0])}, "b": {"w": np.array([[3.0]])}}
 G = {"a": {"w": np.array([0.5, 0.0])}, "b": {"w": np.array([[-1.5]])}}
@@ -147,8 +148,8 @@ def test_gradients_alone_give_the_names(make_monitor):
     monitor.record(gradients={"x": np.ones(2), "y": None})
     monitor.record(gradients=np.ones(2))
     monitor.close()
-    assert keep.readings[0].sites == [Site(Kind.GRADIENT, "x")]
-    assert keep.readings[1].sites == [Site(Kind.GRADIENT, "variable")]
+    assert keep.readings[0].sites == (Site(Kind.GRADIENT, "x"),)
+    assert keep.readings[1].sites == (Site(Kind.GRADIENT, "variable"),)
 
 
 def test_names_can_be_given(make_monitor):
@@ -295,4 +296,7 @@ monitor.record(gradients={"w": np.array([3.0, 4.0])}, loss=0.125)
     )
     assert "epoch 1 · step 1 · loss 0.125" in done.stdout
     assert "5.00" in done.stdout
-    assert len((tmp_path / "run" / "summaries.csv").read_text().splitlines()) == 3
+    assert {row[:2] for row in written(tmp_path / "run").rows} == {
+        ("gradient", "w"),
+        ("loss", "loss"),
+    }

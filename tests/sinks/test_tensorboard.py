@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gradwatch.histogram import Histogram
+from gradwatch.reading import Reading
 from gradwatch.sinks import RunInfo, TensorBoard
 from gradwatch.sinks.tensorboard import MAX_BUCKETS, RATIO_MEANING, buckets
 from gradwatch.sites import Kind, Site
+from gradwatch.summary import Summary
 
 KERNEL, BIAS, OTHER = "net/dense/kernel", "net/dense/bias", "net/head/kernel"
 
@@ -91,6 +93,46 @@ def test_tensorboard_shows_every_statistic_of_every_site_layer_and_model(
         for kind in ("weight", "gradient", "update")
         for path in (KERNEL, BIAS, OTHER)
     }
+
+
+def test_readings_of_the_same_sites_are_shown_as_truly_as_others(run, tensorboard):
+    # From the second on they are encoded in one go; some are without elements at times.
+    kernel, bias = Site(Kind.GRADIENT, "net/a/kernel"), Site(Kind.GRADIENT, "net/a/bias")
+    sites = (kernel, bias, Site(Kind.WEIGHT, "net/a/kernel"))
+    rng = np.random.default_rng(0)
+    arrays = {s: [rng.normal(size=5), rng.normal(size=3), rng.normal(size=5)] for s in range(1, 9)}
+    for step in (3, 4, 7):
+        arrays[step][1] = np.zeros(0)
+    arrays[5][0] = np.array([1e200, np.nan])
+
+    def reading(step):
+        rows = np.stack([Summary.of(x).pack() for x in arrays[step]])
+        return Reading(step, 1, 0.0, sites, Summary.unpack(rows))
+
+    write(run, [reading(step) for step in arrays])
+    events = {e["step"]: e["values"] for e in tensorboard(run.directory)["events"]}
+    with np.errstate(all="ignore"):
+        for step, tensors in arrays.items():
+            finite = [x[np.isfinite(x)] for x in tensors]
+            wanted = {
+                "gradient_l2/net/a/kernel": np.sqrt(np.sum(finite[0] ** 2)),
+                "gradient_linf/net/a/kernel": np.max(np.abs(finite[0])),
+                "gradient_l2/net/a/bias": np.linalg.norm(finite[1]),
+                "weight_mean/net/a/kernel": np.mean(finite[2]),
+                "weight_std/net/a/kernel": np.std(finite[2]),
+                "layer_gradient_l2/net/a": np.sqrt(sum(np.sum(x**2) for x in finite[:2])),
+                "model/gradient_mean": np.mean(np.concatenate(finite[:2])),
+                "model/weight_l2": np.linalg.norm(finite[2]),
+            }
+            shown = {tag: events[step][tag][0] for tag in wanted}
+            np.testing.assert_allclose(
+                [shown[tag] for tag in wanted],
+                np.float32(list(wanted.values())),
+                rtol=1e-6,
+                err_msg=f"step {step}",
+            )
+            assert ("gradient_mean/net/a/bias" in events[step]) == (len(tensors[1]) > 0)
+            assert len(events[step]) == 29 + (step == 5) - 3 * (len(tensors[1]) == 0)
 
 
 def test_the_time_of_an_event_is_the_time_of_the_step(run, make_reading, tensorboard):

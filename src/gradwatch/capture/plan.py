@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gradwatch import select as selectors
 from gradwatch.probes.probe import Probe
@@ -29,6 +30,26 @@ class Timetable:
         for watch, schedule in zip(watches, self._summaries, strict=True):
             taken = schedule if watch.histogram is True else watch.histogram
             self._histograms.append(taken or None)
+        every_one = [*self._summaries, *(h for h in self._histograms if h is not None)]
+        self._schedules = list({id(schedule): schedule for schedule in every_one}.values())
+
+    @property
+    def has_default(self) -> bool:
+        """Whether any watch follows the schedule of those that have none of their own."""
+        return any(watch.every is None for watch in self.watches)
+
+    def is_due(self, moment: Moment) -> bool:
+        """Whether anything is due."""
+        # Asked at every step; most watches share one schedule, or two.
+        return any(schedule.due(moment) for schedule in self._schedules)
+
+    def is_ordinary(self, moment: Moment) -> bool:
+        """Whether what is due is no more than usual: no histogram of a schedule of its own."""
+        return not any(
+            (isinstance(watch.histogram, Schedule) and watch.histogram.due(moment))
+            or (watch.probe is not None and schedule.due(moment))
+            for watch, schedule in zip(self.watches, self._summaries, strict=True)
+        )
 
     def summaries_due(self, moment: Moment) -> list[bool]:
         """For each watch, whether its sites are to be summarised."""
@@ -100,25 +121,37 @@ class Plan:
         self.with_values: tuple[int, ...] = tuple(sorted(probed))
         """Sites whose values themselves are wanted by a probe."""
         self._infos = {i.site: i for i in available if i.site in wanted}
+        self._dues: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Due] = {}
+        self.selections: dict[Any, Any] = {}
+        """What `readings` has worked out for the same things being due."""
 
     def due(self, moment: Moment) -> Due:
-        """What is due at the moment."""
+        """What is due at the moment; one and the same object for the same."""
         now = self._timetable.summaries_due(moment)
+        histograms = self._timetable.histograms_due(moment)
+        key = (tuple(now), tuple(histograms))
+        if key not in self._dues:
+            self._dues[key] = self._due(now, histograms)
+        return self._dues[key]
+
+    def _due(self, now: list[bool], histograms: list[bool]) -> Due:
         return Due(
             tuple(sorted(self._union(self._own, now) | self._union(self._along, now))),
-            self._union(self._own, self._timetable.histograms_due(moment)),
+            self._union(self._own, histograms),
             tuple(
                 (watch.probe, i)
                 for watch, positions, is_due in zip(
-                    self._timetable.watches,
-                    self._own,
-                    self._timetable.probes_due(moment),
-                    strict=True,
+                    self._timetable.watches, self._own, now, strict=True
                 )
                 if watch.probe is not None and is_due
                 for i in sorted(positions)
             ),
         )
+
+    @property
+    def infos(self) -> list[SiteInfo]:
+        """All that is known of the sites, in network order."""
+        return [self._infos[site] for site in self.sites]
 
     def info(self, position: int) -> SiteInfo:
         """All that is known of a site."""

@@ -4,7 +4,8 @@ from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.console import Console
 from gradwatch.sinks.csv import CSV
 from gradwatch.sinks.png import PNG
+from gradwatch.sinks.store import Store
 from gradwatch.sinks.tensorboard import TensorBoard
 from gradwatch.sinks.totals import Totals
 
-__all__ = ["CSV", "PNG", "Console", "RunInfo", "Sink", "TensorBoard", "Totals"]
+__all__ = ["CSV", "PNG", "Console", "RunInfo", "Sink", "Store", "TensorBoard", "Totals"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,14 @@ class RunInfo:
         first_step: the first step that may be recorded; a resumed run starts
             above 1.
         meaning: in words, what a measurement of each kind is.
+        cost: tells, in words, how often is measured now and at what cost; empty if
+            that is not known.
     """
 
     directory: Path
     first_step: int = 1
     meaning: Mapping[Kind, str] = field(default_factory=dict)
+    cost: Callable[[], str] = field(default=lambda: "", compare=False)
 
 
 class Sink:

@@ -25,7 +25,8 @@ class Console(Sink):
     Shown are the newest values of each kind that is watched; `update/w` is the L2
     norm of the update relative to that of the weights, `out zeros` the share of the
     layer's outputs that are 0, and `NaN/Inf` the number of elements that are not
-    finite, shown if there are any. The output is never
+    finite, shown if there are any. Below it stands how often is measured, and what
+    that costs. The output is never
     wider than the terminal: long names are shortened in the middle, and if that
     is not enough, columns are left out. Into a file or a pipe it is plain text,
     100 columns wide unless the environment variable `COLUMNS` says otherwise.
@@ -69,9 +70,11 @@ class Console(Sink):
         self._newest: dict[Site, Array] = {}
         self._losses: dict[str, float] = {}
         self._layers: list[str] = []
+        self._cost: Callable[[], str] = str
 
     def open(self, run: RunInfo) -> None:
         with self._lock:
+            self._cost = run.cost
             self._step = 0
             self._newest = {}
             self._losses = {}
@@ -102,7 +105,7 @@ class Console(Sink):
         if newest:
             with np.errstate(all="ignore"):
                 columns = _columns(_lines(newest, layers), self.max_rows)
-            show(title, columns, self._file)
+            show(title, columns, self._file, self._cost())
 
 
 @dataclass

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import itertools
 import os
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gradwatch.reading import Reading
 from gradwatch.files.append_file import AppendFile
+from gradwatch.reading import Reading
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.sites import Kind
+from gradwatch.sites import Kind, Site
 from gradwatch.summary import COUNTS, STATISTICS, statistic
 
 COLUMNS: tuple[str, ...] = (
@@ -95,21 +97,49 @@ def rows(reading: Reading) -> str:
     """The reading's lines of the table, in the order of its sites."""
     with np.errstate(all="ignore"):
         columns = [
-            [int(n) for n in numbers] if name in COUNTS else numbers.tolist()
+            (numbers.astype(np.int64) if name in COUNTS else numbers).tolist()
             for name, numbers in ((name, reading.statistic(name)) for name in STATISTICS)
         ]
         ratios = reading.update_ratios()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    start = (reading.step, reading.epoch, float(reading.time))
-    for site, *numbers in zip(reading.sites, *columns, strict=True):
-        ratio = ratios.get(site.path, "") if site.kind is Kind.UPDATE else ""
-        writer.writerow((*start, site.kind.value, safe(site.path), *numbers, ratio))
+    start = f"{reading.step},{reading.epoch},{float(reading.time)!r},"
+    lines = [
+        start + address + "," + ",".join(map(repr, numbers))
+        for address, *numbers in zip(_addresses(reading.sites), *columns, strict=True)
+    ]
+    ends = [",\n"] * len(lines)
+    for i, site in enumerate(reading.sites if ratios else ()):
+        if site.kind is Kind.UPDATE and site.path in ratios:
+            ends[i] = f",{ratios[site.path]!r}\n"
+    text = "".join(itertools.chain.from_iterable(zip(lines, ends, strict=True)))
+    return text + "".join(_rows_of_groups(reading, start))
+
+
+def _rows_of_groups(reading: Reading, start: str) -> Iterator[str]:
+    if not reading.members:
+        return
     for kind in dict.fromkeys(site.kind for site in reading.sites):
         for name, summary in reading.named_totals(kind).items():
             with np.errstate(all="ignore"):
-                numbers = [_plain(n, statistic(n, summary)) for n in STATISTICS]
-            writer.writerow((*start, f"group_{kind}", safe(name), *numbers, ""))
+                numbers = [repr(_plain(n, statistic(n, summary))) for n in STATISTICS]
+            yield f"{start}{_cells(f'group_{kind}', name)},{','.join(numbers)},\n"
+
+
+def _addresses(sites: Sequence[Site]) -> Sequence[str]:
+    """Kind and path of each site, as they stand in the table."""
+    # A run's readings are of the same few tuples of sites.
+    return _kept_addresses(sites) if isinstance(sites, tuple) else _new_addresses(sites)
+
+
+def _new_addresses(sites: Sequence[Site]) -> tuple[str, ...]:
+    return tuple(_cells(site.kind.value, site.path) for site in sites)
+
+
+_kept_addresses = functools.lru_cache(maxsize=16)(_new_addresses)
+
+
+def _cells(kind: str, name: str) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow((kind, safe(name)))
     return text.getvalue()
 
 

@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.probes import png
 from gradwatch.files.append_file import AppendFile
+from gradwatch.probes import png
 
 Array = NDArray[np.float64]
 
@@ -119,9 +119,16 @@ def start_event(step: int, wall_time: float) -> bytes:
     return _event(wall_time, step) + _field(7, b"\x08\x01")
 
 
-def summary_event(step: int, wall_time: float, values: Iterable[bytes]) -> bytes:
-    """The values that belong to one step."""
-    return _event(wall_time, step) + _field(5, b"".join(_field(1, value) for value in values))
+def summary_event(
+    step: int, wall_time: float, values: Iterable[bytes], encoded: bytes = b""
+) -> bytes:
+    """The values that belong to one step; `encoded` are more, each in its `envelope`."""
+    return _event(wall_time, step) + _field(5, encoded + b"".join(map(envelope, values)))
+
+
+def envelope(value: bytes) -> bytes:
+    """A scalar, histogram or image as one of the values of an event."""
+    return _field(1, value)
 
 
 def scalar(tag: str, value: float, description: str = "") -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import time
@@ -11,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from gradwatch import exits
 from gradwatch.reading import Reading
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.worker import Worker
@@ -18,6 +18,8 @@ from gradwatch.sinks.worker import Worker
 Fetch = tuple[Callable[[], Reading | None], int | None]
 
 EPOCH_PATIENCE = 0.5
+MAX_BYTES = 64_000_000
+"""What the readings that wait for sinks may hold in all."""
 FAILURES_ALLOWED = 3
 
 
@@ -30,6 +32,9 @@ class Pipeline:
     was lost is counted. After an `OSError` (a full disk) a sink is tried again
     with the next reading, without end; after three other faults in a row it is
     switched off.
+
+    The readings that wait for slow sinks hold at most 64 MB in all; each sink has an
+    equal part of that, so that one that hangs does not take the others' room.
 
     Messages are kept until the training thread comes by: `submit`, `epoch_end`,
     `close` and `deliver` pass them on. In a forked child all methods do nothing.
@@ -72,13 +77,15 @@ class Pipeline:
         self._messages.clear()
         self._fetch_failed = False
         names = _distinct([type(sink).__name__ for sink in self.sinks])
+        room = MAX_BYTES // max(1, sum(sink.threaded for sink in self.sinks))
         self._outlets = [
-            _Outlet(sink, name, run, self._messages.append)
+            _Outlet(sink, name, run, self._messages.append, room)
             for sink, name in zip(self.sinks, names, strict=True)
         ]
         self._fetcher = Worker("gradwatch-fetch", self._fetch)
         self._process = os.getpid()
         _open_pipelines.add(self)
+        exits.opened()
         for outlet in self._outlets:
             outlet.open()
         self.deliver()
@@ -104,6 +111,13 @@ class Pipeline:
         self._lose(rows)
         return False
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was submitted has been written."""
+        return self._fetcher is None or (
+            self._fetcher.is_idle and all(outlet.is_idle for outlet in self._outlets)
+        )
+
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         """Tell the sinks; waits up to 0.5 s if one of them prints what was just measured."""
         if not self._is_open() or self._fetcher is None:
@@ -116,9 +130,21 @@ class Pipeline:
 
     def close(self, timeout: float = 2.0) -> None:
         """Write out what waits, for at most `timeout` seconds, and say what was lost."""
-        if not self._is_open() or self._fetcher is None:
-            return
-        fetcher, self._fetcher = self._fetcher, None
+        if self._is_open() and self._fetcher is not None:
+            try:
+                self._close(self._fetcher, timeout)
+            finally:
+                exits.closed()
+
+    def deliver(self) -> None:
+        """Say what is to be said; call it on the training thread."""
+        while self._messages:
+            # A `say` that raises (warnings as errors, say) must not stop training.
+            with suppress(Exception):
+                self._say(self._messages.popleft())
+
+    def _close(self, fetcher: Worker[Fetch], timeout: float) -> None:
+        self._fetcher = None
         _open_pipelines.discard(self)
         deadline = time.monotonic() + timeout
         # A part of the time is kept for the sinks: they can only finish after it.
@@ -133,13 +159,6 @@ class Pipeline:
         if losses:
             self._messages.append(f"The record is not complete: {'; '.join(losses)}.")
         self.deliver()
-
-    def deliver(self) -> None:
-        """Say what is to be said; call it on the training thread."""
-        while self._messages:
-            # A `say` that raises (warnings as errors, say) must not stop training.
-            with suppress(Exception):
-                self._say(self._messages.popleft())
 
     def _is_open(self) -> bool:
         return self._fetcher is not None and self._process == os.getpid()
@@ -170,7 +189,9 @@ class Pipeline:
 class _Outlet:
     """A sink with its thread, its faults and its losses."""
 
-    def __init__(self, sink: Sink, name: str, run: RunInfo, tell: Callable[[str], object]) -> None:
+    def __init__(
+        self, sink: Sink, name: str, run: RunInfo, tell: Callable[[str], object], room: int
+    ) -> None:
         self.sink = sink
         self._name = name
         self._run = run
@@ -182,7 +203,17 @@ class _Outlet:
         self._lock = threading.Lock()
         self._worker: Worker[Reading | None] | None = None
         if sink.threaded:
-            self._worker = Worker(f"gradwatch-{name}", self._write, at_end=self._finish)
+            self._worker = Worker(
+                f"gradwatch-{name}",
+                self._write,
+                size_of=lambda reading: 0 if reading is None else reading.nbytes,
+                max_bytes=room,
+                at_end=self._finish,
+            )
+
+    @property
+    def is_idle(self) -> bool:
+        return self._worker is None or self._worker.is_idle
 
     def open(self) -> None:
         """Open the sink, on its thread: even that may hang."""
@@ -312,8 +343,11 @@ def _many(number: int, noun: str) -> str:
 _open_pipelines: weakref.WeakSet[Pipeline] = weakref.WeakSet()
 
 
-@atexit.register
-def _close_all() -> None:
+def _close_all(deadline: float) -> None:
     """At the end of the process, for runs that nobody closed."""
     for pipeline in list(_open_pipelines):
-        pipeline.close()
+        # Not all of the time: what follows the sinks' closing needs some, too.
+        pipeline.close(0.85 * max(0.0, deadline - time.monotonic()))
+
+
+exits.register(0, _close_all)

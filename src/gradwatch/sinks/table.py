@@ -26,8 +26,8 @@ class Column(NamedTuple):
     """How the cells look that are not 0."""
 
 
-def show(title: str, columns: list[Column], file: TextIO | None) -> None:
-    """Print it; whatever is wrong with the output, that is no reason to fail."""
+def show(title: str, columns: list[Column], file: TextIO | None, note: str = "") -> None:
+    """Print it, with a note below; whatever is wrong with the output, that is no reason to fail."""
     from rich.console import Console as Terminal
 
     stream = sys.stdout if file is None else file
@@ -36,7 +36,8 @@ def show(title: str, columns: list[Column], file: TextIO | None) -> None:
     with suppress(Exception):
         encoding = getattr(stream, "encoding", None) or "utf-8"
         if file is None and (notebook := Terminal()).is_jupyter:
-            notebook.print(_styled(title, _fit(columns, max(notebook.width, WIDTH_OF_A_FILE))))
+            fitted = _fit(columns, max(notebook.width, WIDTH_OF_A_FILE))
+            notebook.print(_styled(title, fitted, note))
             return
         width = _width(stream)
         fitted = _fit(columns, width)
@@ -45,10 +46,10 @@ def show(title: str, columns: list[Column], file: TextIO | None) -> None:
             # it meets a broken pipe.
             terminal = Terminal(file=stream, width=width, force_jupyter=False)
             with terminal.capture() as capture:
-                terminal.print(_styled(_shorten(title, width), fitted))
+                terminal.print(_styled(_shorten(title, width), fitted, _shorten(note, width)))
             text = capture.get()
         else:
-            text = _plain(title, fitted, width)
+            text = _plain(title, fitted, width, note)
             with suppress(LookupError):
                 text = _encodable(text, encoding)
         # Begun on a new line: a progress bar may have left the cursor on its own.
@@ -101,7 +102,7 @@ def _shorten(text: str, width: int) -> str:
     return f"{head}…{tail}"
 
 
-def _plain(title: str, columns: list[Column], width: int) -> str:
+def _plain(title: str, columns: list[Column], width: int, note: str = "") -> str:
     from rich.cells import cell_len
 
     lines = [_shorten(title, width)]
@@ -111,6 +112,7 @@ def _plain(title: str, columns: list[Column], width: int) -> str:
         cells = [name + " " * (broad[0] - cell_len(name))]
         cells += [cell.rjust(size) for cell, size in zip(numbers, broad[1:], strict=True)]
         lines.append((" " * GAP).join(cells).rstrip())
+    lines += [_shorten(note, width)] * bool(note)
     return "\n".join(lines) + "\n"
 
 
@@ -123,7 +125,7 @@ def _encodable(text: str, encoding: str) -> str:
     return text.encode(encoding, errors="replace").decode(encoding)
 
 
-def _styled(title: str, columns: list[Column]) -> Group:
+def _styled(title: str, columns: list[Column], note: str = "") -> Group:
     from rich import box
     from rich.console import Group
     from rich.table import Table
@@ -151,7 +153,8 @@ def _styled(title: str, columns: list[Column]) -> Group:
         ]
         table.add_row(*cells, style="bold" if row is rows[-1] else "")
     # Not as the table's own title: that is broken into lines of the table's width.
-    return Group(Text(title, style="bold"), table)
+    below = [Text(note, style="dim")] * bool(note)
+    return Group(Text(title, style="bold"), table, *below)
 
 
 def printable(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,14 @@ from gradwatch.sinks.event_file import (
     start_event,
     summary_event,
 )
+from gradwatch.sinks.scalar_table import ScalarTable
 from gradwatch.sites import Kind
 from gradwatch.summary import Summary, finite, statistic
 
 Array = NDArray[np.float64]
 
 MAX_BUCKETS = 64
+KEPT_TABLES = 16
 
 RATIO_MEANING = "The L2 norm of the variable's update divided by the L2 norm of the variable."
 SPECTRAL_MEANING = "The largest singular value of the variable's matrix."
@@ -84,6 +86,7 @@ class TensorBoard(Sink):
         self._run: RunInfo | None = None
         self._events: EventFile | None = None
         self._described: set[str] = set()
+        self._tables: dict[tuple[int, int, str], ScalarTable] = {}
         self._fresh = True
         self._next_step = 1
 
@@ -99,8 +102,13 @@ class TensorBoard(Sink):
         batch = self._restart(self._run) if self._fresh else []
         described: set[str] = set()
         with np.errstate(all="ignore"):
-            values = list(self._values(reading, self._run, described))
-        events.append([*batch, summary_event(reading.step, reading.time, values)])
+            statistics, others = self._values(reading, self._run, described)
+        event = summary_event(reading.step, reading.time, others, statistics)
+        try:
+            events.append([*batch, event])
+        except BaseException:
+            self._tables.clear()
+            raise
         # Only now: what a failed write did not bring to disk is owed again.
         self._described |= described
         self._fresh = False
@@ -117,6 +125,7 @@ class TensorBoard(Sink):
             self.close()
             self._events = EventFile(run.directory)
             self._described.clear()
+            self._tables.clear()
             self._fresh = True
         return self._events
 
@@ -126,7 +135,11 @@ class TensorBoard(Sink):
         # a directory for the beginning, and drops nothing for it.
         return [start_event(self._next_step, time.time())] * 2 if run.first_step > 1 else []
 
-    def _values(self, reading: Reading, run: RunInfo, described: set[str]) -> Iterator[bytes]:
+    def _values(
+        self, reading: Reading, run: RunInfo, described: set[str]
+    ) -> tuple[bytes, list[bytes]]:
+        """The statistics of all sites, encoded already, and all other values."""
+
         def meaning(tag: str, words: str | None) -> str:
             """The description, on the tag's first event only."""
             if not words or tag in self._described or tag in described:
@@ -134,7 +147,25 @@ class TensorBoard(Sink):
             described.add(tag)
             return words
 
-        for tag, value, kind in self._scalar_values(reading):
+        statistics = self._table_for(reading).encoded(
+            reading, lambda tag, kind: meaning(tag, run.meaning.get(kind))
+        )
+        return statistics, list(self._others(reading, run, meaning))
+
+    def _table_for(self, reading: Reading) -> ScalarTable:
+        """The table for readings of these sites, which are known by their identity."""
+        key = (id(reading.sites), id(reading.members) if reading.members else 0, reading.scope)
+        if key not in self._tables:
+            if len(self._tables) >= KEPT_TABLES:
+                self._tables.clear()
+            self._tables[key] = ScalarTable(reading, self.scalars)
+        return self._tables[key]
+
+    def _others(
+        self, reading: Reading, run: RunInfo, meaning: Callable[[str, str | None], str]
+    ) -> Iterator[bytes]:
+        """All but the statistics that every site has."""
+        for tag, value, kind in _shares(reading):
             yield scalar(tag, value, meaning(tag, run.meaning.get(kind)))
         for path, ratio in reading.update_ratios().items():
             if not np.isnan(ratio):
@@ -163,46 +194,18 @@ class TensorBoard(Sink):
                 description=meaning(tag, run.meaning.get(site.kind)),
             )
 
-    def _scalar_values(self, reading: Reading) -> Iterator[tuple[str, float, Kind]]:
-        tensors = [i for i, site in enumerate(reading.sites) if not site.kind.is_number]
-        sites, s = [reading.sites[i] for i in tensors], reading.summary[tensors]
-        kinds = list(dict.fromkeys(site.kind for site in sites))
-        places = [(f"{site.kind}_", f"/{site.path}", site.kind) for site in sites]
-        yield from self._table(places, s)
-        nonfinite = s.count - finite(s)
-        for i in np.flatnonzero(nonfinite > 0).tolist():
-            site = sites[i]
+
+def _shares(reading: Reading) -> Iterator[tuple[str, float, Kind]]:
+    """Counts of what is not finite, where there is any, and shares of zeros of outputs."""
+    s = reading.summary
+    nonfinite = s.count - finite(s)
+    for i in np.flatnonzero(nonfinite > 0).tolist():
+        site = reading.sites[i]
+        if not site.kind.is_number:
             yield f"{site.kind}_nonfinite/{site.path}", float(nonfinite[i]), site.kind
-        for i, site in enumerate(sites):
-            if site.kind is Kind.OUTPUT and s.count[i] > 0:
-                yield f"output_zero_share/{site.path}", float(s.zeros[i] / s.count[i]), site.kind
-        for kind in kinds:
-            for prefix, merged in (
-                (f"layer_{kind}_", reading.layers(kind)),
-                (f"group_{kind}_", reading.named_totals(kind)),
-            ):
-                if merged:
-                    places = [(prefix, f"/{name}", kind) for name in merged]
-                    yield from self._table(places, _stack(merged.values()))
-            total = reading.total(kind)
-            if total is not None:
-                place = (f"{reading.scope}/{kind}_", "", kind)
-                yield from self._table([place], _stack([total]))
-
-    def _table(
-        self, places: Sequence[tuple[str, str, Kind]], summary: Summary
-    ) -> Iterator[tuple[str, float, Kind]]:
-        """Every statistic of every row, under the place's prefix + statistic + suffix."""
-        for name in self.scalars:
-            numbers = statistic(name, summary)
-            written = ~(np.isnan(numbers) & (summary.count == 0))
-            for i in np.flatnonzero(written).tolist():
-                prefix, suffix, kind = places[i]
-                yield f"{prefix}{name}{suffix}", float(numbers[i]), kind
-
-
-def _stack(summaries: Iterable[Summary]) -> Summary:
-    return Summary.unpack(np.stack([summary.pack() for summary in summaries]))
+    for i, site in enumerate(reading.sites):
+        if site.kind is Kind.OUTPUT and s.count[i] > 0:
+            yield f"output_zero_share/{site.path}", float(s.zeros[i] / s.count[i]), site.kind
 
 
 @np.errstate(all="ignore")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import deque
@@ -22,6 +23,10 @@ class Worker(Generic[T]):
         name: the thread's name.
         handle: called with each item.
         limit: how many items may wait; what comes when they do is dropped.
+        size_of: the size of an item in bytes; without it, sizes do not matter.
+        max_bytes: how much the items that wait or are being handled may hold. An item
+            that comes when they hold more with it is dropped; but there is room for
+            one of any size.
         on_fault: called, on the thread, with what `handle` or `at_end` raised;
             the worker goes on.
         at_end: called on the thread after the last item of a closed worker.
@@ -50,6 +55,8 @@ class Worker(Generic[T]):
         handle: Callable[[T], object],
         limit: int = 64,
         *,
+        size_of: Callable[[T], int] | None = None,
+        max_bytes: float = math.inf,
         on_fault: Callable[[BaseException], object] | None = None,
         at_end: Callable[[], object] | None = None,
     ) -> None:
@@ -62,6 +69,9 @@ class Worker(Generic[T]):
         self._handle = handle
         self._on_fault = on_fault
         self._at_end = at_end
+        self._size_of = size_of
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._items: deque[T] = deque()
         self._current: tuple[T, ...] = ()
         self._submitted = self._handled = 0
@@ -76,14 +86,23 @@ class Worker(Generic[T]):
         """Take an item, at once; False if there is no room or the worker is closed."""
         if self._is_forked():
             return False
+        size = 0 if self._size_of is None else self._size_of(item)
         with self._change:
-            if self._sealed or len(self._items) >= self.limit or not self._started():
+            is_full = len(self._items) >= self.limit
+            is_full |= self._bytes > 0 and self._bytes + size > self._max_bytes
+            if self._sealed or is_full or not self._started():
                 self.dropped += 1
                 return False
+            self._bytes += size
             self._items.append(item)
             self._submitted += 1
             self._change.notify_all()
         return True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was submitted is handled; asked without waiting for anybody."""
+        return self._handled >= self._submitted
 
     def drain(self, timeout: float) -> bool:
         """Wait until all that was submitted so far is handled; False if it took longer."""
@@ -146,7 +165,9 @@ class Worker(Generic[T]):
                     break
                 self._current = (self._items.popleft(),)
             self._guard(self._handle, *self._current)
+            size = 0 if self._size_of is None else self._size_of(*self._current)
             with self._change:
+                self._bytes -= size
                 self._current = ()
                 self._handled += 1
                 self._change.notify_all()

@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from gradwatch.budget import Pacer
 from gradwatch.capture.keras.backends import make_backend
 from gradwatch.capture.keras.layers import output_sites_of
 from gradwatch.capture.keras.meaning import meanings
@@ -28,7 +29,7 @@ from gradwatch.capture.readings import Layout, reading_of
 from gradwatch.capture.values import names_due
 from gradwatch.reading import Reading
 from gradwatch.schedule import Moment
-from gradwatch.sites import Kind
+from gradwatch.sites import Kind, SiteInfo
 
 
 class FitCapture:
@@ -41,6 +42,7 @@ class FitCapture:
     Args:
         model: the model being fitted.
         timetable: what to measure, and when.
+        pacer: told when steps begin.
         submit: takes a function that waits for a step's arrays and makes its Reading,
             and the number of its sites.
         fault: told of an exception of ours.
@@ -54,12 +56,14 @@ class FitCapture:
         self,
         model: Any,
         timetable: Timetable,
+        pacer: Pacer,
         submit: Callable[[Callable[[], Reading], int], None],
         fault: Callable[[Exception], None],
         remark: Callable[[str], None],
     ) -> None:
         self._model = model
         self._timetable = timetable
+        self._pacer = pacer
         self._submit = submit
         self._fault = fault
         self._remark = remark
@@ -87,8 +91,13 @@ class FitCapture:
         """What the measurements of each kind are, in words."""
         return meanings(find_optimizers(self._model))
 
+    def infos(self) -> list[SiteInfo]:
+        """What is known of the chosen sites; none before the model's variables exist."""
+        return [] if self._plan is None else self._plan.infos
+
     def begin_epoch(self, epoch: int, batches: int | None) -> None:
         """Epoch `epoch`, counted from 1, begins; `batches` is None if not known."""
+        self._pacer.pause()
         self._counter.begin_epoch(epoch, batches)
 
     def begin_batch(self, batch: int) -> None:
@@ -96,7 +105,10 @@ class FitCapture:
         moments = self._counter.moments(batch)
         if self._plan is None and _is_built(self._model):
             self._require_plan()
-        if any(self._is_due(moment) for moment in moments):
+        due = [moment for moment in moments if self._timetable.is_due(moment)]
+        is_ordinary = not due or all(map(self._timetable.is_ordinary, due))
+        self._pacer.tick(moments, bool(due), counts=is_ordinary)
+        if due:
             self._measure_next(moments)
 
     def end(self) -> None:
@@ -107,16 +119,13 @@ class FitCapture:
         """Leave the model as Keras made it, also where another callback thwarted a step."""
         own_train_function(self._model)
 
-    def _is_due(self, moment: Moment) -> bool:
-        return any(self._timetable.summaries_due(moment))
-
     def _measure_next(self, moments: list[Moment]) -> None:
         """Replace the model's train function for its next call."""
         if self._plan is not None and len(self._model.weights) != self._planned_variables:
             # A layer has come to life since: what was compiled does not know it.
             self._plan = None
             self._observer = self._make_observer()
-        orders = [[self._order(m)] if self._is_due(m) else [] for m in moments]
+        orders = [[self._order(m)] if self._timetable.is_due(m) else [] for m in moments]
         replaced = vars(self._model)["train_function"]
         if isinstance(replaced, MeasuredCall):
             # By another monitor that watches this fit.

@@ -119,10 +119,16 @@ class Observation:
     def _measured(
         self, plan: Plan, rows: list[Row], histograms_due: Any, gradients_lost: bool = False
     ) -> dict[str, Any]:
-        result = {"rows": self._framework.summarize([row.tensor for row in rows])}
+        with_cells = [at for at, row in enumerate(rows) if row.position in plan.with_histogram]
+        every = [row.tensor for row in rows]
+        own = self._framework
+        result = {}
         if plan.with_histogram:
-            chosen = [row.tensor for row in rows if row.position in plan.with_histogram]
-            result["cells"] = self._framework.count_cells(chosen, histograms_due)
+            result["rows"], result["cells"] = own.summarize_and_count(
+                every, with_cells, histograms_due
+            )
+        else:
+            result["rows"] = own.summarize(every)
         tensors = {row.position: row.tensor for row in rows}
         result |= values_of(plan, tensors.__getitem__, self._framework.copy)
         layout = tuple((row.position, row.site) for row in rows)

@@ -44,12 +44,17 @@ def find_optimizers(model: Any) -> list[Any]:
             for each in value:
                 visit(each, depth - 1)
 
+    kind = keras.optimizers.Optimizer
     for layer in model._flatten_layers():
         visit(getattr(layer, "optimizer", None), 0)
-        # In lists and dicts only of models: asked for at every epoch, this has to be quick.
-        depth = 2 if isinstance(layer, keras.Model) else 0
-        for value in list(vars(layer).values()):
-            visit(value, depth)
+        values = list(vars(layer).values())
+        # In lists and dicts only of models: asked for at every measured step of torch, this
+        # has to be quick.
+        if isinstance(layer, keras.Model):
+            for value in values:
+                visit(value, 2)
+        else:
+            found.update({id(value): value for value in values if isinstance(value, kind)})
     return list(found.values())
 
 

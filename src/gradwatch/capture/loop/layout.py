@@ -87,6 +87,12 @@ class Layouts:
                 raise WrongValueError("These readings were measured by another monitor.")
             return self._by_number[number]
 
+    def infos(self) -> list[SiteInfo]:
+        """What is known of the sites of all layouts, each once."""
+        with self._lock:
+            plans = [layout.plan for layout in self._by_sites.values()]
+        return list({info.site: info for plan in plans for info in plan.infos}.values())
+
     def _plan(self, given: Given, group: str) -> Plan:
         self._remark_on_missing(given)
         if not group and not self._by_sites:
@@ -153,9 +159,11 @@ def measured(layout: Layout, given: Given, histograms: Any) -> dict[str, Any]:
     plan = layout.plan
     own = given.framework
     measured = [(i, found.tensor()) for i, found in given.rows(plan.sites)]
+    with_cells = [at for at, (i, _) in enumerate(measured) if i in plan.with_histogram]
+    rows, cells = own.summarize_and_count([x for _, x in measured], with_cells, histograms)
     return {
-        "rows": own.summarize([x for _, x in measured]),
-        "cells": own.count_cells([x for i, x in measured if i in plan.with_histogram], histograms),
+        "rows": rows,
+        "cells": cells,
         "layout": own.constant(layout.number),
         **values_of(plan, dict(measured).__getitem__, own.copy),
     }

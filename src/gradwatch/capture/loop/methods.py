@@ -114,7 +114,7 @@ class LoopMethods(LoopContexts):
             is_first = progress.epoch is None
             loop.enter_epoch(moment.epoch)
             if part is None:
-                progress.advance(moment)
+                loop.advance(name, moment, was_measured=readings is not None)
             if readings is not None:
                 if readings != {}:  # It is, where a fault of ours kept us from measuring.
                     loop.record_readings(readings, moment, loss)

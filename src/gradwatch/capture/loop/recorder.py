@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gradwatch.budget import Pacer
 from gradwatch.capture.frameworks import Fetched, Framework
 from gradwatch.capture.loop.given import Given, require_eager
 from gradwatch.capture.loop.layout import Layout, Layouts, check_loss, loss_row, measured
@@ -22,7 +23,7 @@ from gradwatch.capture.readings import reading_of
 from gradwatch.capture.values import is_value, names_due
 from gradwatch.reading import Reading, scope
 from gradwatch.schedule import Moment
-from gradwatch.sites import Kind, Site
+from gradwatch.sites import Kind, Site, SiteInfo
 from gradwatch.summary import Summary
 
 PARTS = {"rows", "cells", "layout"}
@@ -36,6 +37,7 @@ class LoopRecorder:
 
     Args:
         timetable: what to measure, and when.
+        pacer: told when steps begin.
         submit: takes a function that waits for a step's arrays and makes its Reading.
         open_run: called before a reading is submitted.
         epoch_ended: told of the number of an epoch of which there will be no more.
@@ -45,12 +47,16 @@ class LoopRecorder:
     def __init__(
         self,
         timetable: Timetable,
+        pacer: Pacer,
         submit: Callable[[Callable[[], Reading | None]], None],
         open_run: Callable[[LoopRecorder], None],
         epoch_ended: Callable[[int], None],
         remark: Callable[[str], None],
     ) -> None:
         self.timetable = timetable
+        self._pacer = pacer
+        self._leader: str | None = None
+        """The group whose steps are timed: the first one."""
         self.remark = remark
         self.layouts = Layouts(timetable, remark)
         self.at_end: list[Callable[[], None]] = []
@@ -60,6 +66,7 @@ class LoopRecorder:
         self._epoch_ended = epoch_ended
         self._meaning = dict(RECORDED)
         self._progress: dict[str, Progress] = {}
+        self._epoch: int | None = None
         self._shown_epoch: int | None = None
         self._first_step = 1
         # Registered now, and so called before the pipeline's own end.
@@ -76,6 +83,10 @@ class LoopRecorder:
         """What the measurements of each kind are, in words."""
         return self._meaning
 
+    def infos(self) -> list[SiteInfo]:
+        """What is known of the chosen sites of all that was given so far."""
+        return self.layouts.infos()
+
     def means(self, meaning: Mapping[Kind, str]) -> None:
         """Say what the measurements are; before the first one."""
         self._meaning.update(meaning)
@@ -88,14 +99,31 @@ class LoopRecorder:
 
     def enter_epoch(self, epoch: int) -> None:
         """An epoch is under way: the one before, if it is another, has ended."""
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._pacer.pause()
         if self._shown_epoch not in (None, epoch):
             self._show()
+
+    def advance(self, group: str, moment: Moment, *, was_measured: bool = False) -> None:
+        """A group comes to a moment; what is due of it is measured next, or was just now."""
+        self.progress(group).advance(moment)
+        if self._leader is None:
+            self._leader = group
+        if group == self._leader:
+            is_due = self.timetable.is_due(moment)
+            self._pacer.tick(
+                [moment],
+                is_due,
+                counts=not is_due or self.timetable.is_ordinary(moment),
+                was_measured=is_due and was_measured,
+            )
 
     def is_due(self, moment: Moment, *, histograms: bool = False) -> bool:
         """Whether anything, or a histogram, is due."""
         if histograms:
             return any(self.timetable.histograms_due(moment))
-        return any(self.timetable.summaries_due(moment))
+        return self.timetable.is_due(moment)
 
     def end(self) -> None:
         """The run ends: let go of hooks, and have the last epoch shown."""

@@ -123,7 +123,7 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
         if self._moment is None or not self._calls.get(group):
             self._moment = progress.moment(self._step, self._epoch)
             self._loop.enter_epoch(self._moment.epoch)
-            progress.advance(self._moment)
+            self._loop.advance(group, self._moment)
         self._calls[group] = self._calls.get(group, 0) + 1
         if not (is_first or self._loop.is_due(self._moment)):
             return

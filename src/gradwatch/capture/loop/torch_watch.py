@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -93,6 +94,7 @@ class TorchWatch:
         self._guarded = guarded
         self._step: _Step | None = None
         self._moment: Moment | None = None
+        self._known_layout: tuple[Any, Layout] | None = None
         self._outputs = self._watch_outputs(module)
         self._layout()  # A selector that matches nothing is heard of now.
         loop.means(WATCHED)
@@ -121,7 +123,9 @@ class TorchWatch:
             progress = self._loop.progress(self._group)
             moment = progress.moment(None, None)
             self._loop.enter_epoch(moment.epoch)
-            progress.advance(moment)
+            # Layer outputs are measured where they arise, in the forward pass before this.
+            were_outputs = self._outputs is not None and self._outputs_due(moment)
+            self._loop.advance(self._group, moment, was_measured=were_outputs)
             self._moment = moment
             if not self._loop.is_due(moment):
                 return
@@ -175,15 +179,18 @@ class TorchWatch:
             for place, (_, site) in enumerate(rows)
             if (site.kind is Kind.GRADIENT) is only_gradients
         }
-        with_histogram = [place for place in tensors if rows[place][0] in plan.with_histogram]
         own = framework("torch")
         due = self._loop.is_due(step.moment, histograms=True)
+        counted = set(plan.with_histogram) if due else set()
+        places = list(tensors)
+        with_cells = [at for at, place in enumerate(places) if rows[place][0] in counted]
         probed = {i for _, i in plan.due(step.moment).probes}
+        summaries, cells = own.summarize_and_count(list(tensors.values()), with_cells)
         return _Part(
-            list(tensors),
-            own.summarize(list(tensors.values())),
-            with_histogram if due else [],
-            own.count_cells([tensors[place] for place in with_histogram], due),
+            places,
+            summaries,
+            [places[at] for at in with_cells],
+            cells,
             {
                 value_name(rows[place][0]): own.copy(x)
                 for place, x in tensors.items()
@@ -201,6 +208,16 @@ class TorchWatch:
         return parameter
 
     def _layout(self, layers: LayerTensors | None = None) -> Layout:
+        if self._outputs is not None:
+            return self._new_layout(layers)
+        # Parameters seldom change but in their values, and working it out anew is slow.
+        values = [n.value for n in self._named]
+        form = tuple([(x.requires_grad, x.shape, x.dtype) for x in values])
+        if self._known_layout is None or self._known_layout[0] != form:
+            self._known_layout = form, self._new_layout(None)
+        return self._known_layout[1]
+
+    def _new_layout(self, layers: LayerTensors | None) -> Layout:
         learned = [None if n.value.requires_grad else ABSENT for n in self._named]
         by_kind: dict[Kind, list[Any]] = {
             Kind.WEIGHT: [n.value for n in self._named],
@@ -280,8 +297,14 @@ def _in_order(positions: Sequence[list[int]], parts: Sequence[Any]) -> Any:
     if not kept:
         return parts[0][:0]
     device = kept[0].device
-    order = sorted(range(len(flat)), key=flat.__getitem__)
-    return torch.cat([part.to(device) for part in kept])[torch.tensor(order, device=device)]
+    order = tuple(sorted(range(len(flat)), key=flat.__getitem__))
+    return torch.cat([part.to(device) for part in kept])[_numbers_on(device, order)]
+
+
+@lru_cache(maxsize=16)
+def _numbers_on(device: Any, numbers: tuple[int, ...]) -> Any:
+    # Kept, since bringing them to a GPU makes the training thread wait for it.
+    return torch.tensor(numbers, device=device)
 
 
 def _type_of(given: Any) -> str:

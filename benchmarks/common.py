@@ -1,0 +1,64 @@
+"""What the benchmarks share: taking turns, medians with their spread, tables, the machine."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+ANSWER = "BENCHMARK_ANSWER"
+
+
+def machine():
+    """The processor, its cores and the system, in words."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    except OSError:
+        names = []
+    name = names[0] if names else platform.processor()
+    return f"{name}, {os.cpu_count()} cores, {platform.system()}"
+
+
+def ratio(values, bare):
+    """The median over the rounds of each round's ratio to the bare run of the same round."""
+    return statistics.median(v / b for v, b in zip(values, bare, strict=True))
+
+
+def row(label, values, bare):
+    """A line of a table: what it is, its median, its spread, and against the bare run."""
+    spread = f"{min(values):.2f} to {max(values):.2f}"
+    middle = f"{statistics.median(values):.2f}"
+    return f"| {' | '.join(label)} | {middle} | {spread} | x{ratio(values, bare):.3f} |"
+
+
+def worker(script, arguments, **environment):
+    """Run a script with these arguments in a process of its own; what its `answer` was."""
+    command = [sys.executable, script, *map(str, arguments)]
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
+    # Not through a pipe: a service that the worker has started may hold it open.
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "answer.json")
+        own = {ANSWER: str(file)}
+        subprocess.run(
+            command, env=os.environ | quiet | environment | own, check=True, stdout=sys.stderr
+        )
+        return json.loads(file.read_text())
+
+
+def answer(result):
+    """What a worker hands back."""
+    Path(os.environ[ANSWER]).write_text(json.dumps(result))
+
+
+def keep(name, text, facts, write):
+    """Print the result, and keep it in results/ if that is wished for."""
+    print(text)
+    if write:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"{name}.md").write_text(text + "\n")
+        (RESULTS / f"{name}.json").write_text(json.dumps(facts, indent=1) + "\n")
