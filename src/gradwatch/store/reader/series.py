@@ -1,0 +1,115 @@
+"""A statistic over the steps of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.sites import Kind, Site
+from gradwatch.store.reader.members import check_statistic, kind_of, members
+from gradwatch.store.reader.snapshot import Snapshot
+from gradwatch.summary import FIELDS, Summary, l2, statistic
+
+Steps = NDArray[np.int64]
+Values = NDArray[np.float64]
+
+UPDATE_RATIO, VALUE = "update_ratio", "value"
+_MERGED = {"min": "min(min)", "max": "max(max)"}
+_SUMS = ", ".join(f"{_MERGED.get(f, f'sum({f})')}::DOUBLE AS {f}" for f in FIELDS)
+_PLAIN = ", ".join(f"{f}::DOUBLE AS {f}" for f in FIELDS)
+_FEW = 64
+
+
+def more_statistics(kind: Kind) -> tuple[str, ...]:
+    """The statistics that a kind has beside those of every summary."""
+    if kind.is_number:
+        return (VALUE,)
+    return (UPDATE_RATIO,) if kind is Kind.UPDATE else ()
+
+
+def series(
+    snapshot: Snapshot,
+    kind_name: Kind | str,
+    path: str,
+    name: str,
+    rank: int,
+    micro_batch: int | None = None,
+) -> tuple[Steps, Values]:
+    """The steps at which something was measured, and a statistic of it; see `Run.series`."""
+    kind = kind_of(kind_name, snapshot.sites)
+    check_statistic(name, kind, more_statistics(kind))
+    chosen = members(kind, path, snapshot.sites, snapshot.groups)
+    steps, summary = summaries(snapshot, chosen, rank, micro_batch)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if name == VALUE:
+            return steps, value_of(summary)
+        if name == UPDATE_RATIO:
+            return _ratios(snapshot, chosen, steps, summary, rank, micro_batch)
+        return steps, np.asarray(statistic(name, summary), np.float64)
+
+
+def summaries(
+    snapshot: Snapshot, sites: Sequence[Site], rank: int, micro_batch: int | None = None
+) -> tuple[Steps, Summary]:
+    """The summary at each step of some sites of one kind, merged.
+
+    Without a micro-batch, that of the step as a whole, and where there is none, those
+    of its micro-batches merged.
+    """
+    where, parameters = condition(snapshot, sites, rank)
+    if micro_batch is not None:
+        where = f"{where} AND micro_batch = {int(micro_batch)}"
+    fields, group = (_PLAIN, "") if len(sites) == 1 else (_SUMS, "GROUP BY step, part")
+    rows = snapshot.database.fetch(
+        f"SELECT step, micro_batch IS NOT NULL AS part, {fields} FROM _summaries "
+        f"WHERE {where} {group} ORDER BY step",
+        parameters,
+    )
+    steps, part = rows["step"].astype(np.int64), rows["part"].astype(bool)
+    summary = Summary(*(rows[name] for name in FIELDS))
+    if micro_batch is not None or not part.any():
+        return steps, summary
+    kept = ~part | ~np.isin(steps, steps[~part])
+    measured, place = np.unique(steps[kept], return_inverse=True)
+    return measured, summary[kept].merge_by(place, measured.size)
+
+
+def condition(snapshot: Snapshot, sites: Sequence[Site], rank: int) -> tuple[str, list[object]]:
+    """The rows of some sites of one kind, in SQL, and its parameters."""
+    kind = sites[0].kind
+    where, parameters = "rank = ? AND kind = ?", list[object]([rank, str(kind)])
+    if len(sites) == sum(site.kind is kind for site in snapshot.sites):
+        return where, parameters
+    numbers = {number for site in sites for number in snapshot.numbers[site]}
+    if len(numbers) <= _FEW:
+        # Segments are sorted by this number: nearly all of them is passed over.
+        where += f" AND site IN ({', '.join(map(str, sorted(numbers)))})"
+    if len(sites) == 1:
+        return f"{where} AND path = ?", [*parameters, sites[0].path]
+    return f"{where} AND path IN (SELECT unnest(?))", [*parameters, [s.path for s in sites]]
+
+
+def value_of(summary: Summary) -> Values:
+    """The values of a kind that is one number; NaN or infinite where they were."""
+    values = np.where(summary.nan > 0, np.nan, summary.sum)
+    return np.where(summary.posinf > 0, np.inf, np.where(summary.neginf > 0, -np.inf, values))
+
+
+def _ratios(
+    snapshot: Snapshot,
+    updates: Sequence[Site],
+    steps: Steps,
+    summary: Summary,
+    rank: int,
+    micro_batch: int | None,
+) -> tuple[Steps, Values]:
+    known = set(snapshot.sites)
+    weights = [s for u in updates if (s := Site(Kind.WEIGHT, u.path)) in known]
+    if not weights:
+        return steps[:0], np.zeros(0)
+    weight_steps, weight = summaries(snapshot, weights, rank, micro_batch)
+    common, at, weight_at = np.intersect1d(steps, weight_steps, return_indices=True)
+    size, change = l2(weight)[weight_at], l2(summary)[at]
+    return common, np.where(size > 0, change / np.where(size > 0, size, 1.0), np.nan)
