@@ -1,0 +1,126 @@
+"""What measuring adds to the time that a training step takes to compile.
+
+    python benchmarks/compile_cost.py                          # 30 and 300 tensors, all ways
+    python benchmarks/compile_cost.py --tensors 3000 10000 --ways jax
+
+The step is that of a multilayer perceptron, written in the framework itself. The measured one
+also summarises all weights and all gradients. With `--measuring-only` nothing but the measuring
+is compiled: the step itself takes minutes where there are thousands of tensors.
+"""
+
+import argparse
+import os
+import statistics
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+WAYS = ("jax", "tensorflow xla", "tensorflow graph")
+
+
+def shapes(tensors, width=64):
+    return [(width, width), (width,)] * (tensors // 2)
+
+
+def in_jax(tensors, measured, alone):
+    import jax
+    import jax.numpy as jnp
+
+    from gradwatch.measure.jax import summarize
+
+    weights = [jnp.full(shape, 0.01) for shape in shapes(tensors)]
+
+    def loss(weights, x):
+        for kernel, bias in zip(weights[::2], weights[1::2], strict=True):
+            x = jnp.tanh(x @ kernel + bias)
+        return jnp.mean(x * x)
+
+    def step(weights, means, squares, x):
+        gradients = jax.grad(loss)(weights, x)
+        means = [0.9 * m + 0.1 * g for m, g in zip(means, gradients, strict=True)]
+        squares = [0.99 * s + 0.01 * g * g for s, g in zip(squares, gradients, strict=True)]
+        weights = [
+            w - 1e-3 * m / (jnp.sqrt(s) + 1e-7)
+            for w, m, s in zip(weights, means, squares, strict=True)
+        ]
+        rows = summarize(weights + gradients) if measured else None
+        return weights, means, squares, rows
+
+    arguments = (weights, weights, weights, jnp.ones((32, 64)))
+    jitted = jax.jit(step, donate_argnums=(0, 1, 2))
+    if alone:
+        arguments, jitted = (weights + weights,), jax.jit(summarize)
+    start = time.perf_counter()
+    compiled = jitted.lower(*arguments).compile()
+    took = time.perf_counter() - start
+    memory = compiled.memory_analysis()
+    held = memory.temp_size_in_bytes + memory.argument_size_in_bytes
+    held += memory.output_size_in_bytes - memory.alias_size_in_bytes
+    return took, held / 2**20
+
+
+def in_tensorflow(tensors, measured, alone, jit_compile):
+    import tensorflow as tf
+
+    from gradwatch.measure.tensorflow import summarize
+
+    weights = [tf.Variable(tf.fill(shape, 0.01)) for shape in shapes(tensors)]
+    means = [tf.Variable(tf.zeros(shape)) for shape in shapes(tensors)]
+
+    def step(x):
+        if alone:
+            return summarize(weights + means)
+        with tf.GradientTape() as tape:
+            y = x
+            for kernel, bias in zip(weights[::2], weights[1::2], strict=True):
+                y = tf.tanh(y @ kernel + bias)
+            loss = tf.reduce_mean(y * y)
+        gradients = tape.gradient(loss, weights)
+        for w, m, g in zip(weights, means, gradients, strict=True):
+            m.assign(0.9 * m + 0.1 * g)
+            w.assign_sub(1e-3 * m)
+        return summarize(weights + gradients) if measured else loss
+
+    function = tf.function(step, autograph=False, jit_compile=jit_compile)
+    start = time.perf_counter()
+    function(tf.ones((32, 64)))
+    return time.perf_counter() - start, float("nan")
+
+
+def cost(way, tensors, measured, alone):
+    if way == "jax":
+        return in_jax(tensors, measured, alone)
+    return in_tensorflow(tensors, measured, alone, jit_compile=way == "tensorflow xla")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tensors", nargs="+", type=int, default=[30, 300])
+    parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--measuring-only", action="store_true")
+    args = parser.parse_args()
+    print("| way | tensors | bare s | measured s | extra | MiB bare | MiB measured |")
+    print("|---|---|---|---|---|---|---|")
+    for way in args.ways:
+        for tensors in args.tensors:
+            turns = []
+            for _ in range(args.rounds):
+                both = (True,) if args.measuring_only else (False, True)
+                turns.append([cost(way, tensors, each, args.measuring_only) for each in both])
+            seconds = [statistics.median(turn[k][0] for turn in turns) for k in range(len(both))]
+            size = [each[1] for each in turns[0]]
+            if args.measuring_only:
+                cells = ["", f"{seconds[0]:.1f} (measuring alone)", "", "", f"{size[0]:.1f}"]
+            else:
+                extra = f"{100 * (seconds[1] / seconds[0] - 1):.0f} %"
+                cells = [
+                    f"{seconds[0]:.1f}",
+                    f"{seconds[1]:.1f}",
+                    extra,
+                    *(f"{s:.1f}" for s in size),
+                ]
+            print("|", " | ".join([way, str(tensors), *cells]), "|", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Many tensors measured at once: each row is the truth about its own tensor."""
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+from gradwatch.measure import jax as in_jax
+from gradwatch.measure import jax_rows
+from gradwatch.measure.numpy import count_cells, summarize
+from gradwatch.measure.rows import Rows
+from gradwatch.summary import IDENTITY
+from tests.measure import modes
+from tests.measure.test_contract import assert_row
+
+MODES = [mode for mode in modes.MODES if not mode.startswith("torch")]
+rng = np.random.default_rng(1)
+
+
+def normal(*shape, offset=0.0):
+    return (rng.normal(size=shape) + offset).astype(np.float32)
+
+
+# Large and small ones, equal and odd sizes, whole rows and tails, narrow and wide types.
+MIXED = [
+    normal(3, 5, offset=9),
+    normal(70, 1024, offset=-2),
+    normal(64, 64),
+    normal(70, 1024),
+    None,
+    normal(64, 64, offset=5),
+    normal(70_001, offset=30),
+    np.zeros((0,), np.float32),
+    normal(513).astype(ml_dtypes.bfloat16),
+    np.arange(5, dtype=np.int32),
+    np.zeros(600, np.float32),
+    np.float32(-4.0),
+    normal(70, 1024).astype(np.float16),
+]
+ODD = {
+    "a NaN in a large tensor": (1, np.nan),
+    "an infinity in a tail": (0, -np.inf),
+    "a huge number in a small tensor": (2, 3e38),
+    "a denormal": (5, 1e-40),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_of_many_tensors_has_its_own_summary(mode):
+    rows = modes.run(mode, "summarize", *MIXED)
+    for row, tensor in zip(rows, MIXED, strict=True):
+        if tensor is None:
+            np.testing.assert_array_equal(row, IDENTITY)
+        else:
+            assert_row(row, tensor)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_of_many_tensors_has_its_own_histogram(mode):
+    cells = modes.run(mode, "count_cells", *MIXED)
+    for row, tensor in zip(cells, MIXED, strict=True):
+        expected = np.zeros_like(row) if tensor is None else count_cells(tensor)
+        np.testing.assert_array_equal(row, expected)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ODD)
+def test_one_odd_number_leaves_all_summaries_right(mode, name):
+    which, number = ODD[name]
+    tensors = [*MIXED[:4], MIXED[5]]
+    which = min(which, 4)
+    tensors[which] = tensors[which].copy()
+    tensors[which].flat[-1] = number
+    rows = modes.run(mode, "summarize", *tensors)
+    for row, tensor in zip(rows, tensors, strict=True):
+        assert_row(row, tensor)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_minute_numbers_beside_ordinary_ones_keep_their_norm(mode):
+    minute = normal(64, 64) * np.float32(1e-25)
+    rows = modes.run(mode, "summarize", normal(64, 64), minute)
+    assert_row(rows[1], minute)
+
+
+@pytest.mark.parametrize("on_device", [jax_rows.on_cpu, jax_rows.on_gpu])
+def test_the_ways_of_jax_for_each_device_agree_with_the_reference(on_device):
+    tensors = [x for x in MIXED if x is not None and x.size and x.dtype != np.int32]
+    tensors[1] = tensors[1].copy()
+    tensors[1][0, :3] = [np.nan, -np.inf, 0]
+    with jax.enable_x64(True):
+        rows = jax.jit(on_device)([jnp.asarray(x) for x in tensors])
+    for row, tensor in zip(np.asarray(rows), tensors, strict=True):
+        assert_row(row, tensor)
+
+
+def test_with_several_devices_each_tensor_is_reduced_as_it_lies(monkeypatch):
+    monkeypatch.setattr(jax, "device_count", lambda: 2)
+    tensors = [MIXED[1], MIXED[2], MIXED[8]]
+    arrays = [jnp.asarray(x) for x in tensors]
+    text = jax.jit(in_jax.summarize).lower(arrays).as_text()
+    assert "reshape" not in text  # It would gather what lies apart.
+    for row, tensor in zip(np.asarray(in_jax.summarize(arrays)), tensors, strict=True):
+        assert_row(row, tensor)
+
+
+def test_counters_of_their_own_count_as_one_does():
+    cells = rng.integers(0, 40, 100_003).astype(np.int32)
+    with jax.enable_x64(True):
+        counts = in_jax.scatter_into_copies(jnp.asarray(cells), 40)
+    np.testing.assert_array_equal(counts, np.bincount(cells, minlength=40))
+
+
+def test_every_element_is_in_one_head_or_tail():
+    sizes = [1, 5, 8, 8, 12, 100, 0, 64]
+    rows = Rows.of(sizes, width=4, large=50)
+    assert sorted(rows.heads) == [1, 2, 3, 4, 5, 7]
+    for i, size in enumerate(sizes):
+        assert rows.head(i) * (i in rows.heads) + rows.tail(i) * (i in rows.tails) == size
+    assert sum(tensors * each for tensors, each in rows.blocks) * 4 == sum(
+        rows.head(i) for i in rows.heads
+    )
+
+
+def test_a_sum_of_many_equal_numbers_is_right():
+    x = np.full(3 * 10**6, 0.1, np.float32)
+    for mode in MODES:
+        total = modes.run(mode, "summarize", x)[0][5]
+        assert total == pytest.approx(summarize(x)[5], rel=1e-6), mode
