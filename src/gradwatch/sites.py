@@ -29,9 +29,16 @@ class Kind(StrEnum):
     """For each unit of a layer 1 if all it returned in the batch was 0, else 0."""
     SATURATED = "saturated"
     """For each output of a sigmoid or tanh 1 if it is close to a bound, else 0."""
+    INPUT = "input"
+    """What the step was given: the batch's data; in no total."""
+    TARGET = "target"
+    """What the step should answer: the batch's labels; in no total."""
 
     SPECTRAL_NORM = "spectral_norm"
     """The largest singular value of a variable's matrix."""
+
+    SCALAR = "scalar"
+    """A number that another tool logged, taken over under its tag."""
 
     @property
     def is_number(self) -> bool:
@@ -45,7 +52,7 @@ class Kind(StrEnum):
 
 
 _OF_LAYERS = frozenset({Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.DEAD_UNIT, Kind.SATURATED})
-_NUMBERS = frozenset({Kind.LOSS, Kind.SPECTRAL_NORM})
+_NUMBERS = frozenset({Kind.LOSS, Kind.SPECTRAL_NORM, Kind.SCALAR})
 # The second call of a shared layer, and the first of several outputs: `net/dense@2:0`.
 _CALL = re.compile(r"(@\d+)?(:\d+)?$")
 

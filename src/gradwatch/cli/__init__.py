@@ -1,0 +1,1 @@
+"""The command line: `gradwatch`, one file a command."""

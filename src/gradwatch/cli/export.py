@@ -1,0 +1,127 @@
+"""`gradwatch export`: a run's rows in a file for other tools."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from gradwatch.cli import options
+from gradwatch.cli.faults import Fault
+from gradwatch.cli.formats import FORMATS, SUFFIXES
+from gradwatch.cli.opening import open_run, rank_of
+from gradwatch.cli.overview import chosen_sites
+from gradwatch.cli.progress import progress
+from gradwatch.cli.rows import TABLES, Wanted, pieces
+from gradwatch.cli.text import counted, echo, printable
+from gradwatch.files import atomic
+from gradwatch.sites import Site
+from gradwatch.store.reader.run import EVER, Run
+
+
+@click.command(short_help="Write rows as CSV, Parquet or JSON.")
+@options.run_argument()
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="The file to write; - is stdout, the default.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(list(FORMATS)), help="By default by the suffix."
+)
+@click.option("--table", type=click.Choice(list(TABLES)), default="summaries", show_default=True)
+@options.kind
+@options.sites
+@options.steps
+@options.rank
+@click.option("--force", is_flag=True, help="Replace the file if there is one.")
+def export(
+    run: Path,
+    output: Path,
+    form: str | None,
+    table: str,
+    kind: str | None,
+    patterns: tuple[str, ...],
+    steps: tuple[int, int] | None,
+    rank: int | None,
+    force: bool,
+) -> None:
+    """Write rows of RUN as CSV, Parquet or JSON (.csv, .parquet, .json, .jsonl).
+
+    Memory does not grow with the run. The file appears when it is complete; an
+    interrupted export leaves none.
+    """
+    to_stdout = str(output) == "-"
+    form = form or _format_of(output, to_stdout)
+    if not to_stdout and output.exists() and not force:
+        raise Fault(f"{output} exists. Replace it with --force, or name another file.")
+    if to_stdout and form == "parquet" and sys.stdout.isatty():
+        raise Fault("Parquet is not for a terminal. Name a file with -o.")
+    with open_run(run) as opened:
+        chosen = None if rank is None else rank_of(opened, rank)
+        sites = _sites(opened, table, kind, patterns)
+        wanted = Wanted(table, sites, steps or EVER, chosen)
+        with _to(output, to_stdout) as out:
+            rows = _write(opened, wanted, form, out, None if to_stdout else output.parent)
+    if not to_stdout:
+        echo(f"{counted(rows, 'row')} in {printable(str(output))}", err=True)
+
+
+def _write(run: Run, wanted: Wanted, form: str, out: BinaryIO, beside: Path | None) -> int:
+    rows = 0
+    target = FORMATS[form](out, TABLES[wanted.table], beside)
+    with contextlib.closing(target) if hasattr(target, "close") else contextlib.nullcontext():
+        with progress(f"Exporting {printable(run.name)}") as tell:
+            for done, piece in pieces(run, wanted):
+                target.write(piece)
+                rows += len(piece)
+                tell(done, 1.0)
+        target.end()
+    return rows
+
+
+def _sites(run: Run, table: str, kind: str | None, patterns: tuple[str, ...]) -> list[Site]:
+    """Those that are asked for, and are in the table."""
+    if table == "losses" and kind not in (None, "loss"):
+        raise Fault(f"The table of losses has none of --kind {kind}. Take --table summaries.")
+    sites = chosen_sites(run, options.selector(patterns), "loss" if table == "losses" else kind)
+    if table == "numbers":
+        return [site for site in sites if site.kind.is_number]
+    return sites
+
+
+def _format_of(output: Path, to_stdout: bool) -> str:
+    if to_stdout:
+        return "csv"
+    if output.suffix.lower() not in SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise Fault(f"What format is {output}? Its suffix is none of {known}. Name it by --format.")
+    return SUFFIXES[output.suffix.lower()]
+
+
+@contextmanager
+def _to(output: Path, to_stdout: bool) -> Iterator[BinaryIO]:
+    """Where to write: stdout, or a file that gets its name when it is complete."""
+    if to_stdout:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    temporary = atomic.beside(output)
+    try:
+        with temporary.open("xb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        atomic.publish(temporary, output)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)

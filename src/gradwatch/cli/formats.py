@@ -1,0 +1,157 @@
+"""The formats that `export` writes; each takes rows a piece at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from gradwatch.cli.json_text import plain
+from gradwatch.cli.text import printable
+from gradwatch.sinks.csv import safe
+from gradwatch.store.reader.views import literal, quoted
+from gradwatch.summary import STATISTICS
+
+Rows = Sequence[tuple[Any, ...]]
+Columns = Mapping[str, str]
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+
+
+def cell(text: str) -> str:
+    """A text in a CSV: as the CSV sink has it, and what turns or hides text is spelled out too.
+
+    >>> from gradwatch.cli.formats import cell
+    >>> cell("=a\u202eb")
+    "'=a\\\\u202eb"
+    """
+    return printable(safe(text))
+
+
+class Csv:
+    """The table of the CSV sink: names are safe for spreadsheets, numbers read back the same."""
+
+    def __init__(self, out: BinaryIO, columns: Columns, beside: Path | None) -> None:
+        self._text = io.TextIOWrapper(out, "utf-8", newline="", write_through=True)
+        self._writer = csv.writer(self._text, lineterminator="\n")
+        self._writer.writerow(columns)
+        self._is_text = [type_ == "VARCHAR" for type_ in columns.values()]
+        # As in the sink, a statistic that is not defined is nan; the others are then empty.
+        self._missing = ["nan" if name in STATISTICS else "" for name in columns]
+
+    def write(self, rows: Rows) -> None:
+        """Write some rows."""
+        about = list(zip(self._is_text, self._missing, strict=True))
+        self._writer.writerows(
+            [
+                missing if value is None else cell(value) if is_text else value
+                for value, (is_text, missing) in zip(row, about, strict=True)
+            ]
+            for row in rows
+        )
+
+    def end(self) -> None:
+        """All rows are written."""
+        self._text.detach()
+
+
+class JsonLines:
+    """One JSON object a line."""
+
+    def __init__(self, out: BinaryIO, columns: Columns, beside: Path | None) -> None:
+        self._out, self._names = out, list(columns)
+
+    def write(self, rows: Rows) -> None:
+        """Write some rows."""
+        self._out.write(b"".join(line + b"\n" for line in self._lines(rows)))
+
+    def end(self) -> None:
+        """All rows are written."""
+
+    def _lines(self, rows: Rows) -> list[bytes]:
+        named = (zip(self._names, map(plain, row), strict=True) for row in rows)
+        return [json.dumps(dict(row), allow_nan=False).encode("ascii") for row in named]
+
+
+class Json(JsonLines):
+    """One JSON array of objects."""
+
+    def __init__(self, out: BinaryIO, columns: Columns, beside: Path | None) -> None:
+        super().__init__(out, columns, beside)
+        self._start = b"[\n"
+
+    def write(self, rows: Rows) -> None:
+        if rows:
+            self._out.write(self._start + b",\n".join(self._lines(rows)))
+            self._start = b",\n"
+
+    def end(self) -> None:
+        self._out.write(b"[]\n" if self._start == b"[\n" else b"\n]\n")
+
+
+class Parquet:
+    """A Parquet file, by way of a database on disk, so that memory does not grow."""
+
+    def __init__(self, out: BinaryIO, columns: Columns, beside: Path | None) -> None:
+        import tempfile
+
+        import duckdb
+
+        self._out, self._columns = out, dict(columns)
+        self._folder = tempfile.TemporaryDirectory(prefix=".gradwatch-export-", dir=beside)
+        self._database = duckdb.connect(str(Path(self._folder.name, "rows.duckdb")))
+        self._database.execute("SET memory_limit = '512MB'")
+        types = ", ".join(f"{quoted(name)} {type_}" for name, type_ in columns.items())
+        self._database.execute(f"CREATE TABLE rows ({types})")
+
+    def write(self, rows: Rows) -> None:
+        """Write some rows."""
+        if not rows:
+            return
+        given: dict[str, Any] = {}
+        for i, type_ in enumerate(self._columns.values()):
+            values = [row[i] for row in rows]
+            kind, nothing = {"VARCHAR": (object, ""), "DOUBLE": (np.float64, 0.0)}.get(
+                type_, (np.int64, 0)
+            )
+            given[f"v{i}"] = np.array([nothing if v is None else v for v in values], kind)
+            given[f"m{i}"] = np.array([v is None for v in values])
+        cells = ", ".join(f"CASE WHEN m{i} THEN NULL ELSE v{i} END" for i in range(len(given) // 2))
+        self._database.register("given", given)
+        self._database.execute(f"INSERT INTO rows SELECT {cells} FROM given")
+        self._database.unregister("given")
+
+    def end(self) -> None:
+        """All rows are written."""
+        path = Path(self._folder.name, "rows.parquet")
+        self._database.execute(
+            f"COPY rows TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd)"
+        )
+        with path.open("rb") as file:
+            shutil.copyfileobj(file, self._out)
+        self.close()
+
+    def close(self) -> None:
+        """Remove what is on disk beside the result."""
+        self._database.close()
+        self._folder.cleanup()
+
+
+FORMATS: dict[str, Callable[[BinaryIO, Columns, Path | None], Any]] = {
+    "csv": Csv,
+    "json": Json,
+    "jsonl": JsonLines,
+    "parquet": Parquet,
+}

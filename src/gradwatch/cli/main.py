@@ -1,0 +1,43 @@
+"""The command `gradwatch`."""
+
+from __future__ import annotations
+
+import click
+
+from gradwatch.cli.compare import compare
+from gradwatch.cli.export import export
+from gradwatch.cli.group import Group
+from gradwatch.cli.import_tensorboard import import_tensorboard
+from gradwatch.cli.ls import ls
+from gradwatch.cli.repair import repair
+from gradwatch.cli.show import show
+from gradwatch.cli.sql import sql
+from gradwatch.cli.tail import tail
+from gradwatch.cli.verify import verify
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="gradwatch", prog_name="gradwatch")
+def main() -> None:
+    """Look at what gradwatch has recorded of a training.
+
+    RUN is a run's directory, such as runs/mnist; in a directory with the folder
+    runs, mnist will do.
+
+    Exit codes: 0 all is well; 1 something was found (damage, a crash, a difference);
+    2 a mistake in the command, or no such run; 130 after Ctrl-C.
+    """
+
+
+for command in (
+    ls,
+    show,
+    tail,
+    compare,
+    export,
+    sql,
+    verify,
+    repair,
+    import_tensorboard,
+):
+    main.add_command(command)

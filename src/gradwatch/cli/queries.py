@@ -1,0 +1,176 @@
+"""What the commands ask of a run, in SQL: one pass over its rows each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradwatch.sites import Site
+from gradwatch.store.reader.run import Run
+from gradwatch.store.reader.views import NUMBER
+from gradwatch.summary import STATISTICS
+
+_NOT_FINITE = "(nan + posinf + neginf)"
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The last measurement of a site."""
+
+    step: int
+    count: int
+    zeros: int
+    l2: float
+
+    @property
+    def zero_share(self) -> float | None:
+        """The share of its elements that are 0."""
+        return self.zeros / self.count if self.count else None
+
+
+@dataclass(frozen=True)
+class Record:
+    """A site over the whole run.
+
+    Attributes:
+        steps: how many were measured.
+        nonfinite: how many elements were NaN or infinite, in all steps together; at
+            how many steps any was, the first and the last of these.
+        zero_steps: at how many steps all its elements were 0.
+        peak: the largest L2, and its step.
+    """
+
+    steps: int
+    nonfinite: int
+    nonfinite_steps: int
+    first_nonfinite: int | None
+    last_nonfinite: int | None
+    zero_steps: int
+    peak: float | None
+    peak_step: int | None
+
+
+@dataclass(frozen=True)
+class Number:
+    """A site of a kind that is one number: where it began, stands, and has been."""
+
+    steps: int
+    first: float
+    last: float
+    last_step: int
+    lowest: float | None
+    lowest_step: int | None
+    highest: float | None
+
+
+@dataclass(frozen=True)
+class Span:
+    """A statistic of a site over time; None where it is not defined."""
+
+    steps: int
+    first: float | None
+    last: float | None
+    lowest: float | None
+    lowest_step: int | None
+    highest: float | None
+    highest_step: int | None
+
+
+def newest(run: Run, rank: int) -> dict[Site, Newest]:
+    """The last measurement of every site; that of the step as a whole if there is one."""
+    rows = _ask(
+        run,
+        """
+        WITH own AS (FROM summaries WHERE rank = ?),
+        last AS (SELECT kind, path, max(step) AS step FROM own GROUP BY kind, path)
+        SELECT kind, path, step, sum(count)::BIGINT, sum(zeros)::BIGINT, sqrt(sum(l2 * l2))
+        FROM own JOIN last USING (kind, path, step)
+        GROUP BY kind, path, step, micro_batch IS NULL
+        QUALIFY row_number() OVER (PARTITION BY kind, path ORDER BY micro_batch IS NULL DESC) = 1
+        """,
+        rank,
+    )
+    return {site: Newest(*numbers) for site, numbers in rows.items()}
+
+
+def records(run: Run, rank: int) -> dict[Site, Record]:
+    """Every site over the whole run."""
+    # Counting what is distinct takes long, and only micro-batches are several rows a step.
+    steps = "count(DISTINCT step)" if _has_parts(run) else "count(*)"
+    rows = _ask(
+        run,
+        f"""
+        SELECT kind, path, {steps}, sum({_NOT_FINITE})::BIGINT,
+        {steps} FILTER ({_NOT_FINITE} > 0),
+        min(step) FILTER ({_NOT_FINITE} > 0), max(step) FILTER ({_NOT_FINITE} > 0),
+        {steps} FILTER (zeros = count AND count > 0), max(l2), arg_max(step, l2)
+        FROM summaries WHERE rank = ? GROUP BY kind, path
+        """,
+        rank,
+    )
+    return {site: Record(*numbers) for site, numbers in rows.items()}
+
+
+def numbers(run: Run, rank: int) -> dict[Site, Number]:
+    """Every site of a kind that is one number."""
+    kinds = sorted({str(site.kind) for site in run.sites() if site.kind.is_number})
+    if not kinds:
+        return {}
+    rows = _ask(
+        run,
+        f"""
+        WITH own AS (SELECT kind, path, step, {NUMBER} AS value FROM summaries
+            WHERE rank = ? AND list_contains(?, kind))
+        SELECT kind, path, count(DISTINCT step), arg_min(value, step), arg_max(value, step),
+        max(step), min(value) FILTER (isfinite(value)),
+        arg_min(step, value) FILTER (isfinite(value)), max(value) FILTER (isfinite(value))
+        FROM own GROUP BY kind, path
+        """,
+        rank,
+        kinds,
+    )
+    return {site: Number(*values) for site, values in rows.items()}
+
+
+def spans(run: Run, sites: Sequence[Site], statistic: str, rank: int) -> dict[Site, Span]:
+    """A statistic of sites of one kind, over the whole run."""
+    if statistic not in STATISTICS or _has_parts(run):
+        # Of two kinds, or of several rows a step: the reader knows how those merge.
+        return {
+            site: _span(*run.series(site.kind, site.path, statistic, rank=rank)) for site in sites
+        }
+    rows = _ask(
+        run,
+        f"""
+        SELECT kind, path, count(*), first(s ORDER BY step), last(s ORDER BY step),
+        min(s), arg_min(step, s), max(s), arg_max(step, s)
+        FROM (SELECT kind, path, step, {statistic}::DOUBLE AS s FROM summaries
+            WHERE rank = ? AND kind = ?) GROUP BY kind, path
+        """,
+        rank,
+        str(sites[0].kind),
+    )
+    wanted = set(sites)
+    return {site: Span(*numbers) for site, numbers in rows.items() if site in wanted}
+
+
+def _has_parts(run: Run) -> bool:
+    """Whether anything is recorded of micro-batches."""
+    return len(run.sql("SELECT 1 FROM summaries WHERE micro_batch IS NOT NULL LIMIT 1")) > 0
+
+
+def _span(steps: Any, values: Any) -> Span:
+    known = [(v, s) for v, s in zip(values.tolist(), steps.tolist(), strict=True) if v == v]
+    lowest = min(known, key=lambda each: each[0], default=(None, None))
+    highest = max(known, key=lambda each: each[0], default=(None, None))
+    ends = [values[i] if len(values) else None for i in (0, -1)]
+    return Span(len(steps), *ends, *lowest, *highest)
+
+
+def _ask(run: Run, query: str, *parameters: Any) -> dict[Site, tuple[Any, ...]]:
+    by_name = {(str(site.kind), site.path): site for site in run.sites()}
+    rows = run.sql(query, parameters)
+    found = {by_name[row[0], row[1]]: row[2:] for row in rows if (row[0], row[1]) in by_name}
+    # In network order, which is what people look for.
+    return {site: found[site] for site in by_name.values() if site in found}
