@@ -14,6 +14,7 @@ import torch
 
 from gradwatch.measure import numpy as reference
 from gradwatch.measure.torch import measure
+from gradwatch.summary import Summary, std
 
 SIZES = (0, 1, 2, 3, 7, 31, 127, 1023, 1024, 1025, 32_767, 32_768, 32_769, 65_537, 300_007)
 TYPES = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "float64")
@@ -57,6 +58,8 @@ def cases(device):
     yield "tiny", torch.tensor([1e-30, -1e-25] * 20_000, device=device)
     yield "denormal", torch.tensor([1e-40, -1e-42, 0.0, 1e-39] * 300, device=device)
     yield "denormal beside 1", torch.tensor([1e-40, -1e-42, 0.0, 1.0] * 300, device=device)
+    yield "around 1", 1 + 1e-4 * numbers(300_007, "float32", device)
+    yield "around 1000", 1000 + numbers(300_007, "float32", device)
     yield "whole numbers", torch.arange(-5, 70_000, device=device)
     yield "bool", torch.tensor([True, False, True], device=device)
     yield "uint8", torch.arange(200, device=device).to(torch.uint8)
@@ -82,6 +85,9 @@ def difference(name, row, cells, x):
         return f"{name}: sums {row[5:8]}, not {expected[5:8]}"
     if not np.array_equal(row[8:], expected[8:]):
         return f"{name}: min and max {row[8:]}, not {expected[8:]}"
+    spreads = [float(std(Summary.unpack(each))) for each in (row, expected)]
+    if "around" in name and not np.isclose(*spreads, rtol=1e-5):
+        return f"{name}: standard deviation {spreads[0]}, not {spreads[1]}"
     counted = reference.count_cells(truth)
     if cells is not None and not np.array_equal(cells, counted):
         wrong = np.flatnonzero(cells != counted)

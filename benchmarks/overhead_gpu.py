@@ -24,7 +24,7 @@ import gradwatch
 from gradwatch.capture.frameworks import framework
 from gradwatch.measure import numpy as reference
 
-STEPS, BATCH, SETTLING = 100, 8, 600
+BATCH, SETTLING = 8, 6
 
 
 def on_device(x, dtype):
@@ -114,7 +114,7 @@ def check_training(directory):
     print("training: gradients and updates add up to the change of the weights")
 
 
-def transformer(width=1024, depth=16, length=256, vocabulary=32_000):
+def transformer(steps, width=1024, depth=16, length=256, vocabulary=32_000):
     """A model of 267 million parameters in bfloat16."""
     keras.config.set_dtype_policy("mixed_bfloat16")
     tokens = keras.Input((length,), dtype="int32")
@@ -130,7 +130,7 @@ def transformer(width=1024, depth=16, length=256, vocabulary=32_000):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss)
     rng = np.random.default_rng(0)
-    data = rng.integers(0, vocabulary, (STEPS * BATCH, length)).astype("int32")
+    data = rng.integers(0, vocabulary, (steps * BATCH, length)).astype("int32")
     return model, data, np.roll(data, -1, axis=1)
 
 
@@ -145,7 +145,7 @@ def peak_bytes():
     return (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
 
 
-def measure(rounds, directory):
+def measure(rounds, steps, directory):
     """Milliseconds per step by variant and round; costs; peak memory as variants come in."""
 
     def monitor(name, **options):
@@ -164,7 +164,7 @@ def measure(rounds, directory):
         "every step": monitor("each", watch=every(1)),
         "every step, with histograms": monitor("full", watch=every(1, histogram=True)),
     }
-    model, x, y = transformer()
+    model, x, y = transformer(steps)
     times = {name: [] for name in variants}
     first, peaks = {}, {}
 
@@ -176,12 +176,12 @@ def measure(rounds, directory):
 
     for name in variants:  # Compile, one by one; the default has time to settle.
         first[name] = fit(name)
-        for _ in range(SETTLING // STEPS if name.startswith("default") else 0):
+        for _ in range(SETTLING if name.startswith("default") else 0):
             fit(name)
         peaks[name] = peak_bytes()
     for _ in range(rounds):
         for name in variants:
-            times[name].append(1e3 * fit(name) / STEPS)
+            times[name].append(1e3 * fit(name) / steps)
     return {
         "parameters": model.count_params(),
         "tensors": len(model.weights),
@@ -195,16 +195,17 @@ def measure(rounds, directory):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=100, help="in a fit")
     parser.add_argument("--output", type=Path, help="a folder for the result: JSON, Markdown")
     args = parser.parse_args()
     check_measuring()
     with tempfile.TemporaryDirectory() as directory:
         check_training(Path(directory, "check"))
-        facts = measure(args.rounds, directory)
+        facts = measure(args.rounds, args.steps, directory)
     times, backend = facts["ms_per_step"], keras.backend.backend()
     lines = [
         f"{backend}, transformer of {facts['parameters'] / 1e6:.0f} M parameters in "
-        f"{facts['tensors']} tensors, {args.rounds} rounds of {STEPS} steps.",
+        f"{facts['tensors']} tensors, {args.rounds} rounds of {args.steps} steps.",
         "",
         "| backend | variant | ms per step (median) | spread | against bare | peak memory, GB |",
         "|---|---|---|---|---|---|",

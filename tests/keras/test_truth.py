@@ -114,7 +114,7 @@ def check(
         what = f"{path} at step {reading.step}"
         value = has_become[id(variable)]
         expected.add(Site(Kind.WEIGHT, path))
-        same(reading, Kind.WEIGHT, path, value, 1e-9)
+        same(reading, Kind.WEIGHT, path, value, 1e-6)
         np.testing.assert_array_equal(
             cells(reading, Kind.WEIGHT, path), count_cells(value), err_msg=what
         )

@@ -6,7 +6,7 @@ import pytest
 
 from gradwatch.histogram import CELLS
 from gradwatch.measure.numpy import count_cells, summarize
-from gradwatch.summary import FIELDS, IDENTITY
+from gradwatch.summary import FIELDS, IDENTITY, Summary, std
 from tests.measure import modes
 
 rng = np.random.default_rng(0)
@@ -23,6 +23,8 @@ TENSORS = {
     "1e38-sized": np.array([3e38, -3e38, 1e38], np.float32),
     "tiny": np.array([1e-30, -1e-25], np.float32),
     "many magnitudes": (10.0 ** rng.uniform(-35, 35, 400) * rng.choice([-1, 1], 400)).astype("f"),
+    "around 1": (1 + 1e-4 * rng.normal(size=700)).astype(np.float32),
+    "around 1000": (1000 + rng.normal(size=(300, 701))).astype(np.float32),
     "float64": rng.normal(size=50) * 1e100,
     "float16": rng.normal(size=(5, 10)).astype(np.float16),
     "bfloat16": rng.normal(size=50).astype(ml_dtypes.bfloat16),
@@ -61,6 +63,14 @@ def test_summaries_equal_the_reference(mode, name):
     assert rows.shape == (1, len(FIELDS))
     assert rows.dtype == np.float64
     assert_row(rows[0], TENSORS[name])
+
+
+@pytest.mark.parametrize("name", ["around 1", "around 1000", "matrix"])
+@pytest.mark.parametrize("mode", modes.MODES)
+def test_a_small_spread_around_a_large_mean_is_not_lost_in_rounding(mode, name):
+    rows = modes.run(mode, "summarize", TENSORS[name])
+    found = float(std(Summary.unpack(rows[0])))
+    assert found == pytest.approx(TENSORS[name].astype(np.float64).std(), rel=1e-5)
 
 
 @pytest.mark.parametrize(("mode", "name"), CASES)

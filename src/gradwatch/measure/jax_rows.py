@@ -2,24 +2,29 @@
 
 A CPU and a GPU want different code, measured on both (`benchmarks/kernel_jax.py`):
 
-- On a GPU one reduction of several operands reads each tensor once; sums run in float64.
+- On a GPU sums run in float64. Large tensors are read by a kernel of our own (`jax_pallas`)
+  where it works; else, and for small ones, one reduction of several operands reads each once.
 - On a CPU, XLA runs such a reduction element by element, but a plain float32 sum, minimum
   or maximum on all cores and vector units. Several of those beat the single one by far.
+  A row's squares are those of its differences from its mean, and its own follow from them:
+  so the spread of numbers that are all alike, around 1, say, is not lost in rounding.
   They are right as long as all elements are finite and their squares fit a float32; where
   that is not so, which the results show, a careful way is taken instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gradwatch.measure import jax_pallas
 from gradwatch.measure.layout import FLOAT32_BITS
 from gradwatch.measure.rows import Rows
+from gradwatch.summary import IDENTITY
 
 # Sums over a row run in float32 on a CPU: 512 keep its error below 1e-6. A row's counts
 # share an int32 on a GPU, so a row there may be no longer than 32767.
@@ -71,6 +76,44 @@ def on_cpu(tensors: Sequence[Any]) -> Any:
 
 def on_gpu(tensors: Sequence[Any]) -> Any:
     """Packed summaries of float32 arrays or narrower ones, one row a tensor."""
+    if not jax_pallas.is_available():
+        return _on_gpu_by_rows(tensors)
+    return large_by_kernel(tensors, jax_pallas.whole_chunks)
+
+
+def large_by_kernel(tensors: Sequence[Any], whole_chunks: Callable[[Sequence[Any]], Any]) -> Any:
+    """The same, where a kernel takes the whole chunks of large tensors, and rows the rest."""
+    large = [i for i, x in enumerate(tensors) if x.size >= GPU_LARGE]
+    if not large:
+        return _on_gpu_by_rows(tensors)
+    flat = [x.reshape(-1) for x in tensors]
+    rest = {i: x for i, x in enumerate(flat) if x.size < GPU_LARGE}
+    for i in large:
+        if flat[i].size % jax_pallas.CHUNK:
+            rest[i] = flat[i][flat[i].size // jax_pallas.CHUNK * jax_pallas.CHUNK :]
+    chunks = jnp.concatenate([_nothing()[None, 1:], whole_chunks([flat[i] for i in large])])
+    parts = _nothing()[None]
+    if rest:
+        parts = jnp.concatenate([parts, _on_gpu_by_rows(list(rest.values()))])
+    a = chunks[_places(large, len(tensors))]
+    b = parts[_places(list(rest), len(tensors))]
+    sizes = np.array([x.size for x in tensors], np.float64)
+    sums = a[:, :7] + b[:, 1:8]
+    low, high = jnp.minimum(a[:, 7], b[:, 8]), jnp.maximum(a[:, 8], b[:, 9])
+    return jnp.concatenate([sizes[:, None], sums, low[:, None], high[:, None]], axis=1)
+
+
+def _nothing() -> Any:
+    return jnp.asarray(IDENTITY)
+
+
+def _places(chosen: Sequence[int], count: int) -> Any:
+    """For each tensor the place of its row after that of nothing, or that one."""
+    place = {i: 1 + at for at, i in enumerate(chosen)}
+    return np.array([place.get(i, 0) for i in range(count)])
+
+
+def _on_gpu_by_rows(tensors: Sequence[Any]) -> Any:
     rows = Rows.of([x.size for x in tensors], GPU_WIDTH, GPU_LARGE)
     return _exact(rows, _matrices(rows, tensors, np.float32(np.nan)))
 
@@ -156,9 +199,19 @@ def _packed(sizes: Any, columns: Sequence[Any], table: Table) -> Any:
 
 def _quick(matrix: Matrix) -> Table:
     x = matrix.values.astype(jnp.float32)
-    sums = (_nonzero_folded(x), x, lax.abs(x), x * x)
-    low, high = _bounds(matrix, x, x)
-    return Table(jnp.stack([_add(each) for each in sums]), low, high)
+    lengths = np.float32(x.shape[1])
+    if matrix.lengths is not None:
+        lengths = matrix.lengths.astype(np.float32)
+    mean = _add(x) / lengths
+    difference = x - mean[:, None]
+    if matrix.lengths is not None:
+        difference = jnp.where(_within(matrix), difference, np.float32(0))
+    operands = (_nonzero_folded(x), lax.abs(x), difference * difference)
+    nonzero, magnitude, squares = (_add(each).astype(jnp.float64) for each in operands)
+    mean = mean.astype(jnp.float64)
+    total = mean * lengths.astype(np.float64)
+    sums = jnp.stack([nonzero, total, magnitude, squares + total * mean])
+    return Table(sums, *_bounds(matrix, x, x))
 
 
 def _exact(rows: Rows, matrices: list[Matrix]) -> Any:

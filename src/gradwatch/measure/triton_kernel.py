@@ -90,13 +90,16 @@ if AVAILABLE:
         chunk, pointer, left = _chunk(addresses, sizes, owners, starts, first, element, False)
         column = partials + chunk
         left = tl.minimum(left, block * steps)
+        total = tl.load(column + 4 * chunks)
         magnitudes = tl.load(column + 5 * chunks)
         squares = tl.load(column + 6 * chunks)
         nan = tl.full([], 0, tl.int32)
         posinf = tl.full([], 0, tl.int32)
         neginf = tl.full([], 0, tl.int32)
+        # Nearly all alike: their spread, a small difference of large sums, needs float64.
+        alike = left * squares - total * total < 0.01 * left * squares
         # Not finite, or near the end of float32; or so small that squares have been lost.
-        if ~(squares < 1e37) | ((squares < left * 1e-30) & (magnitudes > 0)):
+        if ~(squares < 1e37) | ((squares < left * 1e-30) & (magnitudes > 0)) | alike:
             total = tl.full([], 0.0, tl.float64)
             magnitudes = tl.full([], 0.0, tl.float64)
             squares = tl.full([], 0.0, tl.float64)
