@@ -206,11 +206,12 @@ def _quick(matrix: Matrix) -> Table:
     difference = x - mean[:, None]
     if matrix.lengths is not None:
         difference = jnp.where(_within(matrix), difference, np.float32(0))
-    operands = (_nonzero_folded(x), lax.abs(x), difference * difference)
-    nonzero, magnitude, squares = (_add(each).astype(jnp.float64) for each in operands)
+    operands = (_nonzero_folded(x), lax.abs(x), difference, difference * difference)
+    nonzero, magnitude, rest, squares = (_add(each).astype(jnp.float64) for each in operands)
+    # What rounding has left over of the mean counts as well.
     mean = mean.astype(jnp.float64)
-    total = mean * lengths.astype(np.float64)
-    sums = jnp.stack([nonzero, total, magnitude, squares + total * mean])
+    whole = mean * lengths.astype(np.float64)
+    sums = jnp.stack([nonzero, whole + rest, magnitude, squares + mean * (whole + 2.0 * rest)])
     return Table(sums, *_bounds(matrix, x, x))
 
 

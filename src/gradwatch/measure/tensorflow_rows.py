@@ -144,11 +144,12 @@ def _quick(matrix: Matrix) -> Table:
     if matrix.lengths is not None:
         within = np.arange(x.shape[1]) < matrix.lengths[:, None]
         difference = tf.where(within, difference, tf.zeros_like(x))
-    operands = (_nonzero(x), tf.abs(x), tf.square(difference))
-    nonzero, magnitude, squares = (tf.cast(_add(each), tf.float64) for each in operands)
+    operands = (_nonzero(x), tf.abs(x), difference, tf.square(difference))
+    nonzero, magnitude, rest, squares = (tf.cast(_add(each), tf.float64) for each in operands)
+    # What rounding has left over of the mean counts as well.
     mean = tf.cast(mean, tf.float64)
-    total = mean * lengths.astype(np.float64)
-    sums = tf.stack([nonzero, total, magnitude, squares + total * mean])
+    whole = mean * lengths.astype(np.float64)
+    sums = tf.stack([nonzero, whole + rest, magnitude, squares + mean * (whole + 2.0 * rest)])
     return Table(sums, *_bounds(matrix, x, x))
 
 

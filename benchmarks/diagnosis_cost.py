@@ -1,0 +1,104 @@
+"""What the diagnosis adds to training, beyond the measuring itself.
+
+The same model is trained with the same measurements, with and without the rules, by turns;
+the times are medians of rounds. Beside it, the time that the diagnosis's own thread takes per
+step: it does not depend on what else the machine does.
+
+    KERAS_BACKEND=torch python benchmarks/diagnosis_cost.py [--every 10] [--rounds 7]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from typing import Any
+
+os.environ.setdefault("KERAS_BACKEND", "torch")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+
+import gradwatch
+from gradwatch.diagnose.live import LiveDiagnosis
+
+STEPS = 200
+
+
+def network(depth: int, width: int) -> Any:
+    layers: list[Any] = [keras.Input((width,))]
+    layers += [keras.layers.Dense(width, "relu") for _ in range(depth)]
+    model = keras.Sequential([*layers, keras.layers.Dense(10, "softmax")])
+    model.compile("adam", "sparse_categorical_crossentropy")
+    return model
+
+
+class ThreadTime:
+    """Adds up what the diagnosis's thread works."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.calls = 0
+        handle = LiveDiagnosis._handle
+
+        def timed(live: LiveDiagnosis, event: Any) -> None:
+            began = time.thread_time()
+            handle(live, event)
+            self.seconds += time.thread_time() - began
+            self.calls += 1
+
+        LiveDiagnosis._handle = timed  # type: ignore[method-assign]
+
+
+def trained(model: Any, data: tuple[Any, Any], every: int, diagnose: bool) -> float:
+    """Seconds a step."""
+    watch = [
+        gradwatch.gradients(),
+        gradwatch.weights(),
+        gradwatch.updates(),
+        gradwatch.outputs(per_unit=True),
+    ]
+    monitor = gradwatch.Monitor(
+        tempfile.mkdtemp(), every=every, watch=watch, sinks=[gradwatch.Store()], diagnose=diagnose
+    )
+    # The first call compiles.
+    model.fit(*data, batch_size=64, steps_per_epoch=every, verbose=0, callbacks=[monitor])
+    began = time.perf_counter()
+    model.fit(*data, batch_size=64, steps_per_epoch=STEPS, verbose=0, callbacks=[monitor])
+    return (time.perf_counter() - began) / STEPS
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--every", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--depth", type=int, default=20)
+    parser.add_argument("--width", type=int, default=256)
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64 * STEPS, options.width)).astype("float32")
+    y = (x[:, :10].argmax(1)).astype("int32")
+    model = network(options.depth, options.width)
+    thread = ThreadTime()
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(options.rounds):
+        for diagnose in (False, True):
+            times[diagnose].append(trained(model, (x, y), options.every, diagnose))
+    without, with_rules = (statistics.median(times[each]) for each in (False, True))
+    steps = options.rounds * (STEPS + options.every)
+    own = thread.seconds / steps
+    sites = len(model.weights) * 3 + 3 * len(model.layers)
+    print(f"Keras {keras.__version__} on {keras.backend.backend()}, {sites} sites, "
+          f"every {options.every} steps, {options.rounds} rounds by turns")  # fmt: skip
+    print(f"a step with measuring            {1e3 * without:8.3f} ms")
+    print(f"a step with measuring and rules  {1e3 * with_rules:8.3f} ms "
+          f"({with_rules / without - 1:+.2%})")  # fmt: skip
+    print(f"the diagnosis's own thread       {1e3 * own:8.3f} ms a step ({own / without:.2%}), "
+          f"{1e3 * thread.seconds / max(thread.calls, 1):.3f} ms a call")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""The fault benchmark from the command line; see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+FOLDER = Path("/tmp/faults")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where runs are kept")
+    parser.add_argument("--half", choices=("tuning", "test"), default="tuning")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="the programs of the half")
+    generating = commands.add_parser("generate", help="train and record the half's programs")
+    generating.add_argument("names", nargs="*", help="only these programs")
+    generating.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    generating.add_argument("--backend", default="torch", choices=("torch", "jax", "tensorflow"))
+    generating.add_argument(
+        "--only-confirm", action="store_true", help="record nothing, only see how they come out"
+    )
+    scoring = commands.add_parser("score", help="diagnose the recorded runs, next to rivals")
+    scoring.add_argument("--write", action="store_true", help="keep the result in results/")
+    scoring.add_argument("--misses", action="store_true", help="list what was not right")
+    args = parser.parse_args()
+    if args.command == "list":
+        from .catalog import catalog
+
+        for program in catalog().values():
+            if program.half == args.half:
+                print(f"{program.fault.kind if program.fault else 'healthy':20} {program.name}")
+    elif args.command == "generate":
+        os.environ["KERAS_BACKEND"] = args.backend
+        if args.backend == "torch":
+            import torch
+
+            # Tensors are tiny: threads only get into each other's way.
+            torch.set_num_threads(1)
+        from .generate import generate
+
+        generate(args.folder, args.half, args.seeds, args.names, not args.only_confirm)
+    else:
+        from .report import report
+
+        report(args.folder / args.half, args.half, args.write, args.misses)
+
+
+if __name__ == "__main__":
+    main()
