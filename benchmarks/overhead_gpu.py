@@ -156,13 +156,17 @@ def measure(rounds, steps, directory):
         kinds = (gradwatch.gradients, gradwatch.weights)
         return [kind(every=schedule, **options) for kind in kinds]
 
+    def plain(name, schedule, **options):
+        """Gradients and weights alone: a diagnosis wants updates and outputs as well."""
+        return monitor(name, watch=every(schedule, **options), diagnose=False)
+
     variants = {
         "bare": None,
-        "never": monitor("never", watch=every(gradwatch.schedule.never())),
-        "default (budget 1 %)": monitor("default"),
-        "every 10th": monitor("tenth", watch=every(10)),
-        "every step": monitor("each", watch=every(1)),
-        "every step, with histograms": monitor("full", watch=every(1, histogram=True)),
+        "never": plain("never", gradwatch.schedule.never()),
+        "default (budget 1 %, with diagnosis)": monitor("default"),
+        "every 10th": plain("tenth", 10),
+        "every step": plain("each", 1),
+        "every step, with histograms": plain("full", 1, histogram=True),
     }
     model, x, y = transformer(steps)
     times = {name: [] for name in variants}
