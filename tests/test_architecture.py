@@ -14,50 +14,102 @@ SOURCE = Path(__file__).parents[1] / "src" / "gradwatch"
 ALLOWED = {
     "sites": set(),
     "schedule": set(),
+    "budget": {"schedule"},
     "summary": {"measure.numpy"},
     "histogram": {"summary", "measure.numpy"},
     "warning": set(),
     "environment": set(),
-    "rundir": set(),
+    "background": {"warning"},
+    "exits": set(),
+    "files": set(),
+    "description": {"files"},
+    "rundir": {"background", "description", "exits", "sites"},
     "select": {"sites"},
     "probes": set(),
     "watches": {"probes", "schedule", "select", "sites"},
     "measure.layout": {"histogram"},
     "measure.numpy": {"histogram"},
-    "measure.tensorflow": {"histogram", "measure.layout", "summary", "tensorflow"},
-    "measure.jax": {"histogram", "measure.layout", "summary", "jax"},
-    "measure.torch": {"histogram", "measure.layout", "summary", "torch"},
+    "measure.rows": set(),
+    "measure.tensorflow": {
+        "histogram", "measure.layout", "measure.tensorflow_rows", "summary", "tensorflow",
+    },
+    "measure.tensorflow_rows": {"measure.layout", "measure.rows", "tensorflow"},
+    "measure.jax": {"histogram", "measure.jax_rows", "measure.layout", "summary", "jax"},
+    "measure.jax_rows": {
+        "measure.jax_pallas", "measure.layout", "measure.rows", "summary", "jax",
+    },
+    "measure.jax_pallas": {"measure.layout", "jax"},
+    "measure.torch": {
+        "histogram", "measure.torch_cpu", "measure.torch_cuda", "measure.torch_plain", "summary",
+        "torch",
+    },
+    "measure.torch_plain": {"histogram", "measure.layout", "summary", "torch"},
+    "measure.torch_flat": {"histogram", "measure.layout", "measure.torch_plain", "torch"},
+    "measure.torch_cpu": {"histogram", "measure.layout", "measure.torch_flat", "summary", "torch"},
+    "measure.torch_cuda": {
+        "histogram", "measure.cuda_kernel", "measure.layout", "measure.torch_flat",
+        "measure.torch_plain", "measure.triton_kernel", "summary", "torch",
+    },
+    "measure.triton_kernel": set(),
+    "measure.cuda_kernel": {"torch"},
     "reading": {"histogram", "sites", "summary"},
-    "sinks": {"histogram", "probes", "reading", "sites", "summary"},
+    "store": {
+        "background", "exits", "files", "histogram", "probes", "reading", "sites", "summary",
+    },
+    "store.remote": {
+        "background", "description", "exits", "files", "store", "warning",
+    },
+    "store.reader": {
+        "files", "histogram", "reading", "select", "sites", "store", "summary",
+    },
+    "sinks": {
+        "exits", "files", "histogram", "probes", "reading", "sites", "store", "summary",
+    },
     "inventory": {"sites", "capture"},
     "grouping": {"reading", "select", "sites"},
+    "diagnose": {"histogram", "reading", "select", "sites", "summary"},
+    "diagnose.findings_file": {"diagnose", "files"},
+    "diagnose.flight": {"files", "reading", "summary"},
+    "diagnose.live": {"diagnose", "reading", "sinks.worker", "sites"},
     "capture.plan": {"probes", "schedule", "select", "sites", "watches"},
     "capture.gates": {"sites"},
+    "capture.harmless": {"select"},
     "capture.values": {"capture.plan", "reading", "sites", "summary"},
     "capture.readings": {
         "capture.plan", "capture.values", "reading", "schedule", "sites", "summary",
     },
     "capture.frameworks": {"histogram", "measure", "summary", "tensorflow", "jax", "torch"},
     "capture.loop": {
-        "capture.frameworks", "capture.gates", "capture.keras.layers",
+        "budget", "capture.frameworks", "capture.gates", "capture.harmless",
+        "capture.keras.layers",
         "capture.keras.output_watch", "capture.keras.taps", "capture.keras.variables",
-        "capture.plan", "capture.readings", "capture.values", "reading", "schedule", "select",
-        "sites", "summary", "tensorflow", "torch",
+        "capture.plan", "capture.readings", "capture.values", "diagnose.facts", "reading",
+        "schedule", "select", "sites", "summary", "tensorflow", "torch",
     },
     "capture.keras": {
-        "capture.frameworks", "capture.gates", "capture.plan", "capture.readings",
-        "capture.values", "keras", "measure", "reading", "schedule", "select", "sites", "summary",
-        "tensorflow", "jax", "torch",
+        "budget", "capture.frameworks", "capture.gates", "capture.harmless", "capture.plan", "capture.readings",
+        "capture.values", "diagnose.facts", "diagnose.means", "keras", "measure", "reading",
+        "schedule", "select", "sites", "summary", "tensorflow", "jax", "torch",
     },
     "inspection": {"capture", "select", "sinks.table", "sites", "summary"},
     "monitor": {
-        "capture", "environment", "grouping", "reading", "rundir", "schedule", "select", "sinks",
-        "warning", "watches",
+        "budget", "capture", "diagnose", "environment", "grouping", "reading", "rundir", "schedule", "select",
+        "sinks", "sites", "store.remote", "warning", "watches",
     },
     "watching": {"monitor"},
+    "testing": {"diagnose", "monitor", "keras"},
+    "checking": {"diagnose", "monitor", "sinks", "watches", "watching"},
+    "imports": {
+        "environment", "reading", "rundir", "sites", "store", "summary",
+    },
+    "cli": {
+        "budget", "checking", "diagnose", "files", "histogram", "imports", "reading", "select", "sinks.csv", "sinks.table",
+        "sites", "store.reader", "store.names", "store.remote", "summary",
+    },
+    "__main__": {"cli"},
 }  # fmt: skip
-FRAMEWORKS = {"keras", "tensorflow", "jax", "torch", "tensorboard", "rich"}
-LATE = {"rich"}  # May be imported inside functions.
+FRAMEWORKS = {"keras", "tensorflow", "jax", "torch", "tensorboard", "rich", "duckdb"}
+LATE = {"rich", "duckdb"}  # May be imported inside functions.
 
 
 def modules():

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gradwatch.measure import jax_pallas
+import gradwatch.measure.jax_pallas as jax_pallas
 from gradwatch.measure.layout import FLOAT32_BITS
 from gradwatch.measure.rows import Rows
 from gradwatch.summary import IDENTITY
