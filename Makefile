@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint types test-core test-tensorflow test-jax test-torch benchmark clean
+.PHONY: demo test lint types test-core test-tensorflow test-jax test-torch test-faults benchmark clean
 
 demo: $(READY)
 	KERAS_BACKEND=$${KERAS_BACKEND:-jax} TF_ENABLE_ONEDNN_OPTS=0 $(BIN)/python examples/demo.py
@@ -29,6 +29,10 @@ test-core: $(READY)
 # ... which run once on each of its backends.
 test-tensorflow test-jax test-torch: test-%: $(READY)
 	KERAS_BACKEND=$* $(BIN)/python -m pytest -q -n auto tests/keras
+
+# The faults of tests/faults as often as promised, not the few of `make test`; half an hour.
+test-faults: $(READY)
+	GRADWATCH_FAULTS=full KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n auto -rP tests/faults
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/overhead.py

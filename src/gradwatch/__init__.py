@@ -1,13 +1,36 @@
 """gradwatch: see the true gradients, weights and biases of a network while it trains."""
 
 from gradwatch import schedule, select
+from gradwatch.budget import Cost
+from gradwatch.diagnose import (
+    Diagnosis,
+    Finding,
+    History,
+    ModelFacts,
+    Severity,
+    Symptom,
+    Threshold,
+    diagnose,
+    rule,
+    silence,
+)
 from gradwatch.histogram import Histogram
 from gradwatch.inspection import Inspection, inspect
 from gradwatch.inventory import sites
 from gradwatch.monitor import Monitor
 from gradwatch.reading import Reading
-from gradwatch.sinks import CSV, PNG, Console, Sink, TensorBoard, Totals
+from gradwatch.sinks import CSV, PNG, Console, Sink, Store, TensorBoard, Totals
 from gradwatch.sites import Kind, Site, SiteInfo
+from gradwatch.store.reader.compare import Comparison, compare
+from gradwatch.store.reader.heatmap import Heatmap
+from gradwatch.store.reader.members import NotRecordedError
+from gradwatch.store.reader.repair import repair
+from gradwatch.store.reader.run import Run
+from gradwatch.store.reader.runs import Runs, open
+from gradwatch.store.reader.verify import verify
+from gradwatch.store.remote.address import Remote
+from gradwatch.store.remote.completing import upload
+from gradwatch.store.remote.listing import segment_files
 from gradwatch.summary import Summary
 from gradwatch.warning import GradwatchWarning
 from gradwatch.watches import (
@@ -27,30 +50,54 @@ __version__ = "0.1.0"
 __all__ = [
     "CSV",
     "PNG",
+    "Comparison",
     "Console",
+    "Cost",
+    "Diagnosis",
+    "Finding",
     "GradwatchWarning",
+    "Heatmap",
     "Histogram",
+    "History",
     "Inspection",
     "Kind",
+    "ModelFacts",
     "Monitor",
+    "NotRecordedError",
     "Reading",
+    "Remote",
+    "Run",
+    "Runs",
+    "Severity",
     "Sink",
     "Site",
     "SiteInfo",
+    "Store",
     "Summary",
+    "Symptom",
     "TensorBoard",
+    "Threshold",
     "Totals",
     "applied_gradients",
+    "compare",
+    "diagnose",
     "gradients",
     "inspect",
+    "open",
     "output_gradients",
     "outputs",
     "pictures",
+    "repair",
+    "rule",
     "schedule",
+    "segment_files",
     "select",
+    "silence",
     "sites",
     "spectral_norms",
     "updates",
+    "upload",
+    "verify",
     "watch",
     "weights",
 ]

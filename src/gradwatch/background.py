@@ -6,8 +6,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 
 from gradwatch.warning import logger
+
+PAUSE_AFTER_FAULT = 0.05
+"""Seconds; a fault of ours that comes again and again must not keep a processor busy."""
 
 
 class Background:
@@ -87,18 +91,26 @@ class Background:
 
     def _run(self) -> None:
         while True:
-            with self._change:
-                while (call := self._next()) is None:
-                    self._change.wait(self._pause())
-                self._is_busy = True
+            # The thread goes on whatever fails: all that waits depends on it.
             try:
-                call()
+                self._call_next()
             except BaseException as fault:
-                self._log(fault)
-            del call
+                with suppress(Exception):
+                    self._log(fault)
+                time.sleep(PAUSE_AFTER_FAULT)
             with self._change:
                 self._is_busy = False
                 self._change.notify_all()
+
+    def _call_next(self) -> None:
+        with self._change:
+            while (call := self._next()) is None:
+                self._change.wait(self._pause())
+            self._is_busy = True
+        try:
+            call()
+        except BaseException as fault:
+            self._log(fault)
 
     def _next(self) -> Callable[[], object] | None:
         if self._waiting:

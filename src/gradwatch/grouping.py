@@ -51,7 +51,11 @@ class Grouping:
 
     def _members(self, sites: Sequence[Site]) -> dict[str, tuple[int, ...]]:
         infos = [_info(site) for site in sites]
-        offered = [i for i, s in enumerate(sites) if not (s.kind.is_number or s.is_slice)]
+        offered = [
+            i
+            for i, s in enumerate(sites)
+            if not (s.kind.is_number or s.kind.is_of_batch or s.is_slice)
+        ]
         members = {}
         for name, (including, excluding) in self._groups.items():
             chosen = tuple(

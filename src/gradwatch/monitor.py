@@ -13,21 +13,30 @@ from gradwatch import environment
 from gradwatch import schedule as schedules
 from gradwatch import select as selectors
 from gradwatch.budget import Cost, Pacer
+from gradwatch.capture.harmless import harmless
 from gradwatch.capture.loop.methods import LoopMethods
 from gradwatch.capture.loop.recorder import LoopRecorder
 from gradwatch.capture.plan import Timetable
+from gradwatch.diagnose.announcing import Announcer
+from gradwatch.diagnose.finding import Finding, Severity
+from gradwatch.diagnose.settings import Settings, as_severity
+from gradwatch.diagnose.settings import Spec as DiagnosisSpec
 from gradwatch.grouping import Grouping
-from gradwatch.reading import Reading
+from gradwatch.reading import Less, Reading
 from gradwatch.rundir import RunDirectory
 from gradwatch.sinks import Console, RunInfo, Sink, Store, TensorBoard
 from gradwatch.sinks.pipeline import Pipeline
+from gradwatch.sites import Kind, Site
+from gradwatch.store.remote.address import Remote, as_remote
 from gradwatch.warning import Spokesman, say
-from gradwatch.watches import Watch, gradients, weights
+from gradwatch.watches import Watch, for_diagnosis, gradients, of_the_step, weights
 
 if TYPE_CHECKING:
     from gradwatch.capture.keras.fit import FitCapture
+    from gradwatch.store.remote.uploader import Uploader
 
 BUDGET = 0.01
+_BESIDE = frozenset({Kind.LOSS, Kind.SCALAR})
 
 
 class Monitor(LoopMethods):
@@ -36,9 +45,9 @@ class Monitor(LoopMethods):
     Without further arguments it summarises every weight and every gradient of
     the training step, as often as that slows training down by less than 1 %, takes
     histograms once an epoch, keeps all of it in the run's directory, and writes
-    TensorBoard event files and a table at each epoch's end. Training itself is not
-    changed: not its results, not its random numbers, not the model. A fault of the
-    monitor's is said once and never stops it.
+    TensorBoard event files and a table at each epoch's end. It says what is wrong with
+    the training, if something is. Training itself is not changed: not its results, not its
+    random numbers, not the model. A fault of the monitor's is said once and never stops it.
 
     In `fit`, pass it as a callback. In a loop, call `record`, or `measure` inside
     a compiled step; see also `tape` for TensorFlow and `gradwatch.watch` for torch.
@@ -46,7 +55,9 @@ class Monitor(LoopMethods):
     Args:
         directory: where the run is kept; `runs/<date>-<time>` if not given. A run
             that is there already is continued. If another process is writing
-            there, this one goes beside it, to `<directory>-2`.
+            there, this one goes beside it, to `<directory>-2`. A URL such as
+            `"s3://bucket/runs/a"`, or a `gradwatch.Remote`: what is sealed is uploaded
+            there, see docs/remote.md.
         every: how often to measure, see `gradwatch.schedule`: a number of batches,
             `"epoch"`, a list of steps, ... Instead of a budget.
         budget: how much measuring may slow training down, as a fraction; 0.01 if neither
@@ -60,6 +71,13 @@ class Monitor(LoopMethods):
             `outputs(...)`, `output_gradients(...)`, `pictures(...)`, `spectral_norms(...)`.
         sinks: where to send it: a list of `Store()`, `TensorBoard()`, `Console()`,
             `CSV()` or other `Sink`s; the first three if not given.
+        diagnose: False for no diagnosis; or a list of names of rules, of
+            `gradwatch.silence(...)` and of thresholds by rule. Without `layers` and
+            `watch`, what the rules need is measured along: updates, outputs, and what the
+            step is given.
+        on_finding: a function that is called with each `Finding`, on the thread that trains.
+        stop_on: `"warning"` or `"error"` to have training end cleanly when something as bad
+            as that is found: `fit` ends after that step, and in a loop `should_stop` is True.
 
     Raises:
         TypeError, ValueError: an argument is not of this form. A selector that
@@ -83,13 +101,16 @@ class Monitor(LoopMethods):
 
     def __init__(
         self,
-        directory: str | Path | None = None,
+        directory: str | Path | Remote | None = None,
         *,
         every: schedules.Spec | None = None,
         budget: float | None = None,
         layers: Sequence[selectors.Spec] | selectors.Spec | None = None,
         watch: Sequence[Watch] | Watch | None = None,
         sinks: Sequence[Sink] | Sink | None = None,
+        diagnose: DiagnosisSpec = True,
+        on_finding: Callable[[Finding], object] | None = None,
+        stop_on: Severity | str | None = None,
     ) -> None:
         if every is not None and budget is not None:
             raise ValueError(
@@ -101,10 +122,19 @@ class Monitor(LoopMethods):
             budget = BUDGET
         self._pacer = Pacer(budget, self._is_quiet)
         schedule = self._pacer.schedule if every is None else schedules.as_schedule(every)
-        self.directory = Path(directory or Path("runs", time.strftime("%Y%m%d-%H%M%S")))
+        self._remote = as_remote(directory)
+        self._uploader: Uploader | None = None
+        self.directory = _place(directory, self._remote)
+        self._spokesman = Spokesman()
+        self._shown = Less(lambda site: False)
+        self._announcer = _announcer(diagnose, on_finding, stop_on, self._spokesman.remark)
+        if self._announcer is not None:
+            is_all_asked_for = layers is None and watch is None
+            watches += [*(for_diagnosis() if is_all_asked_for else []), *of_the_step()]
+            # Who says what to record gets that and nothing else.
+            self._shown = Less(lambda site: not is_all_asked_for and site.kind in _BESIDE)
         self._timetable = Timetable(watches, schedule)
         self._sinks = _sinks(sinks)
-        self._spokesman = Spokesman()
         self._run: RunDirectory | None = None
         self._pipeline: Pipeline | None = None
         self._capture: FitCapture | None = None
@@ -123,12 +153,25 @@ class Monitor(LoopMethods):
         """The same for JSON; times in seconds, None where not known."""
         return self.cost.facts()
 
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found in the training so far, the worst first; see `gradwatch.Finding`."""
+        return [] if self._announcer is None else list(self._announcer.live.findings)
+
+    @property
+    @harmless(bool)
+    def should_stop(self) -> bool:
+        """Whether something was found for which a loop is to stop, by `stop_on`."""
+        self._announce()
+        return self._announcer is not None and self._announcer.should_stop
+
     def __enter__(self) -> Monitor:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    @harmless(plainly=False)
     def close(self) -> None:
         """Write out all there is, within 2 seconds, and let go of the files."""
         self._watching = False
@@ -138,17 +181,27 @@ class Monitor(LoopMethods):
             if self._recorder is not None:
                 self._recorder.end()
         if self._pipeline is not None:
-            self._pipeline.close()
-            self._pipeline = None
-            for name in self._grouping.unmatched():
-                self._spokesman.remark(f"The group {name!r} matched nothing that was recorded.")
+            with self._unharmed():
+                try:
+                    self._pipeline.close()
+                finally:
+                    self._pipeline = None
+                for name in self._grouping.unmatched():
+                    self._spokesman.remark(f"The group {name!r} matched nothing that was recorded.")
+        if self._announcer is not None:
+            with self._unharmed():
+                self._announcer.live.end()
+                self._announce()
         if self._run is not None:
             with self._unharmed():
                 self._tell_sites()
                 self._run.amend("cost", self.cost_facts())
                 self._run.amend("ended", _now())
-            self._run.release()
-            self._run = None
+            run, self._run = self._run, None
+            run.release()
+        if self._uploader is not None:
+            self._uploader.close()
+            self._uploader = None
 
     # The course of `fit`, as `capture.keras.callback` reports it.
 
@@ -164,11 +217,13 @@ class Monitor(LoopMethods):
             if self._capture is None or not self._capture.serves(model):
                 spokesman = self._spokesman
                 self._pacer.forget()
+                if self._announcer is not None:
+                    self._announcer.live.forget()
                 self._capture = FitCapture(
                     model,
                     self._timetable,
                     self._pacer,
-                    self._submit,
+                    self._submit_fit,
                     spokesman.fault,
                     spokesman.remark,
                 )
@@ -184,12 +239,25 @@ class Monitor(LoopMethods):
     def batch_begins(self, batch: int) -> None:
         with self._unharmed():
             if self._watching and self._capture is not None:
+                self._announce()
+                if self._announcer is not None and self._announcer.should_stop:
+                    self._capture.stop()
                 self._capture.begin_batch(batch)
+
+    def batch_ends(self, batch: int, logs: Mapping[str, float]) -> None:
+        """On a thread of Keras's, perhaps."""
+        with self._unharmed():
+            loss = logs.get("loss")
+            if self._announcer is not None and self._capture is not None and loss is not None:
+                self._announcer.live.report(self._capture.reported(batch, float(loss)))
 
     def epoch_ends(self, epoch: int, logs: Mapping[str, float]) -> None:
         with self._unharmed():
             if self._pipeline is not None:
                 self._pipeline.epoch_end(epoch, logs)
+                if self._announcer is not None:
+                    self._announcer.live.epoch_end(epoch, self._last_step(), _losses(logs))
+                    self._announce()
             if self._run is not None and self.cost.interval != self._told_interval:
                 self._told_interval = self.cost.interval
                 self._run.amend("cost", self.cost_facts())
@@ -205,7 +273,8 @@ class Monitor(LoopMethods):
     def _loop(self) -> LoopRecorder:
         if self._recorder is None:
             self._recorder = LoopRecorder(
-                self._timetable,
+                # What a loop says that a step was given is recorded, whatever is watched.
+                self._timetable.along(Kind.INPUT, Kind.TARGET),
                 self._pacer,
                 self._submit,
                 lambda loop: None if self._pipeline is not None else self._open(loop),
@@ -231,17 +300,24 @@ class Monitor(LoopMethods):
             self._is_displaced = False
         except OSError as error:
             say(f"Cannot write to {wished}, so nothing is recorded there. {error}")
+        self._upload()
         meaning = capture.meaning()
         run = RunInfo(self.directory, capture.next_step, meaning, lambda: self.cost.words())
         sinks = self._sinks if self._run else [s for s in self._sinks if not s.threaded]
         self._pipeline = Pipeline(sinks, say)
         self._pipeline.open(run)
+        if self._announcer is not None:
+            about = capture.facts()
+            self._announcer.begin(about, None if self._run is None else self.directory)
+            if self._run is not None:
+                self._run.amend("model", about.to_json())
+                self._run.amend("diagnose", self._announcer.settings.facts())
         if self._run is not None:
             facts = {
                 "started": _now(),
                 "first_step": run.first_step,
                 "every": str(self._timetable.every),
-                "watch": [str(watch) for watch in self._timetable.watches],
+                "watch": [str(w) for w in self._timetable.watches if not w.optional],
                 "meaning": {str(kind): text for kind, text in meaning.items()},
                 "environment": environment.describe(),
             }
@@ -249,23 +325,73 @@ class Monitor(LoopMethods):
                 self._run.describe(facts)
             self._tell_sites()
 
+    def _upload(self) -> None:
+        """Have a run at a URL uploaded while it is recorded."""
+        if self._remote is not None and self._run is not None:
+            from gradwatch.store.remote.uploader import uploader_for
+
+            with self._unharmed():
+                self._uploader = uploader_for(self._remote, self.directory)
+                self._spokesman.remark(
+                    f"The run is kept in {self.directory} and uploaded to {self._remote.shown}."
+                )
+
     def _is_quiet(self) -> bool:
         """Whether all that was measured is written, as far as anybody writes it."""
-        return self._pipeline is None or self._pipeline.is_idle
+        is_looked_at = self._announcer is None or self._announcer.live.is_idle
+        return self._pipeline is None or (self._pipeline.is_idle and is_looked_at)
 
     def _lose_directory(self) -> None:
         self._is_displaced = self._recorder is not None
         self.close()
 
-    def _submit(self, make_reading: Callable[[], Reading | None], rows: int | None = None) -> None:
-        def with_groups() -> Reading | None:
-            reading = make_reading()
-            return None if reading is None else self._grouping.attach(reading)
+    def _submit_fit(
+        self, make_reading: Callable[[], Reading], rows: int, unseen: frozenset[Site]
+    ) -> None:
+        self._submit(make_reading, rows, unseen, self._shown)
+
+    def _submit(
+        self,
+        make_reading: Callable[[], Reading | None],
+        rows: int | None = None,
+        unseen: frozenset[Site] = frozenset(),
+        shown: Callable[[Reading], Reading] = lambda reading: reading,
+    ) -> None:
+        """Have a reading made and written.
+
+        Args:
+            make_reading: makes it; may wait for the device.
+            rows: how many sites it will have, if known.
+            unseen: sites that say nothing to a diagnosis.
+            shown: leaves out what was measured for the diagnosis only.
+        """
+        live = None if self._announcer is None else self._announcer.live
+
+        def complete() -> Reading | None:
+            reading = None
+            try:
+                reading = make_reading()
+            finally:
+                if live is not None:
+                    live.take(Less(unseen.__contains__)(reading) if reading and unseen else reading)
+            return None if reading is None else self._grouping.attach(shown(reading))
 
         if self._pipeline is not None:
-            self._pipeline.submit(with_groups, rows)
+            self._announce()
+            if live is not None:
+                live.expect()
+            if not self._pipeline.submit(complete, rows) and live is not None:
+                live.take(None)
             if self._run is not None and not self._run.has_sites:
                 self._tell_sites()
+
+    def _last_step(self) -> int:
+        return 0 if self._capture is None else self._capture.next_step - 1
+
+    def _announce(self) -> None:
+        """Say what was found; on the thread that trains."""
+        if self._announcer is not None:
+            self._announcer.announce()
 
     def _tell_sites(self) -> None:
         """Enter what is known of the sites into the run's description."""
@@ -293,6 +419,17 @@ class Monitor(LoopMethods):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         self.__class__ = callback
         return getattr(self, name)
+
+
+def _place(directory: str | Path | Remote | None, remote: Remote | None) -> Path:
+    """Where the run is kept on this machine."""
+    if remote is None:
+        assert not isinstance(directory, Remote)
+        return Path(directory or Path("runs", time.strftime("%Y%m%d-%H%M%S")))
+    from gradwatch.store.remote.folder import Folder
+
+    Folder(remote)  # What is missing for it is better known now than in training.
+    return remote.staging_directory
 
 
 def _now() -> str:
@@ -334,6 +471,25 @@ def _watches(
     if not watches:
         raise ValueError("watch=[] measures nothing. Leave it out to watch everything.")
     return watches
+
+
+def _announcer(
+    diagnose: DiagnosisSpec,
+    on_finding: Callable[[Finding], object] | None,
+    stop_on: Severity | str | None,
+    remark: Callable[[str], None],
+) -> Announcer | None:
+    settings, worst = Settings.of(diagnose), as_severity("stop_on", stop_on)
+    if settings is None:
+        if on_finding is not None or worst is not None:
+            raise ValueError("on_finding= and stop_on= need a diagnosis. Leave out diagnose=False.")
+        return None
+    return Announcer(settings, on_finding, worst, remark)
+
+
+def _losses(logs: Mapping[str, float]) -> dict[str, float]:
+    """The numbers among what an epoch ended with."""
+    return {name: float(x) for name, x in logs.items() if isinstance(x, int | float)}
 
 
 def _sinks(sinks: Sequence[Sink] | Sink | None) -> list[Sink]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -129,6 +129,48 @@ class Reading:
                 size = float(norms[weight])
                 ratios[site.path] = float(norms[i]) / size if size > 0 else float("nan")
         return ratios
+
+
+class Less:
+    """Leaves some sites out of readings.
+
+    Args:
+        is_left_out: tells which.
+
+    Example:
+
+    >>> from gradwatch.reading import Less, Reading
+    >>> from gradwatch.sites import Kind, Site
+    >>> from gradwatch.summary import Summary
+    >>> sites = [Site(Kind.WEIGHT, "a"), Site(Kind.LOSS, "loss")]
+    >>> less = Less(lambda site: site.kind is Kind.LOSS)
+    >>> less(Reading(1, 1, 0.0, sites, Summary.empty((2,)))).sites
+    (Site(kind=<Kind.WEIGHT: 'weight'>, path='a'),)
+    """
+
+    def __init__(self, is_left_out: Callable[[Site], bool]) -> None:
+        self._is_left_out = is_left_out
+        self._known: tuple[Sequence[Site], list[int], tuple[Site, ...]] | None = None
+
+    def __call__(self, reading: Reading) -> Reading:
+        """The reading without them; itself if it has none of them."""
+        if self._known is None or self._known[0] is not reading.sites:
+            kept = [i for i, site in enumerate(reading.sites) if not self._is_left_out(site)]
+            # One and the same tuple for the same sites, by which sinks know them again.
+            self._known = reading.sites, kept, tuple(reading.sites[i] for i in kept)
+        _, kept, sites = self._known
+        if len(kept) == len(reading.sites):
+            return reading
+        place = {old: new for new, old in enumerate(kept)}
+        return replace(
+            reading,
+            sites=sites,
+            summary=reading.summary[kept],
+            cells={place[i]: cells for i, cells in reading.cells.items() if i in place},
+            members={
+                name: [place[i] for i in own if i in place] for name, own in reading.members.items()
+            },
+        )
 
 
 def scope(group: str, micro_batch: int | None) -> str:

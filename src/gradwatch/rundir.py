@@ -58,7 +58,13 @@ class RunDirectory:
         if holder is not None and holder._thread == self._thread:
             holder._on_lost()
             holder.release()
-        self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._lock = self._open_lock()
+        except OSError:
+            # Once more: a hiccup of a network, or somebody who is just clearing up, must not
+            # cost the whole record.
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = self._open_lock()
         try:
             if fcntl is not None:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -69,6 +75,9 @@ class RunDirectory:
             pass  # A file system without locks: as on Windows.
         _held[self._key] = self
         return True
+
+    def _open_lock(self) -> int:
+        return os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def release(self) -> None:
         """Let others have it, after `run.json` is written, if that does not take long."""

@@ -50,8 +50,20 @@ class Kind(StrEnum):
         """Whether it is a layer's that is measured, rather than a variable's."""
         return self in _OF_LAYERS
 
+    @property
+    def is_of_variable(self) -> bool:
+        """Whether it is a variable's that is measured."""
+        return self in _OF_VARIABLES
+
+    @property
+    def is_of_batch(self) -> bool:
+        """Whether it is what the step is given that is measured, rather than the network's."""
+        return self in _OF_BATCHES
+
 
 _OF_LAYERS = frozenset({Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.DEAD_UNIT, Kind.SATURATED})
+_OF_VARIABLES = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.APPLIED_GRADIENT, Kind.UPDATE})
+_OF_BATCHES = frozenset({Kind.INPUT, Kind.TARGET})
 _NUMBERS = frozenset({Kind.LOSS, Kind.SPECTRAL_NORM, Kind.SCALAR})
 # The second call of a shared layer, and the first of several outputs: `net/dense@2:0`.
 _CALL = re.compile(r"(@\d+)?(:\d+)?$")
@@ -117,5 +129,5 @@ class SiteInfo:
 
     @property
     def parameters(self) -> int:
-        """The number of elements of a variable; 0 for what a layer returns."""
-        return 0 if self.kind.is_of_layer else prod(self.shape)
+        """The number of elements of a variable; 0 for all else."""
+        return prod(self.shape) if self.kind.is_of_variable else 0

@@ -21,16 +21,23 @@ def say(message: str) -> None:
 
 
 class Spokesman:
-    """Says each thing once and counts the rest."""
+    """Says each thing once and counts the rest.
+
+    After a fault of ours, all else may be a consequence of it, and is only logged.
+    """
 
     def __init__(self) -> None:
         self._said: dict[str, int] = {}
+        self._has_failed = False
 
     def remark(self, message: str) -> None:
         """Say this unless it was said before."""
         self._said[message] = self._said.get(message, 0) + 1
         if self._said[message] == 1:
-            say(message)
+            if self._has_failed:
+                logger.warning(message)
+            else:
+                say(message)
 
     def fault(self, error: BaseException) -> None:
         """Say that something of ours failed."""
@@ -38,3 +45,4 @@ class Spokesman:
             f"gradwatch failed at something and goes on without it; training is not affected. "
             f"{type(error).__name__}: {error}"
         )
+        self._has_failed = True

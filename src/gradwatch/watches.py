@@ -28,6 +28,8 @@ class Watch:
     """Of outputs: count the units that are 0 throughout the batch."""
     probe: Probe | None = None
     """What to do with the values themselves, when they are due."""
+    optional: bool = False
+    """Whether nothing is said where it cannot be measured: nobody has asked for it."""
 
     def __str__(self) -> str:
         said = [repr(getattr(spec, "__name__", spec)) for spec in self.selection]
@@ -40,7 +42,10 @@ class Watch:
     @property
     def asker(self) -> str:
         """How the user wrote it, for messages."""
-        return self.probe.asker if self.probe else f"{self.kind}s"
+        return self.probe.asker if self.probe else _PLURALS.get(self.kind, f"{self.kind}s")
+
+
+_PLURALS = {Kind.LOSS: "losses"}
 
 
 def _watch(
@@ -244,3 +249,31 @@ def spectral_norms(*selection: selectors.Spec, every: schedules.Spec = "epoch") 
     >>> watch = gradwatch.spectral_norms("dense*/kernel", every=1000)
     """
     return replace(_watch(Kind.WEIGHT, selection, every, False), probe=SpectralNorms())
+
+
+def for_diagnosis() -> list[Watch]:
+    """What a diagnosis goes by beside gradients and weights, wherever it can be had.
+
+    Updates relative to weights, outputs of layers with their dead and saturated units, and
+    what the step is given.
+
+    Example:
+
+    >>> from gradwatch.watches import for_diagnosis
+    >>> [str(watch) for watch in for_diagnosis()]
+    ['inputs()', 'updates()', 'outputs(per_unit=True)', 'targets()']
+    """
+    watches = [Watch(Kind.INPUT), updates(), outputs(per_unit=True), Watch(Kind.TARGET)]
+    return [replace(watch, optional=True) for watch in watches]
+
+
+def of_the_step() -> list[Watch]:
+    """The numbers of a step that cost next to nothing: its loss, its learning rate.
+
+    Example:
+
+    >>> from gradwatch.watches import of_the_step
+    >>> [str(watch) for watch in of_the_step()]
+    ['losses()', 'scalars()']
+    """
+    return [Watch(kind, optional=True) for kind in (Kind.LOSS, Kind.SCALAR)]

@@ -37,7 +37,8 @@ def watch(
         directory: where the run is kept, as for `Monitor`; or a `Monitor`, so that
             several optimizers are in one run, each with its `group`.
         group: a name that the paths of all that is recorded here begin with.
-        options: those of `Monitor`: `every`, `budget`, `layers`, `watch`, `sinks`.
+        options: those of `Monitor`: `every`, `budget`, `layers`, `watch`, `sinks`, `diagnose`,
+            `on_finding`, `stop_on`.
 
     Returns:
         The monitor. Its `close()` removes the hooks.

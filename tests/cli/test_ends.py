@@ -17,6 +17,7 @@ COMMANDS = (
     "verify",
     "repair",
     "import-tensorboard",
+    "upload",
 )
 
 

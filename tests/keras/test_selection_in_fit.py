@@ -76,7 +76,7 @@ def test_layers_selects_the_gradients_and_weights_of(make_monitor: Any, name: st
 def test_without_a_selection_all_weights_and_all_trained_gradients_are_measured(
     make_monitor: Any,
 ) -> None:
-    monitor, keep = make_monitor(every=1)
+    monitor, keep = make_monitor(every=1, diagnose=False)
     fit(convolutional(), monitor)
     (reading,) = keep.readings
     paths: dict[Kind, list[str]] = {Kind.GRADIENT: [], Kind.WEIGHT: []}

@@ -12,6 +12,10 @@ from gradwatch.schedule import Moment, Schedule
 from gradwatch.sites import Kind, Site, SiteInfo
 from gradwatch.watches import Watch
 
+MOST_COPIED = 50_000_000
+"""Parameters, of which a copy is made for the size of their updates though nobody asked for it:
+200 MB in float32, while a measured step lasts."""
+
 
 class Timetable:
     """When anything is due, whatever the model.
@@ -25,7 +29,9 @@ class Timetable:
         self.watches = tuple(watches)
         self.every = every
         self.kinds = frozenset(watch.kind for watch in watches)
-        self._summaries = [watch.every or every for watch in watches]
+        asked_for = [watch.every or every for watch in watches if not watch.optional]
+        along = _any_of(asked_for) if asked_for else every
+        self._summaries = [along if watch.optional else watch.every or every for watch in watches]
         self._histograms: list[Schedule | None] = []
         for watch, schedule in zip(watches, self._summaries, strict=True):
             taken = schedule if watch.histogram is True else watch.histogram
@@ -36,7 +42,24 @@ class Timetable:
     @property
     def has_default(self) -> bool:
         """Whether any watch follows the schedule of those that have none of their own."""
-        return any(watch.every is None for watch in self.watches)
+        return any(watch.every is None and not watch.optional for watch in self.watches)
+
+    def along(self, *kinds: Kind) -> Timetable:
+        """The same with these kinds too, wherever they can be had."""
+        more = [Watch(kind, optional=True) for kind in kinds if kind not in self.kinds]
+        return Timetable([*self.watches, *more], self.every)
+
+    def affordable(self, parameters: int) -> Timetable:
+        """The same, less what nobody has asked for and a model of that size has no room for."""
+        if parameters <= MOST_COPIED:
+            return self
+        kept = [w for w in self.watches if not (w.optional and w.kind is Kind.UPDATE)]
+        return Timetable(kept, self.every)
+
+    @property
+    def is_asked_for_outputs(self) -> bool:
+        """Whether somebody has asked for what layers return."""
+        return any(watch.kind.is_of_layer and not watch.optional for watch in self.watches)
 
     def is_due(self, moment: Moment) -> bool:
         """Whether anything is due."""
@@ -161,6 +184,14 @@ class Plan:
     def _union(positions: list[frozenset[int]], chosen: list[bool]) -> frozenset[int]:
         empty: frozenset[int] = frozenset()
         return empty.union(*(p for p, yes in zip(positions, chosen, strict=True) if yes))
+
+
+def _any_of(schedules: Sequence[Schedule]) -> Schedule:
+    """Whenever one of them is due."""
+    distinct = list({id(schedule): schedule for schedule in schedules}.values())
+    if len(distinct) == 1:
+        return distinct[0]
+    return Schedule("along", lambda moment: any(each.due(moment) for each in distinct))
 
 
 def _along(watch: Watch) -> list[Kind]:

@@ -47,7 +47,7 @@ def _entries(found: Run | runs.Runs) -> list[dict[str, Any]]:
         for done, name in enumerate(found.names):
             tell(done, len(found))
             try:
-                with Run(found.path / name) as run:
+                with found.fresh(name) as run:
                     entries.append(_entry(run, name))
             except Exception as error:
                 # Whatever is wrong with one run, the others are to be seen.

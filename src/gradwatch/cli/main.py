@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
+from gradwatch.cli.check import check
 from gradwatch.cli.compare import compare
+from gradwatch.cli.diagnose import diagnose
 from gradwatch.cli.export import export
 from gradwatch.cli.group import Group
 from gradwatch.cli.import_tensorboard import import_tensorboard
@@ -13,6 +15,7 @@ from gradwatch.cli.repair import repair
 from gradwatch.cli.show import show
 from gradwatch.cli.sql import sql
 from gradwatch.cli.tail import tail
+from gradwatch.cli.upload import upload
 from gradwatch.cli.verify import verify
 
 
@@ -25,7 +28,8 @@ def main() -> None:
     runs, mnist will do.
 
     Exit codes: 0 all is well; 1 something was found (damage, a crash, a difference);
-    2 a mistake in the command, or no such run; 130 after Ctrl-C.
+    2 a mistake in the command, or no such run; of diagnose and check also an error in the
+    training; 130 after Ctrl-C.
     """
 
 
@@ -33,11 +37,14 @@ for command in (
     ls,
     show,
     tail,
+    diagnose,
+    check,
     compare,
     export,
     sql,
     verify,
     repair,
     import_tensorboard,
+    upload,
 ):
     main.add_command(command)

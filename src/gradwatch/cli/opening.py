@@ -7,6 +7,7 @@ from pathlib import Path
 from gradwatch.cli.faults import Fault, asking
 from gradwatch.store.reader import runs
 from gradwatch.store.reader.run import Run
+from gradwatch.store.remote.address import as_remote
 
 HOME = Path("runs")
 """Where monitors write to if not told otherwise; a run there can be named without it."""
@@ -22,6 +23,17 @@ def place_of(path: Path) -> Path:
     if not path.exists() and not path.is_absolute() and (HOME / path).exists():
         return HOME / path
     return path
+
+
+def directory_of(path: Path) -> Path:
+    """The same for what works on files: a URL has none of its own here.
+
+    Raises:
+        Fault: it is a URL.
+    """
+    if as_remote(path) is not None:
+        raise Fault("This works on a run's directory on this machine. Received: a URL.")
+    return place_of(path)
 
 
 def open_run(path: Path) -> Run:

@@ -136,7 +136,8 @@ def layers_of(
     """One entry a layer, in network order: its newest norms, and its gradient over time."""
     members: dict[str, list[Site]] = {}
     for site in sites:
-        if not site.is_slice and not site.kind.is_number and site in newest:
+        is_of_network = not (site.kind.is_number or site.kind.is_of_batch)
+        if is_of_network and not site.is_slice and site in newest:
             members.setdefault(site.layer, []).append(site)
     kind = gradient_kind(site for own in members.values() for site in own)
     trends = {} if kind is None else _trends(run, kind, members, columns, rank)

@@ -9,7 +9,7 @@ import click
 from gradwatch.cli import options
 from gradwatch.cli.faults import FINE, Fault, asking
 from gradwatch.cli.json_text import dumps
-from gradwatch.cli.opening import open_run
+from gradwatch.cli.opening import directory_of, open_run
 from gradwatch.cli.progress import progress
 from gradwatch.cli.text import echo, printable
 from gradwatch.cli.verify import check
@@ -29,7 +29,7 @@ def repair(run: Path, dry_run: bool, as_json: bool) -> int:
     Nothing is deleted: damaged files go to the folder quarantine in the run. What is whole
     stays as it is, so the run shows the same before and after.
     """
-    with open_run(run) as opened:
+    with open_run(directory_of(run)) as opened:
         place = opened.path
         if opened.status is Status.LIVE:
             raise Fault(f"{place} is being written. Repair it when its training has ended.")

@@ -10,7 +10,7 @@ import click
 from gradwatch.cli import options
 from gradwatch.cli.faults import FINE, FOUND, asking
 from gradwatch.cli.json_text import dumps
-from gradwatch.cli.opening import place_of
+from gradwatch.cli.opening import directory_of
 from gradwatch.cli.progress import progress
 from gradwatch.cli.table import style
 from gradwatch.cli.text import bytes_, counted, echo, printable
@@ -41,7 +41,7 @@ def verify(places: tuple[Path, ...], as_json: bool) -> int:
 def directories(places: tuple[Path, ...]) -> list[Path]:
     """The directories of the runs that are named."""
     found: list[Path] = []
-    for place in map(place_of, places):
+    for place in map(directory_of, places):
         with asking():
             opened = runs.Runs(place) if place.is_dir() and not runs.is_run(place) else None
             if opened is not None and len(opened):

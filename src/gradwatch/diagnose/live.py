@@ -94,6 +94,7 @@ class LiveDiagnosis:
         self._next_look = 0.0
         self._broken = 0
         """How many reports in a row were not finite."""
+        self._has_failed = False
         self.forget()
 
     def forget(self) -> None:
@@ -292,5 +293,8 @@ class LiveDiagnosis:
             self._file.close()
 
     def _fault(self, fault: BaseException) -> None:
+        if self._has_failed:
+            return  # What follows may be a consequence, and one warning is enough.
+        self._has_failed = True
         with suppress(Exception):
             self._say(f"The diagnosis goes on, though something failed: {fault!r}")

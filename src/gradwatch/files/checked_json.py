@@ -30,8 +30,13 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     >>> checked_json.read(path)
     {'a': 1}
     """
+    atomic.replace(path, dumps(content))
+
+
+def dumps(content: Mapping[str, Any]) -> bytes:
+    """What `write` writes."""
     content = {**content, CHECKSUM: _checksum(content)}
-    atomic.replace(path, json.dumps(content, indent=1, allow_nan=False).encode("ascii") + b"\n")
+    return json.dumps(content, indent=1, allow_nan=False).encode("ascii") + b"\n"
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -41,8 +46,17 @@ def read(path: Path) -> dict[str, Any]:
         OSError: it cannot be read.
         DamagedError: it is not what `write` wrote.
     """
+    return loads(path.read_bytes(), path)
+
+
+def loads(data: bytes, path: Path) -> dict[str, Any]:
+    """The same from the bytes of the file; the path is for the message.
+
+    Raises:
+        DamagedError: it is not what `write` wrote.
+    """
     try:
-        content = json.loads(path.read_bytes().decode("ascii"))
+        content = json.loads(data.decode("ascii"))
         checksum = content.pop(CHECKSUM)
         whole = checksum == _checksum(content)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -91,7 +91,7 @@ class Console(Sink):
             whole = {
                 site: row
                 for site, row in zip(reading.sites, rows, strict=True)
-                if not site.is_slice and not site.kind.is_number
+                if not (site.is_slice or site.kind.is_number or site.kind.is_of_batch)
             }
             self._newest.update(whole)
             if len(self._newest) > known:
@@ -118,7 +118,7 @@ class _Line:
 
     @property
     def parameters(self) -> int:
-        own = [s for kind, s in self.kinds.items() if not kind.is_of_layer]
+        own = [s for kind, s in self.kinds.items() if kind.is_of_variable]
         return int(max((float(summary.count) for summary in own), default=0.0))
 
     @property

@@ -82,7 +82,7 @@ class Pipeline:
             _Outlet(sink, name, run, self._messages.append, room)
             for sink, name in zip(self.sinks, names, strict=True)
         ]
-        self._fetcher = Worker("gradwatch-fetch", self._fetch)
+        self._fetcher = Worker("gradwatch-fetch", self._fetch, on_fault=self._note)
         self._process = os.getpid()
         _open_pipelines.add(self)
         exits.opened()
@@ -148,17 +148,29 @@ class Pipeline:
         _open_pipelines.discard(self)
         deadline = time.monotonic() + timeout
         # A part of the time is kept for the sinks: they can only finish after it.
-        if not fetcher.close(0.75 * timeout):
-            for _, rows in fetcher.unfinished:
-                self._lose(rows)
-        for outlet in self._outlets:
-            outlet.seal()
-        for outlet in self._outlets:
-            outlet.close(deadline)
+        try:
+            if not fetcher.close(0.75 * timeout):
+                for _, rows in fetcher.unfinished:
+                    self._lose(rows)
+        finally:
+            self._close_outlets(deadline)
         losses = [words for outlet in self._outlets if (words := outlet.losses())]
         if losses:
             self._messages.append(f"The record is not complete: {'; '.join(losses)}.")
         self.deliver()
+
+    def _close_outlets(self, deadline: float) -> None:
+        # One that fails must not keep the next from closing.
+        for outlet in self._outlets:
+            try:
+                outlet.seal()
+            except Exception as fault:
+                self._note(fault)
+        for outlet in self._outlets:
+            try:
+                outlet.close(deadline)
+            except Exception as fault:
+                self._note(fault)
 
     def _is_open(self) -> bool:
         return self._fetcher is not None and self._process == os.getpid()
@@ -169,17 +181,28 @@ class Pipeline:
             reading = make_reading()
         except BaseException as fault:
             self._lose(rows)
-            if not self._fetch_failed:
-                self._fetch_failed = True
-                self._messages.append(
-                    f"A measurement could not be fetched from the device: {_words(fault)}. "
-                    "Training goes on; further such faults are only counted."
-                )
+            self._say_once(
+                f"A measurement could not be fetched from the device: {_words(fault)}. "
+                "Training goes on; further such faults are only counted."
+            )
             return
         if reading is None:
             return
         for outlet in self._outlets:
             outlet.put(reading)
+
+    def _note(self, fault: BaseException) -> None:
+        """Something failed on the way of a reading; which part of it was lost, is not known."""
+        self._lose(None)
+        self._say_once(
+            f"gradwatch failed at passing a measurement on: {_words(fault)}. Training goes on; "
+            "further such faults are only counted."
+        )
+
+    def _say_once(self, message: str) -> None:
+        if not self._fetch_failed:
+            self._fetch_failed = True
+            self._messages.append(message)
 
     def _lose(self, rows: int | None) -> None:
         for outlet in self._outlets:
@@ -208,6 +231,7 @@ class _Outlet:
                 self._write,
                 size_of=lambda reading: 0 if reading is None else reading.nbytes,
                 max_bytes=room,
+                on_fault=self._note_loss,
                 at_end=self._finish,
             )
 
@@ -294,6 +318,11 @@ class _Outlet:
             return False
         self._in_a_row = 0
         return True
+
+    def _note_loss(self, fault: BaseException) -> None:
+        """Something failed around the sink."""
+        self.lose(None)
+        self._note("write", fault)
 
     def _note(self, doing: str, fault: BaseException) -> None:
         with self._lock:

@@ -132,7 +132,7 @@ def _places(reading: Reading) -> tuple[list[Place], list[int], list[int]]:
         target.extend([len(places)] * len(members))
         places.append(place)
 
-    for kind in dict.fromkeys(sites[i].kind for i in tensors):
+    for kind in dict.fromkeys(sites[i].kind for i in tensors if not sites[i].kind.is_of_batch):
         whole = [i for i in tensors if sites[i].kind is kind and not sites[i].is_slice]
         layers: dict[str, list[int]] = {}
         for i in whole:

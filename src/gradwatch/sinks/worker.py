@@ -72,7 +72,7 @@ class Worker(Generic[T]):
         self._size_of = size_of
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._items: deque[T] = deque()
+        self._items: deque[tuple[T, int]] = deque()
         self._current: tuple[T, ...] = ()
         self._submitted = self._handled = 0
         self._sealed = False
@@ -94,7 +94,7 @@ class Worker(Generic[T]):
                 self.dropped += 1
                 return False
             self._bytes += size
-            self._items.append(item)
+            self._items.append((item, size))
             self._submitted += 1
             self._change.notify_all()
         return True
@@ -137,7 +137,7 @@ class Worker(Generic[T]):
         with self._change:
             if not self._thread.is_alive():
                 return True
-            self.unfinished = (*self._current, *self._items)
+            self.unfinished = (*self._current, *(item for item, _ in self._items))
             self.dropped += len(self._items)
             self._items.clear()
         return False
@@ -158,27 +158,33 @@ class Worker(Generic[T]):
         return True
 
     def _run(self) -> None:
+        # Bare of calls of ours outside of a `try`: whatever fails, the thread goes on, since
+        # all that waits depends on it.
         while True:
             with self._change:
-                self._change.wait_for(lambda: self._items or self._sealed)
+                while not self._items and not self._sealed:
+                    self._change.wait()
                 if not self._items:
                     break
-                self._current = (self._items.popleft(),)
-            self._guard(self._handle, *self._current)
-            size = 0 if self._size_of is None else self._size_of(*self._current)
+                item, size = self._items.popleft()
+                self._current = (item,)
+            # Also SystemExit and the like: they would end the thread, not the process.
+            try:
+                self._handle(item)
+            except BaseException as fault:
+                with suppress(Exception):
+                    if self._on_fault is not None:
+                        self._on_fault(fault)
+            del item
             with self._change:
                 self._bytes -= size
                 self._current = ()
                 self._handled += 1
                 self._change.notify_all()
-        if self._at_end is not None:
-            self._guard(self._at_end)
-
-    def _guard(self, call: Callable[..., object], *args: T) -> None:
         try:
-            call(*args)
-        # Also SystemExit and the like: they would end the thread, not the process.
+            if self._at_end is not None:
+                self._at_end()
         except BaseException as fault:
-            if self._on_fault is not None:
-                with suppress(Exception):
+            with suppress(Exception):
+                if self._on_fault is not None:
                     self._on_fault(fault)

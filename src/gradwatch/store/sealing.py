@@ -14,7 +14,7 @@ from pathlib import Path
 from gradwatch import exits
 from gradwatch.background import Background
 from gradwatch.files.checked_json import DamagedError
-from gradwatch.store import manifest, names, segments
+from gradwatch.store import followers, manifest, names, segments
 from gradwatch.store.journal import Journal
 from gradwatch.store.segments import Interrupted, Stopper
 
@@ -110,7 +110,10 @@ class Sealer:
 
     def _seal(self, path: Path, frames: int, retry: float) -> None:
         try:
-            seal(path, frames, self._stopper)
+            is_sealed = seal(path, frames, self._stopper)
+            follower = followers.of(path.parent)
+            if is_sealed and follower is not None:
+                follower.on_sealed()
         except (FileNotFoundError, Interrupted):
             pass  # Deleted meanwhile, or left for later.
         except OSError:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from gradwatch.probes import png
 from gradwatch.reading import Reading
+from gradwatch.store import followers, names, process, records, sealing
 from gradwatch.store import journal as kinds
-from gradwatch.store import names, process, records, sealing
 from gradwatch.store.attempt_log import AttemptLog
 from gradwatch.store.journal_file import JournalFile
 from gradwatch.store.records import Record
@@ -179,7 +179,20 @@ class StoreWriter:
         number = self._next_number
         self._journal = JournalFile(names.journal(self.directory, self.name, number), number)
         self._next_number, self._rows, self._told = number + 1, 0, _Told()
+        follower = followers.of(self.directory)
+        if follower is not None:
+            self._seal_after(follower.every, self._journal)
         return self._journal
+
+    def _seal_after(self, seconds: float, journal: JournalFile) -> None:
+        """Seal a journal at that age even if it is not full: somebody waits for segments."""
+
+        def is_old() -> None:
+            with self._lock:
+                if self._journal is journal and journal.frames:
+                    self._finish(journal)
+
+        sealing.sealer.later((journal.path, "age"), seconds, is_old)
 
     def _untold(self, journal: JournalFile) -> list[Record]:
         """What the journal does not say yet, and must before the next reading."""

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import keras
 
+from gradwatch.capture.harmless import harmless
+
 
 class FitWatcher(Protocol):
     """What is told of the course of `fit`."""
@@ -17,6 +19,8 @@ class FitWatcher(Protocol):
 
     def batch_begins(self, batch: int) -> None: ...
 
+    def batch_ends(self, batch: int, logs: Mapping[str, float]) -> None: ...
+
     def epoch_ends(self, epoch: int, logs: Mapping[str, float]) -> None: ...
 
     def fit_ends(self) -> None: ...
@@ -25,30 +29,42 @@ class FitWatcher(Protocol):
 class Callback(keras.callbacks.Callback):  # type: ignore[misc]
     """Passes the course of `fit` on to a `FitWatcher`, which a subclass is as well.
 
-    `on_train_batch_end` is not overridden on purpose: Keras then need not bring
-    the logs of every batch to the host. The model is taken from `_model`, since
-    reading `model` makes Keras on JAX write the whole state back.
+    The logs of a batch are brought to the host by Keras, with or without us, on a thread of
+    its own; being `async_safe` leaves it so, and `batch_ends` is called on that thread. The
+    model is taken from `_model`, since reading `model` makes Keras on JAX write the whole
+    state back.
     """
+
+    async_safe = True
 
     params: Any = None
     _model: Any = None
     _ended: tuple[int, dict[str, float]] | None = None
 
+    @harmless(plainly=False)
     def on_train_begin(self: Any, logs: Any = None) -> None:
         self._ended = None
         self.fit_begins(self._model)
 
+    @harmless(plainly=False)
     def on_epoch_begin(self: Any, epoch: int, logs: Any = None) -> None:
         self._report_ended_epoch()
         self.epoch_begins(epoch + 1, (self.params or {}).get("steps"))
 
+    @harmless(plainly=False)
     def on_train_batch_begin(self: Any, batch: int, logs: Any = None) -> None:
         self.batch_begins(batch)
 
+    @harmless(plainly=False)
+    def on_train_batch_end(self: Any, batch: int, logs: Any = None) -> None:
+        self.batch_ends(batch, logs or {})
+
+    @harmless(plainly=False)
     def on_epoch_end(self: Any, epoch: int, logs: Any = None) -> None:
         # Keras's progress bar writes its last line after this; so the report waits.
         self._ended = (epoch + 1, dict(logs or {}))
 
+    @harmless(plainly=False)
     def on_train_end(self: Any, logs: Any = None) -> None:
         self._report_ended_epoch()
         self.fit_ends()

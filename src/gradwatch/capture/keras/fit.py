@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,7 +11,9 @@ from typing import Any
 import keras
 
 from gradwatch.budget import Pacer
+from gradwatch.capture.keras.around import around_sites
 from gradwatch.capture.keras.backends import make_backend
+from gradwatch.capture.keras.facts import facts_of
 from gradwatch.capture.keras.layers import output_sites_of
 from gradwatch.capture.keras.meaning import meanings
 from gradwatch.capture.keras.observation import Observation
@@ -27,9 +30,11 @@ from gradwatch.capture.keras.variables import sites_of
 from gradwatch.capture.plan import Due, Plan, Timetable
 from gradwatch.capture.readings import Layout, reading_of
 from gradwatch.capture.values import names_due
+from gradwatch.diagnose.facts import ModelFacts
+from gradwatch.diagnose.means import Reported
 from gradwatch.reading import Reading
 from gradwatch.schedule import Moment
-from gradwatch.sites import Kind, SiteInfo
+from gradwatch.sites import Kind, Site, SiteInfo
 
 
 class FitCapture:
@@ -44,7 +49,7 @@ class FitCapture:
         timetable: what to measure, and when.
         pacer: told when steps begin.
         submit: takes a function that waits for a step's arrays and makes its Reading,
-            and the number of its sites.
+            the number of its sites, and those of them that nobody saw.
         fault: told of an exception of ours.
         remark: told, in words, of what the user should know.
 
@@ -57,12 +62,13 @@ class FitCapture:
         model: Any,
         timetable: Timetable,
         pacer: Pacer,
-        submit: Callable[[Callable[[], Reading], int], None],
+        submit: Callable[[Callable[[], Reading], int, frozenset[Site]], None],
         fault: Callable[[Exception], None],
         remark: Callable[[str], None],
     ) -> None:
         self._model = model
-        self._timetable = timetable
+        parameters = sum(math.prod(variable.shape) for variable in model.trainable_variables)
+        self._timetable = timetable.affordable(parameters)
         self._pacer = pacer
         self._submit = submit
         self._fault = fault
@@ -87,13 +93,28 @@ class FitCapture:
         """The number of the next step, as far as it is known before it begins."""
         return self._counter.steps_so_far() + 1
 
+    def reported(self, batch: int, loss: float) -> Reported:
+        """What Keras reports when the batch with that index in the epoch has ended."""
+        stride = self._model.steps_per_execution
+        return Reported(self._counter.step_of(batch), batch + 1, loss, stride)
+
+    def facts(self) -> ModelFacts:
+        """What is known of the model."""
+        return facts_of(self._model)
+
+    def stop(self) -> None:
+        """Have `fit` end after the step that is under way, as early stopping does."""
+        self._model.stop_training = True
+
     def meaning(self) -> Mapping[Kind, str]:
         """What the measurements of each kind are, in words."""
         return meanings(find_optimizers(self._model))
 
     def infos(self) -> list[SiteInfo]:
         """What is known of the chosen sites; none before the model's variables exist."""
-        return [] if self._plan is None else self._plan.infos
+        known = [] if self._plan is None else self._plan.infos
+        # Of what surrounds the network, nothing is known before it is there.
+        return [info for info in known if info.kind.is_of_variable or info.kind.is_of_layer]
 
     def begin_epoch(self, epoch: int, batches: int | None) -> None:
         """Epoch `epoch`, counted from 1, begins; `batches` is None if not known."""
@@ -150,7 +171,8 @@ class FitCapture:
             wait = self._backend.framework.fetch(measured, names)
             layouts = order.observer.observation.layouts
             make_reading = partial(_reading, order.moment, time.time(), plan, due, layouts, wait)
-            self._submit(make_reading, len(due.summaries))
+            unseen = order.observer.observation.unseen
+            self._submit(make_reading, len(due.summaries), unseen)
         except Exception as error:
             self._fault(error)
 
@@ -160,6 +182,7 @@ class FitCapture:
             available = sites_of(self._model)
             if any(kind.is_of_layer for kind in self._timetable.kinds):
                 available += output_sites_of(self._model)
+            available += around_sites(self._timetable.kinds)
             self._plan = Plan(self._timetable, available)
             self._planned_variables = len(self._model.weights)
         return self._plan
@@ -173,6 +196,7 @@ class FitCapture:
             self._backend,
             self._fault,
             self._remark,
+            self._remark if self._timetable.is_asked_for_outputs else lambda text: None,
         )
         return Observer(self._backend, observation, self._hand_over, self._fault)
 
@@ -211,6 +235,9 @@ class StepCounter:
 
     def steps_so_far(self) -> int:
         return self._before_epoch + self._begun
+
+    def step_of(self, batch: int) -> int:
+        return self._before_epoch + batch + 1
 
     def begin_epoch(self, epoch: int, batches: int | None) -> None:
         # Not when fit begins: a callback may have restored a checkpoint since.

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from gradwatch.capture.frameworks import Framework
+from gradwatch.capture.keras.around import AroundStep
 from gradwatch.capture.keras.optimizers import Gradients, find_optimizers, loss_scale, tapped
 from gradwatch.capture.keras.output_watch import OutputWatch, Row
 from gradwatch.capture.keras.taps.calls import listed
@@ -35,6 +36,7 @@ class Observation:
         backend: the tensors' own framework, see `backends`.
         fault: told of an exception of ours.
         remark: told, in words, of what the user should know.
+        remark_on_outputs: the same, of outputs of layers that cannot be recorded.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Observation:
         backend: Any,
         fault: Callable[[Exception], None],
         remark: Callable[[str], None],
+        remark_on_outputs: Callable[[str], None],
     ) -> None:
         self._model = model
         self._kinds = kinds
@@ -53,27 +56,33 @@ class Observation:
         self._make_plan = make_plan
         self._backend = backend
         self._framework: Framework = backend.framework
-        self._fault = fault
+        self.fault = fault
         self._remark = remark
         self._gradients = Gradients()
         self._outputs: OutputWatch | None = None
         if any(kind.is_of_layer for kind in kinds):
-            self._outputs = OutputWatch(model, fault, remark)
+            self._outputs = OutputWatch(model, fault, remark_on_outputs)
+        self._around = AroundStep.of(model, kinds, backend, fault)
         self._measure_rows = self._outputs.aside(self._measure) if self._outputs else self._measure
+        self.unseen: frozenset[Site] = frozenset()
+        """Sites that are recorded with count 0 since nobody saw their tensors, for which they
+        may be anything."""
         self.layouts: list[Layout] = []
         """What the rows of a measurement are; `layout` in it says which of these holds."""
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Around the model's own train step: notes what its optimizers are given."""
+    def watching(self, data: Any = None) -> Iterator[None]:
+        """Around the model's own train step on some data: notes what its optimizers are given."""
         with ExitStack() as stack:
+            if self._around is not None:
+                stack.enter_context(self._around.watching(data))
             if self._outputs is not None:
                 plan = self._plan_so_far()
                 stack.enter_context(self._outputs.watching(plan.sites if plan else None))
             self._gradients = stack.enter_context(
                 tapped(
                     find_optimizers(self._model),
-                    self._fault,
+                    self.fault,
                     self._backend.scope,
                     snapshot=self._framework.snapshot if Kind.UPDATE in self._kinds else None,
                     with_applied=Kind.APPLIED_GRADIENT in self._kinds,
@@ -91,8 +100,8 @@ class Observation:
 
         Returns:
             `rows` and, where there are histograms, `cells`; with gradient
-            accumulation also `updates`, which of the applied gradients exist; with
-            outputs of layers also `layout`, which of `layouts` describes the rows.
+            accumulation also `updates`, which of the applied gradients exist; where it
+            depends on the step what there is, `layout`: which of `layouts` the rows are.
             Empty if a fault of ours prevented it.
         """
         measured: dict[str, Any] = self._measure_rows(histograms_due, state)
@@ -106,14 +115,15 @@ class Observation:
                 return self._measured(plan, rows, histograms_due)
             except Exception as error:
                 # Whatever is wrong with the others, the weights are there.
-                self._fault(error)
+                self.unseen = frozenset(s for s in plan.sites if s.kind is not Kind.WEIGHT)
+                self.fault(error)
                 kept = [
                     row if row.site.kind is Kind.WEIGHT else row._replace(tensor=None)
                     for row in rows
                 ]
                 return self._measured(plan, kept, histograms_due, gradients_lost=True)
         except Exception as error:
-            self._fault(error)
+            self.fault(error)
             return {}
 
     def _measured(
@@ -134,13 +144,13 @@ class Observation:
         layout = tuple((row.position, row.site) for row in rows)
         if layout not in self.layouts:
             self.layouts.append(layout)
-        if self._outputs is not None:
+        if self._outputs is not None or self._around is not None:
             result["layout"] = keras.ops.convert_to_tensor(self.layouts.index(layout), "int32")
         if self._gradients.updates and not gradients_lost:
             updates = self._gradients.updates
             by_path = self._variables
             flags = [
-                site.kind.is_of_layer or updates.get(id(by_path[site.path][0]), True)
+                not site.kind.is_of_variable or updates.get(id(by_path[site.path][0]), True)
                 for site in plan.sites
             ]
             result["updates"] = keras.ops.stack(
@@ -175,10 +185,12 @@ class Observation:
         rows = [
             Row(i, site, sliced(site))
             for i, site in enumerate(plan.sites)
-            if not site.kind.is_of_layer
+            if site.kind.is_of_variable
         ]
         if self._outputs is not None:
             rows += self._outputs.rows(plan.sites, self._unscaled)
+        if self._around is not None:
+            rows += self._around.rows(plan.sites, state)
         return sorted(rows, key=lambda row: row.position)
 
     def _unscaled(self, gradient: Any) -> Any:
@@ -224,11 +236,15 @@ class Observation:
     def _remark_on_coverage(self, plan: Plan, variables: dict[str, tuple[Any, Any]]) -> None:
         applications, lost = self._gradients.applications, self._gradients.lost
         paths = dict.fromkeys(
-            s.path for s in plan.sites if s.kind is not Kind.WEIGHT and not s.kind.is_of_layer
+            s.path for s in plan.sites if s.kind is not Kind.WEIGHT and s.kind.is_of_variable
         )
         never = [p for p in paths if id(variables[p][0]) not in applications]
         inside = [p for p in paths if id(variables[p][0]) in lost]
         often = [p for p in paths if applications.get(id(variables[p][0]), 0) > 1]
+        gone = {*never, *inside}
+        self.unseen = frozenset(
+            s for s in plan.sites if s.path in gone and s.kind is not Kind.WEIGHT
+        )
         if never:
             self._remark(
                 "No optimizer that the model holds was given a gradient of "

@@ -105,21 +105,6 @@ def tapped(
                 seen.before[id(variable)] = snapshot(value)
         _note(seen, optimizer, grads, variables, with_applied)
 
-    @contextmanager
-    def guarded() -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            fault(error)
-
-    @contextmanager
-    def entered() -> Iterator[None]:
-        before, inside[0] = inside[0], True
-        try:
-            yield
-        finally:
-            inside[0] = before
-
     def tap(optimizer: Any) -> None:
         apply, stateless_apply = optimizer.apply, optimizer.stateless_apply
 
@@ -127,23 +112,36 @@ def tapped(
             grads = list(grads)
             if trainable_variables is not None:
                 trainable_variables = list(trainable_variables)
-            if not inside[0]:
-                with guarded():
+            before = inside[0]
+            # Whatever is ours is called inside of this: the user's update must come to pass.
+            try:
+                if not before:
                     note(optimizer, grads, trainable_variables or optimizer._trainable_variables)
-            with entered():
+            except Exception as error:
+                fault(error)
+            inside[0] = True
+            try:
                 return apply(grads, trainable_variables)
+            finally:
+                inside[0] = before
 
         def tapped_stateless_apply(
             optimizer_variables: Any, grads: Any, trainable_variables: Any
         ) -> Any:
-            if not inside[0]:
-                state = list(zip(optimizer.variables, optimizer_variables, strict=False))
-                with guarded(), keras.StatelessScope(state_mapping=state):
-                    note(
-                        optimizer, list(grads), optimizer._trainable_variables, trainable_variables
-                    )
-            with entered():
+            before = inside[0]
+            try:
+                if not before:
+                    own, given = optimizer._trainable_variables, list(grads)
+                    state = list(zip(optimizer.variables, optimizer_variables, strict=False))
+                    with keras.StatelessScope(state_mapping=state):
+                        note(optimizer, given, own, trainable_variables)
+            except Exception as error:
+                fault(error)
+            inside[0] = True
+            try:
                 return stateless_apply(optimizer_variables, grads, trainable_variables)
+            finally:
+                inside[0] = before
 
         # Into __dict__, past Keras's attribute tracking: nothing of ours may
         # become part of the optimizer's state.

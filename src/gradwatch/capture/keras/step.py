@@ -62,12 +62,18 @@ class MeasuredCall:
         vars(self._model)["train_function"] = self._own_function
 
     def __call__(self, *args: Any) -> Any:
-        self.put_back()
-        # Another callback may have raised after the order was given. The step was
-        # then never run, and this is one of another `fit`.
-        if fit_of(self._model) is not self._fit or not self._step.prepare(self._orders):
-            return self._own_function(*args)
-        return self._step.run(self._orders, args)
+        # Before the model's step is run, all that is ours is called inside of this: the step
+        # is run in any case, and once.
+        vars(self._model)["train_function"] = self._own_function
+        call = None
+        try:
+            # Another callback may have raised after the order was given. The step was
+            # then never run, and this is one of another `fit`.
+            if fit_of(self._model) is self._fit and self._step.prepare(self._orders):
+                call = self._step.call_of(self._orders, self._own_function)
+        except Exception as error:
+            _tell(self._orders, error)
+        return (call or self._own_function)(*args)
 
 
 class MeasuredStep:
@@ -91,53 +97,96 @@ class MeasuredStep:
         which does not do what Keras's does.
         """
         try:
+            wanted = {tuple(order.observer for order in each) for each in orders}
+            comes_in_several = self._model.steps_per_execution > 1
             with _attributes(self._model, steps_per_execution=1):
-                for observers in {tuple(order.observer for order in each) for each in orders}:
+                if comes_in_several:
+                    # For a step that, by a fault of ours, cannot be measured.
+                    wanted.add(())
+                for observers in wanted:
                     if observers not in self._compiled:
                         self._compiled[observers] = self._compile(observers)
             return True
         except Exception as error:
-            for order in (order for each in orders for order in each):
-                order.observer.fault(error)
+            _tell(orders, error)
             return False
 
-    def run(self, orders: Sequence[Sequence[Order]], args: tuple[Any, ...]) -> Any:
+    def call_of(self, orders: Sequence[Sequence[Order]], own_function: Any) -> Callable[..., Any]:
         """One execution of the train function: a step, or `steps_per_execution` steps.
 
         Args:
             orders: for each step of the execution, its measurements.
-            args: what Keras passed to the train function.
+            own_function: the model's own, for where a fault of ours prevents measuring.
 
         Returns:
-            What the model's own train function would have returned.
+            What takes the arguments of the model's own train function, and returns what that
+            would have returned.
         """
         if self._model.steps_per_execution == 1:
-            return self._run_one(orders[0], args)
+            return self._one(orders[0], own_function)
+        plain = self._compiled[()][0]
+        calls = [self._one(measurements, plain) for measurements in orders]
+
         # Several steps at once run in a loop on the device, out of which only
         # the last one's results come. So here they are run one by one.
-        result = None
-        with _attributes(self._model, steps_per_execution=1):
-            for i, measurements in enumerate(orders):
-                try:
-                    result = self._run_one(measurements, self._backend.one_batch(args))
-                except StopIteration:
-                    if i == 0:
-                        raise
-                    break
-                args = self._backend.advance(args, result)
-        return result
+        def several(*args: Any) -> Any:
+            result = None
+            with _attributes(self._model, steps_per_execution=1):
+                for i, call in enumerate(calls):
+                    try:
+                        result = call(*self._backend.one_batch(args))
+                    except StopIteration:
+                        if i == 0:
+                            raise
+                        break
+                    args = self._backend.advance(args, result)
+            return result
 
-    def _run_one(self, orders: Sequence[Order], args: tuple[Any, ...]) -> Any:
+        return several
+
+    def _one(self, orders: Sequence[Order], plain: Any) -> Callable[..., Any]:
+        """A single step, measured; `plain` is the function for one that is not."""
         function, train_step = self._compiled[tuple(order.observer for order in orders)]
-        for order in orders:
-            args = order.observer.backend.arguments(args, order.histograms)
-        # torch looks the train step up at each call, the others when building.
-        with _attributes(self._model, train_step=train_step):
-            result = function(*args)
-        for order in reversed(orders):
-            result, measured = order.observer.backend.results(result)
-            order.observer.take(order, measured)
-        return result
+        own, has_state = vars(self._model), self._backend.has_state
+
+        def one(*args: Any) -> Any:
+            # As in `MeasuredCall`: what is ours is called inside of a `try`, and leaves the
+            # arguments such that the model's own function can take them.
+            batch = None
+            if has_state:
+                batch = next(args[1])
+                args = (args[0], iter([batch]))
+            try:
+                measured_args = args
+                for order in orders:
+                    measured_args = order.observer.backend.arguments(
+                        measured_args, order.histograms
+                    )
+            except Exception as error:
+                _tell([orders], error)
+                return plain(*((args[0], iter([batch])) if has_state else args))
+            # torch looks the train step up at each call, the others when building. Into
+            # __dict__, as in `_attributes`.
+            before = {name: own[name] for name in ("train_step",) if name in own}
+            own["train_step"] = train_step
+            try:
+                result = function(*measured_args)
+            finally:
+                own.pop("train_step", None)
+                own.update(before)
+            for order in reversed(orders):
+                if has_state:
+                    outputs, state = result
+                    result, measured = (outputs["logs"], state), outputs["measured"]
+                else:
+                    result, measured = result["logs"], result["measured"]
+                try:
+                    order.observer.take(order, measured)
+                except Exception as error:
+                    _tell([[order]], error)
+            return result
+
+        return one
 
     def _compile(self, observers: Sequence[Observer]) -> tuple[Any, Any]:
         """A train function that measures for all of them, and its train step."""
@@ -147,6 +196,12 @@ class MeasuredStep:
         with _attributes(model, train_step=train_step, train_function=None):
             model.make_train_function(force=True)
             return model.train_function, train_step
+
+
+def _tell(orders: Sequence[Sequence[Order]], error: Exception) -> None:
+    for each in orders:
+        for order in each:
+            order.observer.fault(error)
 
 
 def own_train_function(model: Any) -> Any:

@@ -15,14 +15,14 @@ def one_of(variables: Any, parameters: Any) -> Any:
 
 
 def check_arguments(
-    readings: Any, has_tensors: bool, loss: Any, epoch: Any, micro_batch: Any
+    readings: Any, has_tensors: bool, loss: Any, epoch: Any, micro_batch: Any, has_batch: bool
 ) -> None:
     """Refuse combinations of arguments of `record` that cannot be meant."""
     if readings is not None and has_tensors:
         raise WrongTypeError("Give record() either readings or tensors, not both.")
     if readings is not None and micro_batch is not None:
         raise WrongTypeError("micro_batch= is for measure(), when readings are given to record().")
-    if readings is None and not has_tensors and loss is None and epoch is None:
+    if readings is None and not (has_tensors or has_batch) and loss is None and epoch is None:
         raise WrongTypeError(
             "record() was given nothing. Call record(gradients=..., variables=...) or, after "
             "measure() in a compiled step, record(readings, step=...)."

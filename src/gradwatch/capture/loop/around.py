@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from gradwatch.capture.harmless import harmless
 from gradwatch.capture.loop.layer_watch import layers_of
-from gradwatch.capture.loop.misuse import Guard
 from gradwatch.capture.loop.progress import group_name, whole_number
 from gradwatch.capture.loop.recorder import LoopRecorder
-from gradwatch.capture.loop.seen import Seen
+from gradwatch.capture.loop.seen import Seen, Unseen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +31,8 @@ class LoopContexts:
         raise NotImplementedError
 
     @as_it_is
-    def outputs_of(self, model: Any, *, group: str | None = None) -> Seen:
+    @harmless(Unseen)
+    def outputs_of(self, model: Any, *, group: str | None = None) -> Seen | Unseen:
         """A context that sees what layers return, and the gradients with respect to it.
 
         Run the forward and the backward pass of a step in it, eager or inside
@@ -62,11 +63,9 @@ class LoopContexts:
         >>> [line.split(",")[3:5] for line in lines]
         [['output', '0'], ['output_gradient', '0'], ['output', '1'], ['output_gradient', '1']]
         """
-        layers, name = None, ""
-        with self._guarded():
-            name = group_name(group)
-            layers = layers_of(model, self._fault, self._loop().remark)
-        return Seen(layers, self._loop(), name, self._guarded)
+        name = group_name(group)
+        layers = layers_of(model, self._fault, self._loop().remark)
+        return Seen(layers, self._loop(), name, self._fault)
 
     @as_it_is
     def tape(
@@ -108,20 +107,25 @@ class LoopContexts:
         >>> gradient = tape.gradient(loss, w)
         >>> monitor.close()
         """
-        from gradwatch.capture.loop.tape import make_tape, plain_tape
-
         options = (persistent, watch_accessed_variables)
-        with self._guarded():
-            where = (whole_number("step", step), whole_number("epoch", epoch), group_name(group))
-            return make_tape(self._loop(), self._guarded, options, where)
-        return plain_tape(options)
+        tape = self._own_tape(options, step, epoch, group)
+        if tape is None:
+            # TensorFlow's own, where ours cannot be had.
+            import tensorflow as tf
 
+            return tf.GradientTape(*options)
+        return tape
+
+    @harmless()
+    def _own_tape(self, options: tuple[bool, bool], step: Any, epoch: Any, group: Any) -> Any:
+        from gradwatch.capture.loop.tape import make_tape
+
+        where = (whole_number("step", step), whole_number("epoch", epoch), group_name(group))
+        return make_tape(self._loop(), self._fault, options, where)
+
+    @harmless()
     def _watch_torch(self, module: Any, optimizer: Any, group: str | None) -> None:
         """See `gradwatch.watch`."""
         from gradwatch.capture.loop.torch_watch import TorchWatch
 
-        with self._guarded():
-            TorchWatch(module, optimizer, self._loop(), group_name(group), self._guarded)
-
-    def _guarded(self) -> Guard:
-        return Guard(self._fault)
+        TorchWatch(module, optimizer, self._loop(), group_name(group), self._fault)

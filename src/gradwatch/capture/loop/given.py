@@ -9,6 +9,7 @@ from typing import Any
 
 from gradwatch.capture.frameworks import Framework, family, framework
 from gradwatch.capture.gates import slices_of
+from gradwatch.capture.loop.batch import as_floats, batch_infos, batch_tensors
 from gradwatch.capture.loop.layer_tensors import Found, LayerTensors, layer_tensors
 from gradwatch.capture.loop.misuse import WrongPlaceError, WrongTypeError, WrongValueError
 from gradwatch.capture.loop.names import (
@@ -64,8 +65,21 @@ class Given:
         infos = [*self.infos, *layers.infos]
         return replace(self, infos=infos, of_layers=layers.found, is_traced=is_traced)
 
+    def with_batch(self, batch: Mapping[Site, Any]) -> Given:
+        """These tensors and what the step was given."""
+        if not batch:
+            return self
+        return replace(
+            self,
+            tensors={**self.tensors, **batch},
+            infos=[*batch_infos(batch), *self.infos],
+            is_traced=self.is_traced or any(map(self.framework.is_traced, batch.values())),
+        )
+
     def tensor(self, site: Site) -> Any:
         """The tensor to measure at a site."""
+        if site.kind.is_of_batch:
+            return as_floats(self.tensors[site], self.framework)
         if site in self.slices:
             whole, (start, stop) = self.slices[site]
             x = self.tensor(whole)
@@ -84,6 +98,8 @@ def understand(
     names: Any = None,
     outputs: Any = None,
     output_gradients: Any = None,
+    inputs: Any = None,
+    targets: Any = None,
     group: str = "",
     micro_batch: int | None = None,
 ) -> Given:
@@ -94,10 +110,11 @@ def understand(
     """
     prefix = scope(group, micro_batch)
     layers = layer_tensors(outputs, output_gradients, prefix)
+    batch = batch_tensors(inputs, targets, prefix)
     gradients, applied_gradients, previous = map(_listed, (gradients, applied_gradients, previous))
     if gradients is not None or variables is not None:
         known = variables_of(gradients if variables is None else variables, names)
-    elif outputs is not None or output_gradients is not None:
+    elif outputs is not None or output_gradients is not None or batch:
         known = Variables([], [], {})
     else:
         raise WrongTypeError(
@@ -118,8 +135,8 @@ def understand(
             raise WrongTypeError("previous= needs variables= beside it: an update is a difference.")
         by_kind[Kind.UPDATE] = _aligned("previous", previous, known)
     everything = [x for tensors in by_kind.values() for x in tensors if x is not ABSENT]
-    own = common_framework([*everything, *layers.tensors])
-    return given_of(known.named, by_kind, own, prefix).beside(layers)
+    own = common_framework([*everything, *layers.tensors, *batch.values()])
+    return given_of(known.named, by_kind, own, prefix).beside(layers).with_batch(batch)
 
 
 ABSENT = object()

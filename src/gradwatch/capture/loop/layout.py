@@ -102,8 +102,9 @@ class Layouts:
 
     def _remark_on_missing(self, given: Given) -> None:
         kinds = {info.kind for info in given.infos}
+        asked_for = {watch.kind for watch in self._timetable.watches if not watch.optional}
         for kind, argument in ALONG.items():
-            if kind in self._timetable.kinds and kind not in kinds:
+            if kind in asked_for and kind not in kinds:
                 self._remark(
                     f"The monitor is to watch {kind}s, but this loop does not say what they are, "
                     f"so none are recorded. Give {argument} to measure() or record()."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradwatch.capture.harmless import harmless
 from gradwatch.capture.loop.arguments import check_arguments, one_of
 from gradwatch.capture.loop.around import LoopContexts, as_it_is
 from gradwatch.capture.loop.given import understand
@@ -16,6 +17,7 @@ class LoopMethods(LoopContexts):
     """The part of `Monitor` that loops call."""
 
     @as_it_is
+    @harmless()
     def record(
         self,
         readings: Any = None,
@@ -29,6 +31,8 @@ class LoopMethods(LoopContexts):
         names: Any = None,
         outputs: Any = None,
         output_gradients: Any = None,
+        inputs: Any = None,
+        targets: Any = None,
         step: Any = None,
         epoch: Any = None,
         group: str | None = None,
@@ -57,6 +61,9 @@ class LoopMethods(LoopContexts):
             outputs: what layers returned: tensors by name, or what `outputs_of` has
                 seen, which holds the gradients with respect to them too.
             output_gradients: the gradients with respect to outputs, by name.
+            inputs: what the step was given, and `targets` what it should answer: tensors,
+                or dicts or lists of them. The diagnosis goes by them.
+            targets: see `inputs`.
             step: its number; by default steps are counted from 1, for each group.
             epoch: its number; `"epoch"` schedules are due at the first record of
                 each, and the console prints its table when it changes.
@@ -82,50 +89,54 @@ class LoopMethods(LoopContexts):
         >>> [line.split(",")[3:5] for line in lines]
         [['weight', 'layer/kernel'], ['gradient', 'layer/kernel'], ['loss', 'loss']]
         """
-        with self._guarded():
-            variables = one_of(variables, parameters)
-            tensors = {
-                "gradients": gradients,
-                "variables": variables,
-                "previous": previous,
-                "applied_gradients": applied_gradients,
-                "names": names,
-                "outputs": outputs,
-                "output_gradients": output_gradients,
-            }
-            has_tensors = any(x is not None for x in tensors.values())
-            check_arguments(readings, has_tensors, loss, epoch, micro_batch)
-            if loss is not None:
-                check_loss(loss)
-            name, part = group_name(group), whole_number("micro_batch", micro_batch)
-            step, epoch = whole_number("step", step), whole_number("epoch", epoch)
-            loop = self._loop()
-            require_own(outputs, loop, name)
-            progress = loop.progress(name)
-            if not has_tensors and readings is None and progress.is_watched:
-                # The steps are the optimizer's own, and this one is past.
-                if epoch is not None:
-                    loop.enter_epoch(epoch)
-                    progress.next_epoch(epoch)
-                if loss is not None:
-                    loop.record_loss(progress.past(step), name, loss)
-                return
-            moment = progress.moment(step, epoch)
-            is_first = progress.epoch is None
-            loop.enter_epoch(moment.epoch)
-            if part is None:
-                loop.advance(name, moment, was_measured=readings is not None)
-            if readings is not None:
-                if readings != {}:  # It is, where a fault of ours kept us from measuring.
-                    loop.record_readings(readings, moment, loss)
-            elif not has_tensors:
-                loop.record_loss(moment, name, loss)
-            elif is_first or loop.is_due(moment):
-                # The first time in any case, so that a mistake is heard of at once.
-                given = understand(**tensors, group=name, micro_batch=part)
-                loop.record_tensors(given, moment, name, part, loss)
+        variables = one_of(variables, parameters)
+        tensors = {
+            "gradients": gradients,
+            "variables": variables,
+            "previous": previous,
+            "applied_gradients": applied_gradients,
+            "names": names,
+            "outputs": outputs,
+            "output_gradients": output_gradients,
+        }
+        batch = {"inputs": inputs, "targets": targets}
+        has_batch = inputs is not None or targets is not None
+        has_tensors = any(x is not None for x in tensors.values())
+        check_arguments(readings, has_tensors, loss, epoch, micro_batch, has_batch)
+        if loss is not None:
+            check_loss(loss)
+        name, part = group_name(group), whole_number("micro_batch", micro_batch)
+        step, epoch = whole_number("step", step), whole_number("epoch", epoch)
+        loop = self._loop()
+        require_own(outputs, loop, name)
+        progress = loop.progress(name)
+        if not has_tensors and readings is None and progress.is_watched:
+            # The steps are the optimizer's own, and this one is past.
+            if epoch is not None:
+                loop.enter_epoch(epoch)
+                progress.next_epoch(epoch)
+            if loss is not None or has_batch:
+                loop.record_beside(progress.past(step), name, loss, **batch)
+            return
+        moment = progress.moment(step, epoch)
+        is_first = progress.epoch is None
+        loop.enter_epoch(moment.epoch)
+        if part is None:
+            loop.advance(name, moment, was_measured=readings is not None)
+        if readings is not None:
+            if readings != {}:  # It is, where a fault of ours kept us from measuring.
+                loop.record_readings(readings, moment, loss)
+            if has_batch:
+                loop.record_beside(moment, name, None, **batch)
+        elif not has_tensors:
+            loop.record_beside(moment, name, loss, **batch)
+        elif is_first or loop.is_due(moment):
+            # The first time in any case, so that a mistake is heard of at once.
+            given = understand(**tensors, **batch, group=name, micro_batch=part)
+            loop.record_tensors(given, moment, name, part, loss)
 
     @as_it_is
+    @harmless(dict)
     def measure(
         self,
         *,
@@ -175,24 +186,23 @@ class LoopMethods(LoopContexts):
         >>> monitor.record(readings, step=1)
         >>> monitor.close()
         """
-        with self._guarded():
-            variables = one_of(variables, parameters)
-            name, part = group_name(group), whole_number("micro_batch", micro_batch)
-            require_own(outputs, self._loop(), name)
-            given = understand(
-                gradients=gradients,
-                variables=variables,
-                previous=previous,
-                applied_gradients=applied_gradients,
-                names=names,
-                outputs=outputs,
-                output_gradients=output_gradients,
-                group=name,
-                micro_batch=part,
-            )
-            return self._loop().measure(given, name, part, loss, histograms)
-        return {}
+        variables = one_of(variables, parameters)
+        name, part = group_name(group), whole_number("micro_batch", micro_batch)
+        require_own(outputs, self._loop(), name)
+        given = understand(
+            gradients=gradients,
+            variables=variables,
+            previous=previous,
+            applied_gradients=applied_gradients,
+            names=names,
+            outputs=outputs,
+            output_gradients=output_gradients,
+            group=name,
+            micro_batch=part,
+        )
+        return self._loop().measure(given, name, part, loss, histograms)
 
+    @harmless(bool)
     def due(
         self,
         step: Any = None,
@@ -216,8 +226,6 @@ class LoopMethods(LoopContexts):
         >>> [step for step in range(1, 31) if monitor.due(step)]
         [10, 20, 30]
         """
-        with self._guarded():
-            progress = self._loop().progress(group_name(group))
-            moment = progress.moment(whole_number("step", step), whole_number("epoch", epoch))
-            return self._loop().is_due(moment, histograms=histograms)
-        return False
+        progress = self._loop().progress(group_name(group))
+        moment = progress.moment(whole_number("step", step), whole_number("epoch", epoch))
+        return self._loop().is_due(moment, histograms=histograms)

@@ -6,12 +6,14 @@ import atexit
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gradwatch.budget import Pacer
 from gradwatch.capture.frameworks import Fetched, Framework
+from gradwatch.capture.loop.batch import as_floats, batch_tensors
 from gradwatch.capture.loop.given import Given, require_eager
 from gradwatch.capture.loop.layout import Layout, Layouts, check_loss, loss_row, measured
 from gradwatch.capture.loop.meaning import RECORDED
@@ -21,6 +23,7 @@ from gradwatch.capture.loop.shapes import common_framework
 from gradwatch.capture.plan import Timetable
 from gradwatch.capture.readings import reading_of
 from gradwatch.capture.values import is_value, names_due
+from gradwatch.diagnose.facts import ModelFacts
 from gradwatch.reading import Reading, scope
 from gradwatch.schedule import Moment
 from gradwatch.sites import Kind, Site, SiteInfo
@@ -65,6 +68,7 @@ class LoopRecorder:
         self._open_run = open_run
         self._epoch_ended = epoch_ended
         self._meaning = dict(RECORDED)
+        self.model_facts = ModelFacts()
         self._progress: dict[str, Progress] = {}
         self._epoch: int | None = None
         self._shown_epoch: int | None = None
@@ -78,6 +82,10 @@ class LoopRecorder:
     def next_step(self) -> int:
         """The first step that is recorded."""
         return self._first_step
+
+    def facts(self) -> ModelFacts:
+        """What is known of the model."""
+        return self.model_facts
 
     def meaning(self) -> Mapping[Kind, str]:
         """What the measurements of each kind are, in words."""
@@ -182,16 +190,26 @@ class LoopRecorder:
         # Which layout it is, is known when it has arrived.
         self._send(moment, wait, losses, lambda a: self.layouts.numbered(int(a["layout"])))
 
-    def record_loss(self, moment: Moment, group: str, loss: Any) -> None:
-        """Send a step's loss, if anything is due at it."""
-        if self.is_due(moment):
-            self._send(moment, dict, _losses(loss), lambda _: None, group)
+    def record_beside(
+        self, moment: Moment, group: str, loss: Any, inputs: Any = None, targets: Any = None
+    ) -> None:
+        """Send a step's loss and what it was given, if anything is due at it."""
+        if not self.is_due(moment):
+            return
+        sent = {Site(Kind.LOSS, _under(group, name)): f for name, f in _losses(loss).items()}
+        batch = batch_tensors(inputs, targets, group)
+        if batch:
+            own = common_framework(list(batch.values()))
+            for site, tensor in batch.items():
+                row = own.summarize([as_floats(tensor, own)])
+                sent[site] = partial(_first_row, own.fetch({"rows": row}, ["rows"]))
+        self._send(moment, dict, sent, lambda _: None, group)
 
     def _send(
         self,
         moment: Moment,
         wait: Fetched,
-        losses: Mapping[str, Fetched],
+        losses: Mapping[Any, Fetched],
         find_layout: Callable[[Mapping[str, Any]], Layout | None],
         group: str = "",
     ) -> None:
@@ -224,10 +242,14 @@ def _losses(loss: Any) -> dict[str, Fetched]:
     return {"loss": own.fetch({"loss": row}, ["loss"])}
 
 
-def _of_losses(moment: Moment, when: float, group: str, rows: Mapping[str, Any]) -> Reading | None:
+def _first_row(wait: Fetched) -> dict[str, Any]:
+    return {"loss": wait()["rows"][0]}
+
+
+def _of_losses(moment: Moment, when: float, group: str, rows: Mapping[Site, Any]) -> Reading | None:
     if not rows:
         return None
-    sites = [Site(Kind.LOSS, _under(group, name)) for name in rows]
+    sites = list(rows)
     summary = Summary.unpack(np.stack(list(rows.values())))
     return Reading(moment.step, moment.epoch, when, sites, summary, group=group)
 

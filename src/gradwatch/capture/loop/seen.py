@@ -6,9 +6,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from gradwatch.capture.harmless import harmless
 from gradwatch.capture.loop.layer_tensors import LayerTensors
 from gradwatch.capture.loop.layer_watch import Layers, LayerWatch
-from gradwatch.capture.loop.misuse import Guard, WrongTypeError, WrongValueError
+from gradwatch.capture.loop.misuse import WrongTypeError, WrongValueError
 from gradwatch.capture.loop.recorder import LoopRecorder
 
 
@@ -19,7 +20,7 @@ class Seen:
         layers: those of the model; None if a fault of ours prevents it.
         loop: the recorder.
         group: as for `record`.
-        guarded: keeps training from our faults.
+        fault: told of an exception of ours.
     """
 
     def __init__(
@@ -27,11 +28,11 @@ class Seen:
         layers: Layers | None,
         loop: LoopRecorder,
         group: str,
-        guarded: Callable[[], Guard],
+        fault: Callable[[Exception], None],
     ) -> None:
         self._loop = loop
         self._group = group
-        self._guarded = guarded
+        self._fault = fault
         self._watch = None if layers is None else LayerWatch(layers, loop.timetable, group)
         self._stack = ExitStack()
         self._was_entered = False
@@ -40,19 +41,22 @@ class Seen:
     def __enter__(self) -> Seen:
         self._was_entered = True
         self._taken = {}
-        with self._guarded():
-            if not any(kind.is_of_layer for kind in self._loop.timetable.kinds):
-                self._loop.remark(
-                    "outputs_of() was called, but the monitor watches no outputs. Make it with "
-                    "watch=[gradwatch.outputs(...), gradwatch.output_gradients(...)]."
-                )
-            elif self._watch is not None:
-                self._stack.enter_context(self._watch.watching())
+        self._begin()
         return self
 
+    @harmless()
+    def _begin(self) -> None:
+        if not any(kind.is_of_layer for kind in self._loop.timetable.kinds):
+            self._loop.remark(
+                "outputs_of() was called, but the monitor watches no outputs. Make it with "
+                "watch=[gradwatch.outputs(...), gradwatch.output_gradients(...)]."
+            )
+        elif self._watch is not None:
+            self._stack.enter_context(self._watch.watching())
+
+    @harmless()
     def __exit__(self, *exception: object) -> None:
-        with self._guarded():
-            self._stack.close()
+        self._stack.close()
 
     def require(self, loop: LoopRecorder, group: str) -> None:
         """Refuse to be handed to another monitor or group, or without having seen anything.
@@ -75,10 +79,23 @@ class Seen:
 
     def layer_tensors(self, prefix: str) -> LayerTensors:
         """What was seen. The same, if asked again."""
-        with self._guarded():
-            if self._watch is not None and prefix not in self._taken:
-                self._taken[prefix] = self._watch.take(prefix)
+        self._take(prefix)
         return self._taken.get(prefix, LayerTensors())
+
+    @harmless()
+    def _take(self, prefix: str) -> None:
+        if self._watch is not None and prefix not in self._taken:
+            self._taken[prefix] = self._watch.take(prefix)
+
+
+class Unseen(dict[str, Any]):
+    """What `Monitor.outputs_of` gives where a fault of ours keeps it from seeing: no outputs."""
+
+    def __enter__(self) -> Unseen:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
 
 
 def require_own(outputs: Any, loop: LoopRecorder, group: str) -> None:

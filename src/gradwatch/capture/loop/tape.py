@@ -7,9 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from gradwatch.capture.harmless import harmless
 from gradwatch.capture.loop.given import understand
 from gradwatch.capture.loop.meaning import TAPED
-from gradwatch.capture.loop.misuse import Guard, WrongPlaceError
+from gradwatch.capture.loop.misuse import WrongPlaceError
 from gradwatch.capture.loop.names import own_name
 from gradwatch.capture.loop.progress import group_name
 from gradwatch.capture.loop.recorder import LoopRecorder
@@ -21,7 +22,7 @@ Where = tuple[int | None, int | None, str]
 
 def make_tape(
     loop: LoopRecorder,
-    guarded: Callable[[], Guard],
+    fault: Callable[[Exception], None],
     options: tuple[bool, bool],
     where: Where,
 ) -> RecordingTape:
@@ -29,7 +30,7 @@ def make_tape(
 
     Args:
         loop: the recorder.
-        guarded: keeps training from our faults.
+        fault: told of an exception of ours.
         options: of `tf.GradientTape`: persistent, watch_accessed_variables.
         where: step, epoch and group, as far as they are given.
 
@@ -43,12 +44,7 @@ def make_tape(
             "parameters=variables) from the function, and call monitor.record(readings) outside."
         )
     loop.means(TAPED)
-    return RecordingTape(loop, guarded, options, where)
-
-
-def plain_tape(options: tuple[bool, bool]) -> Any:
-    """TensorFlow's own, for where ours cannot be had."""
-    return tf.GradientTape(*options)
+    return RecordingTape(loop, fault, options, where)
 
 
 class RecordingTape(tf.GradientTape):  # type: ignore[misc]
@@ -57,13 +53,13 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
     def __init__(
         self,
         loop: LoopRecorder,
-        guarded: Callable[[], Guard],
+        fault: Callable[[Exception], None],
         options: tuple[bool, bool],
         where: Where,
     ) -> None:
         super().__init__(*options)
         self._loop = loop
-        self._guarded = guarded
+        self._fault = fault
         self._step, self._epoch, self._group = where
         self._moment: Moment | None = None
         self._calls: dict[str, int] = {}
@@ -97,15 +93,20 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
                     f"{error} Make it with monitor.tape(persistent=True)."
                 ) from error
             raise
-        with self._guarded():
-            name = self._group if group is None else group_name(group)
-            # Our own sums are no business of a tape that is still recording.
-            if self._recording:
-                with self.stop_recording():
-                    self._note(target, sources, result, output_gradients, name)
-            else:
-                self._note(target, sources, result, output_gradients, name)
+        self._tell(target, sources, result, output_gradients, group)
         return result
+
+    @harmless()
+    def _tell(
+        self, target: Any, sources: Any, result: Any, output_gradients: Any, group: str | None
+    ) -> None:
+        name = self._group if group is None else group_name(group)
+        # Our own sums are no business of a tape that is still recording.
+        if self._recording:
+            with self.stop_recording():
+                self._note(target, sources, result, output_gradients, name)
+        else:
+            self._note(target, sources, result, output_gradients, name)
 
     def _note(
         self, target: Any, sources: Any, result: Any, output_gradients: Any, group: str

@@ -44,7 +44,11 @@ class _Hook:
         # When a graph is made of it, this leaves no trace in there.
         if torch.compiler.is_compiling():
             return None
-        return self._layers.note(self._path, module, (args, kwargs), outputs)
+        try:
+            return self._layers.note(self._path, module, (args, kwargs), outputs)
+        except Exception as error:
+            self._layers.fault(error)
+            return None
 
     def __reduce__(self) -> Any:
         # Something of Python's own that does nothing: the file may be read without gradwatch.
@@ -70,7 +74,7 @@ class TorchLayers:
     ) -> None:
         self._given = module
         self._root = unwrapped(module)
-        self._fault = fault
+        self.fault = fault
         self._remark = remark
         self._is_on = is_on
         self._calls: dict[str, list[Call]] = {}
@@ -166,12 +170,8 @@ class TorchLayers:
         return {p for p in modules if p in tops or p.startswith(inside)}
 
     def note(self, path: str, module: Any, inputs: Any, outputs: Any) -> Any:
-        """See `_note`; no fault of ours reaches the module."""
-        try:
-            return self._note(path, module, inputs, outputs) if self._is_on() else None
-        except Exception as error:
-            self._fault(error)
-            return None
+        """See `_note`."""
+        return self._note(path, module, inputs, outputs) if self._is_on() else None
 
     def _note(self, path: str, module: Any, inputs: Any, outputs: Any) -> Any:
         """What the module is to return in the place of its outputs; None for the same."""

@@ -11,14 +11,16 @@ from typing import Any
 import torch
 
 from gradwatch.capture.frameworks import framework
+from gradwatch.capture.harmless import harmless
 from gradwatch.capture.loop.given import ABSENT, given_of
 from gradwatch.capture.loop.layer_tensors import LayerTensors
 from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.layout import Layout
 from gradwatch.capture.loop.meaning import WATCHED
-from gradwatch.capture.loop.misuse import Guard, WrongTypeError, WrongValueError
+from gradwatch.capture.loop.misuse import WrongTypeError, WrongValueError
 from gradwatch.capture.loop.names import Named, variables_of
 from gradwatch.capture.loop.recorder import LoopRecorder
+from gradwatch.capture.loop.torch_facts import facts_of
 from gradwatch.capture.loop.torch_layers import TorchLayers
 from gradwatch.capture.values import value_name
 from gradwatch.schedule import Moment
@@ -61,7 +63,7 @@ class TorchWatch:
         optimizer: of its parameters.
         loop: the recorder.
         group: the name that paths begin with; may be empty.
-        guarded: keeps training from our faults.
+        fault: told of an exception of ours.
 
     Raises:
         TypeError, ValueError: module and optimizer are not these, or do not belong
@@ -74,7 +76,7 @@ class TorchWatch:
         optimizer: Any,
         loop: LoopRecorder,
         group: str,
-        guarded: Callable[[], Guard],
+        fault: Callable[[Exception], None],
     ) -> None:
         if not isinstance(module, torch.nn.Module):
             raise WrongTypeError(f"watch() takes a torch.nn.Module. Received: {_type_of(module)}")
@@ -91,13 +93,16 @@ class TorchWatch:
         self._by_path = {f"{group}/{n.path}" if group else n.path: n for n in self._named}
         self._loop = loop
         self._group = group
-        self._guarded = guarded
+        self._fault = fault
         self._step: _Step | None = None
         self._moment: Moment | None = None
         self._known_layout: tuple[Any, Layout] | None = None
         self._outputs = self._watch_outputs(module)
         self._layout()  # A selector that matches nothing is heard of now.
         loop.means(WATCHED)
+        if not group:
+            # Of several groups, each would need its own.
+            loop.model_facts = facts_of(module, optimizer, group)
         loop.progress(group).is_watched = True
         # Not to be traced where the whole step is compiled: what is ours stays eager.
         before = torch.compiler.disable(self._before_step)
@@ -117,49 +122,49 @@ class TorchWatch:
         self._loop.progress(self._group).is_watched = False
         self._step = None
 
+    @harmless()
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        with self._guarded():
-            self._step = None
-            progress = self._loop.progress(self._group)
-            moment = progress.moment(None, None)
-            self._loop.enter_epoch(moment.epoch)
-            # Layer outputs are measured where they arise, in the forward pass before this.
-            were_outputs = self._outputs is not None and self._outputs_due(moment)
-            self._loop.advance(self._group, moment, was_measured=were_outputs)
-            self._moment = moment
-            if not self._loop.is_due(moment):
-                return
-            layout = self._layout()
-            updated = {s.path for s in layout.plan.sites if s.kind is Kind.UPDATE}
-            snapshot = framework("torch").snapshot
-            before = {path: snapshot(self._by_path[path].value) for path in updated}
-            step = _Step(moment, layout, before, None)
-            has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
-            if not has_closure:
-                # Now: nothing forbids an optimizer to change them.
-                step.gradients = self._part(step, _scale(optimizer), only_gradients=True)
-            self._step = step
+        self._step = None
+        progress = self._loop.progress(self._group)
+        moment = progress.moment(None, None)
+        self._loop.enter_epoch(moment.epoch)
+        # Layer outputs are measured where they arise, in the forward pass before this.
+        were_outputs = self._outputs is not None and self._outputs_due(moment)
+        self._loop.advance(self._group, moment, was_measured=were_outputs)
+        self._moment = moment
+        if not self._loop.is_due(moment):
+            return
+        layout = self._layout()
+        updated = {s.path for s in layout.plan.sites if s.kind is Kind.UPDATE}
+        snapshot = framework("torch").snapshot
+        before = {path: snapshot(self._by_path[path].value) for path in updated}
+        step = _Step(moment, layout, before, None)
+        has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
+        if not has_closure:
+            # Now: nothing forbids an optimizer to change them.
+            step.gradients = self._part(step, _scale(optimizer), only_gradients=True)
+        self._step = step
 
+    @harmless()
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        with self._guarded():
-            step, self._step, self._moment = self._step, None, None
-            if step is None:
-                return
-            if step.gradients is None:
-                parts = [self._part(step, None, only_gradients=True)]
-            else:
-                parts = [step.gradients]
-            layers = None
-            if self._outputs is not None and self._outputs_due(step.moment):
-                layers = self._outputs.take(self._group)
-                # They come last in a layout: the gradients' places stay the same.
-                step.layout = self._layout(layers)
-            parts.append(self._part(step, None, only_gradients=False, layers=layers))
-            rows = _in_order([p.places for p in parts], [p.rows for p in parts])
-            cells = _in_order([p.with_histogram for p in parts], [p.cells for p in parts])
-            arrays = {"rows": rows, "cells": cells}
-            arrays |= {name: x for part in parts for name, x in part.values.items()}
-            self._loop.send(step.moment, step.layout, framework("torch"), arrays, None)
+        step, self._step, self._moment = self._step, None, None
+        if step is None:
+            return
+        if step.gradients is None:
+            parts = [self._part(step, None, only_gradients=True)]
+        else:
+            parts = [step.gradients]
+        layers = None
+        if self._outputs is not None and self._outputs_due(step.moment):
+            layers = self._outputs.take(self._group)
+            # They come last in a layout: the gradients' places stay the same.
+            step.layout = self._layout(layers)
+        parts.append(self._part(step, None, only_gradients=False, layers=layers))
+        rows = _in_order([p.places for p in parts], [p.rows for p in parts])
+        cells = _in_order([p.with_histogram for p in parts], [p.cells for p in parts])
+        arrays = {"rows": rows, "cells": cells}
+        arrays |= {name: x for part in parts for name, x in part.values.items()}
+        self._loop.send(step.moment, step.layout, framework("torch"), arrays, None)
 
     def _part(
         self,
@@ -223,7 +228,8 @@ class TorchWatch:
             Kind.WEIGHT: [n.value for n in self._named],
             Kind.GRADIENT: learned,
         }
-        if Kind.UPDATE in self._loop.timetable.kinds:
+        parameters = sum(n.value.numel() for n in self._named)
+        if Kind.UPDATE in self._loop.timetable.affordable(parameters).kinds:
             by_kind[Kind.UPDATE] = learned
         given = given_of(self._named, by_kind, framework("torch"), self._group)
         if self._outputs is not None:
@@ -233,8 +239,8 @@ class TorchWatch:
     def _watch_outputs(self, module: Any) -> LayerWatch | None:
         """What notes the outputs of submodules; None if they are not watched."""
         timetable, remark = self._loop.timetable, self._loop.remark
-        if not any(kind.is_of_layer for kind in timetable.kinds):
-            return None
+        if not timetable.is_asked_for_outputs:
+            return None  # Hooks in the module are the user's to ask for.
         if hasattr(module, "_flatten_layers"):
             remark(
                 "watch() does not record the outputs of the layers of a Keras model. Do so with "
@@ -256,10 +262,6 @@ class TorchWatch:
         timetable = self._loop.timetable
         due = zip(timetable.watches, timetable.summaries_due(moment), strict=True)
         return any(is_due and watch.kind.is_of_layer for watch, is_due in due)
-
-    def _fault(self, error: Exception) -> None:
-        with self._guarded():
-            raise error
 
 
 def _owned(module: Any, optimizer: Any, remark: Callable[[str], None]) -> list[Named]:

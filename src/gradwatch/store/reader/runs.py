@@ -14,15 +14,17 @@ from gradwatch.store import names
 from gradwatch.store.reader import facts
 from gradwatch.store.reader.compare import Comparison, compare
 from gradwatch.store.reader.run import Run
+from gradwatch.store.remote.address import Remote, as_remote
 
-_NOT_RUNS = frozenset({names.SEGMENTS, "quarantine", "pictures"})
+NOT_RUNS = frozenset({names.SEGMENTS, "quarantine", "pictures"})
 
 
-def open(path: str | Path) -> Run | Runs:
+def open(path: str | Path | Remote) -> Run | Runs:
     """Open what was recorded: a run, or all runs in a directory.
 
     Args:
-        path: a run's directory, or one in which there are runs, at any depth.
+        path: a run's directory, or one in which there are runs, at any depth; or the URL
+            of either, see docs/remote.md.
 
     Raises:
         FileNotFoundError: there is no such directory, or no run in it.
@@ -42,6 +44,12 @@ def open(path: str | Path) -> Run | Runs:
     >>> runs["a"].series("gradient", "dense/kernel", "l2")
     (array([1]), array([5.]))
     """
+    remote = as_remote(path)
+    if remote is not None:
+        from gradwatch.store.remote.reading import open_remote
+
+        return open_remote(remote)
+    assert not isinstance(path, Remote)
     place = Path(path)
     if not place.exists():
         raise FileNotFoundError(f"There is no directory {str(place)!r}.{_near(place)}")
@@ -91,7 +99,7 @@ class Runs:
 
         Runs that are open are not read on: call their own `refresh`.
         """
-        found = {str(place.relative_to(self.path)): place for place in _find(self.path)}
+        found = self._find()
         places = {name: found[name] for name in sorted(found, key=_natural)}
         changed = list(places) != list(self._places)
         self._places = places
@@ -114,7 +122,7 @@ class Runs:
             hint = f"Closest: {', '.join(near)}." if near else f"There are {len(self)}."
             raise KeyError(f"There is no run {name!r} in {str(self.path)!r}. {hint}")
         if name not in self._opened:
-            self._opened[name] = Run(self._places[name])
+            self._opened[name] = self.fresh(name)
         return self._opened[name]
 
     def __iter__(self) -> Iterator[Run]:
@@ -128,6 +136,13 @@ class Runs:
             else:
                 self.broken.pop(name, None)
                 yield run
+
+    def _find(self) -> dict[str, Path]:
+        return {str(place.relative_to(self.path)): place for place in _find(self.path)}
+
+    def fresh(self, name: str) -> Run:
+        """Open a run that is not kept open here; close it yourself."""
+        return Run(self._places[name])
 
     def filter(self, pattern: str | Callable[[Run], bool]) -> list[Run]:
         """The runs whose name matches a pattern such as `"lr*"`, or that a function chooses."""
@@ -163,7 +178,7 @@ def _find(root: Path) -> Iterator[Path]:
         here = Path(folder)
         if any(f == facts.NAME or names.parse_journal(f) or names.parse_manifest(f) for f in files):
             yield here
-        folders[:] = [f for f in folders if f not in _NOT_RUNS and not f.startswith(".")]
+        folders[:] = [f for f in folders if f not in NOT_RUNS and not f.startswith(".")]
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

@@ -18,11 +18,12 @@ class Backend(Protocol):
     def wrap(self, train_step: Any, observation: Any) -> Any:
         """A train step that returns `{"logs": ..., "measured": ...}` for its logs."""
 
+    has_state: bool
+    """Whether the step maps a state and a batch to its logs and a new state; else it maps a
+    batch to logs, and the function that is made of it takes the batch from an iterator."""
+
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         """The arguments for a train function made from a wrapped step."""
-
-    def results(self, output: Any) -> tuple[Any, Any]:
-        """What the unwrapped function would have returned, and what was measured."""
 
     def one_batch(self, args: Any) -> Any:
         """The arguments for a single step, where Keras would run several at once.

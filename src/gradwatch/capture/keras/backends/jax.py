@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradwatch.capture.frameworks import framework
+from gradwatch.capture.keras.backends.watched import watched
 
 try:
     from jax.extend.core import get_opaque_trace_state
@@ -22,18 +23,13 @@ class JaxBackend:
     """
 
     framework = framework("jax")
+    has_state = True
 
     def __init__(self, compiled: bool) -> None:
         self._compiled = compiled
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
-        def measured_train_step(state: Any, due_and_data: Any) -> Any:
-            due, data = due_and_data
-            with observation.watching():
-                logs, new_state = train_step(state, data)
-            return {"logs": logs, "measured": observation.measure(due, new_state)}, new_state
-
-        return measured_train_step
+        return watched(train_step, observation, observation.measure, has_state=True)
 
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         state, iterator = args
@@ -41,10 +37,6 @@ class JaxBackend:
         # Not compiled, Python's own bool chooses; lax.cond would compile every time.
         due = np.bool_(histograms_due) if self._compiled else histograms_due
         return state, iter([(due, data)])
-
-    def results(self, output: Any) -> tuple[Any, Any]:
-        outputs, state = output
-        return (outputs["logs"], state), outputs["measured"]
 
     def one_batch(self, args: Any) -> Any:
         return args

@@ -7,32 +7,28 @@ from typing import Any
 import tensorflow as tf
 
 from gradwatch.capture.frameworks import framework
+from gradwatch.capture.keras.backends.watched import watched
 
 
 class TensorFlowBackend:
     """The step is a function of the batch; the function built from it, of an iterator."""
 
     framework = framework("tensorflow")
+    has_state = False
 
     def __init__(self) -> None:
         # Read by the compiled step. It belongs to nobody's model or checkpoint.
         self._histograms_due = tf.Variable(False, trainable=False, name="gradwatch_histograms_due")
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
-        def measured_train_step(data: Any) -> Any:
-            with observation.watching():
-                logs = train_step(data)
-            due = tf.convert_to_tensor(self._histograms_due)
-            return {"logs": logs, "measured": observation.measure(due)}
+        def measure() -> Any:
+            return observation.measure(tf.convert_to_tensor(self._histograms_due))
 
-        return measured_train_step
+        return watched(train_step, observation, measure, has_state=False)
 
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         self._histograms_due.assign(histograms_due)
         return args
-
-    def results(self, output: Any) -> tuple[Any, Any]:
-        return output["logs"], output["measured"]
 
     def one_batch(self, args: Any) -> Any:
         # A compiled single step may advance the optimizer's counter before it finds

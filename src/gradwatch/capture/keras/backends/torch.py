@@ -7,31 +7,28 @@ from typing import Any
 import torch
 
 from gradwatch.capture.frameworks import framework
+from gradwatch.capture.keras.backends.watched import watched
 
 
 class TorchBackend:
     """The step is a function of the batch; nothing is traced unless it is compiled."""
 
     framework = framework("torch")
+    has_state = False
 
     def __init__(self) -> None:
         self._histograms_due = False
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
-        def measured_train_step(data: Any) -> Any:
-            with observation.watching():
-                logs = train_step(data)
+        def measure() -> Any:
             with torch.no_grad():
-                return {"logs": logs, "measured": observation.measure(self._histograms_due)}
+                return observation.measure(self._histograms_due)
 
-        return measured_train_step
+        return watched(train_step, observation, measure, has_state=False)
 
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         self._histograms_due = histograms_due
         return args
-
-    def results(self, output: Any) -> tuple[Any, Any]:
-        return output["logs"], output["measured"]
 
     def one_batch(self, args: Any) -> Any:
         return args

@@ -1,0 +1,1 @@
+"""Running a training script, without editing it, to see whether it trains."""

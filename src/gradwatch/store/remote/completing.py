@@ -1,0 +1,120 @@
+"""Uploading what a process has left in its staging directory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradwatch.store import names
+from gradwatch.store.reader.repair import LiveRunError, repair
+from gradwatch.store.remote import note
+from gradwatch.store.remote.address import Remote
+from gradwatch.store.remote.claims import Claim, WaitingError
+from gradwatch.store.remote.folder import Folder
+from gradwatch.store.remote.transfer import Transfer
+
+PATIENCE = 5.0
+"""Seconds to wait for a run that is being recorded to end."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What was uploaded.
+
+    Attributes:
+        url: where to, as it may be shown.
+        files, bytes: how much.
+        damaged: local segments that were not uploaded.
+    """
+
+    url: str
+    files: int
+    bytes: int
+    damaged: tuple[str, ...] = ()
+
+
+def upload(
+    directory: str | Path, to: str | None = None, options: Mapping[str, Any] | None = None
+) -> Upload:
+    """Upload all of a run that is not recorded any more to where it belongs, or elsewhere.
+
+    What dead processes have left is sealed first, as by `repair`. What is there already
+    is not uploaded again.
+
+    Args:
+        directory: a run's; the staging directory of a remote run, or any other.
+        to: the URL; if not given, the one that the run was recorded for.
+        options: for fsspec, as in `Remote`.
+
+    Raises:
+        ValueError: the run was not recorded for a URL, or for one with a password, and
+            none is given.
+        LiveRunError: it is being recorded, and uploaded by that process.
+        OSError: it cannot be uploaded.
+
+    Example:
+
+    >>> import gradwatch, numpy as np, tempfile
+    >>> directory = tempfile.mkdtemp()
+    >>> with gradwatch.Monitor(directory, sinks=[gradwatch.Store()]) as monitor:
+    ...     monitor.record(gradients={"dense/kernel": np.array([3.0, 4.0])})
+    >>> gradwatch.upload(directory, "memory://examples/upload").url
+    'memory://examples/upload'
+    >>> gradwatch.open("memory://examples/upload").series("gradient", "dense/kernel", "l2")
+    (array([1]), array([5.]))
+    """
+    place = Path(directory)
+    remote = Remote(to or _noted(place), options=options or {})
+    folder = Folder(remote)
+    _seal(place)
+    claim = Claim(folder, remote.every)
+    transfer = Transfer(place, _taken(claim))
+    try:
+        transfer.advance()
+    finally:
+        claim.release()
+    note.write(place, remote, transfer.folder.shown, complete=not transfer.damaged)
+    damaged = tuple(sorted(transfer.damaged))
+    return Upload(transfer.folder.shown, transfer.files, transfer.bytes, damaged)
+
+
+def _seal(place: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while any(names.parse_journal(name) for name in names.listed(place)):
+        try:
+            repair(place)
+            return
+        except LiveRunError:
+            # It may have ended just now, and be sealed a second later by its own process.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def _taken(claim: Claim) -> Folder:
+    while True:
+        try:
+            return claim.take()
+        except WaitingError as waiting:
+            time.sleep(waiting.pause)
+
+
+def _noted(directory: Path) -> str:
+    if not directory.is_dir():
+        raise FileNotFoundError(f"There is no directory {str(directory)!r}.")
+    try:
+        about = note.read(directory)
+    except FileNotFoundError:
+        raise ValueError(
+            f"{directory} was not recorded for a URL. Say where to upload it, "
+            "such as s3://bucket/runs/a."
+        ) from None
+    if about.get("needs"):
+        raise ValueError(
+            f"{directory} belongs at {about['url']}, whose password or user is not kept. "
+            "Give the whole URL."
+        )
+    return str(about["url"])

@@ -1,0 +1,86 @@
+"""The Parquet files of many runs, for engines that read them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from gradwatch.files import checked_json
+from gradwatch.files.checked_json import DamagedError
+from gradwatch.store import names
+from gradwatch.store.remote.address import Remote, as_remote
+from gradwatch.store.remote.folder import Folder
+from gradwatch.store.tables import SCHEMAS
+from gradwatch.warning import say
+
+READS = 16
+"""How many manifests are read at a time."""
+
+
+def segment_files(place: str | Path | Remote, table: str = "summaries") -> list[str]:
+    """The sealed Parquet files of all runs at a place, at any depth, as their manifests name them.
+
+    For DuckDB, Polars, Spark, Ray and others, see docs/remote.md. What is still in journals
+    is not among them. A manifest that is damaged is said, and its files are left out.
+
+    Args:
+        place: a directory, or a URL; a run's or one with many.
+        table: `"summaries"`, `"histograms"` or `"pictures"`.
+
+    Returns:
+        Paths, or URLs without credentials.
+
+    Raises:
+        ValueError: there is no such table.
+        OSError: the place cannot be read.
+
+    Example:
+
+    >>> import tempfile
+    >>> import gradwatch
+    >>> gradwatch.segment_files(tempfile.mkdtemp())
+    []
+    """
+    if table not in SCHEMAS:
+        raise ValueError(f"There are the tables {', '.join(SCHEMAS)}. Received: {table!r}")
+    remote = as_remote(place)
+    if remote is None:
+        assert not isinstance(place, Remote)
+        return sorted(_local(Path(place), table))
+    folder = Folder(remote)
+    found = [path for path in folder.walk() if _is_manifest(path)]
+    with ThreadPoolExecutor(READS) as pool:
+        manifests = zip(found, pool.map(folder.read, found), strict=True)
+        return sorted(
+            folder.url(f"{_folder_of(path)}{names.SEGMENTS}/{file}")
+            for path, data in manifests
+            for file in _named(data, f"{folder.shown}/{path}", table)
+        )
+
+
+def _local(root: Path, table: str) -> Iterator[str]:
+    for path in root.rglob("manifest-*.json"):
+        if _is_manifest(path.relative_to(root).as_posix()):
+            for file in _named(path.read_bytes(), str(path), table):
+                yield str(path.parent / names.SEGMENTS / file)
+
+
+def _is_manifest(path: str) -> bool:
+    *folders, name = path.split("/")
+    is_hidden = any(part == "quarantine" or part.startswith(".") for part in folders)
+    return names.parse_manifest(name) is not None and not is_hidden
+
+
+def _folder_of(path: str) -> str:
+    return path[: path.rfind("/") + 1]
+
+
+def _named(data: bytes, where: str, table: str) -> list[str]:
+    try:
+        entries = checked_json.loads(data, Path(where))["segments"]
+        files = [str(e["tables"][table]["file"]) for e in entries if table in e["tables"]]
+    except (DamagedError, KeyError, TypeError) as error:
+        say(f"{where} is damaged, and the segments that it names are left out. {error}")
+        return []
+    return [file for file in files if names.parse_segment(file) is not None]

@@ -1,0 +1,109 @@
+"""Reading runs at a URL, by the ordinary reader, from a local copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gradwatch.store import names
+from gradwatch.store.reader.run import Run
+from gradwatch.store.reader.runs import NOT_RUNS, Runs
+from gradwatch.store.reader.status import Status
+from gradwatch.store.remote import claims
+from gradwatch.store.remote.address import Remote
+from gradwatch.store.remote.folder import Folder
+from gradwatch.store.remote.mirror import Mirror
+from gradwatch.store.remote.transfer import DESCRIPTION
+
+
+class RemoteRun(Run):
+    """A run at a URL: `path` is its local copy, which `refresh` brings up to date.
+
+    Args:
+        folder: the remote run.
+        directory: where its copy is.
+    """
+
+    def __init__(self, folder: Folder, directory: Path) -> None:
+        self.url = folder.shown
+        self._mirror = Mirror(folder, directory)
+        self._mirror.refresh()
+        super().__init__(directory)
+
+    def refresh(self) -> bool:
+        """Download what was uploaded since; returns whether anything has changed.
+
+        Raises:
+            OSError: it cannot be reached; what is known is served further.
+        """
+        self._mirror.refresh()
+        return super().refresh()
+
+    @property
+    def name(self) -> str:
+        """The last part of the URL."""
+        return self.url.rpartition("/")[2]
+
+    @property
+    def status(self) -> Status:
+        """As of every run; it is live for as long as somebody says so at the URL."""
+        status = super().status
+        if status in (Status.CRASHED, Status.EMPTY):
+            alive = claims.is_alive(self._mirror.folder, self._mirror.claims)
+            return Status.LIVE if alive else status
+        return status
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace(repr(str(self.path)), repr(self.url), 1)
+
+
+class RemoteRuns(Runs):
+    """The runs below a URL; each is downloaded when it is first asked for.
+
+    Args:
+        folder: the remote folder.
+        directory: where the copies are.
+    """
+
+    def __init__(self, folder: Folder, directory: Path) -> None:
+        self.url = folder.shown
+        self._folder = folder
+        super().__init__(directory)
+
+    def _find(self) -> dict[str, Path]:
+        found = {}
+        for path in self._folder.walk():
+            place, _, name = path.rpartition("/")
+            parts = place.split("/")
+            is_hidden = any(part in NOT_RUNS or part.startswith(".") for part in parts)
+            is_sign = name == DESCRIPTION or names.parse_manifest(name) is not None
+            if place and is_sign and not is_hidden:
+                found[place] = self.path.joinpath(*parts)
+        return found
+
+    def fresh(self, name: str) -> Run:
+        return RemoteRun(self._folder.within(name), self._places[name])
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace(repr(str(self.path)), repr(self.url), 1)
+
+
+def open_remote(remote: Remote) -> Run | Runs:
+    """What is at a URL: a run, or all runs below it.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it cannot be reached.
+        ImportError: a package is missing for it.
+    """
+    folder = Folder(remote)
+    directory = remote.cache_directory
+    listed = [entry.name for entry in folder.listed()]
+    if any(name == DESCRIPTION or names.parse_manifest(name) for name in listed):
+        return RemoteRun(folder, directory)
+    runs = RemoteRuns(folder, directory)
+    if not len(runs):
+        raise FileNotFoundError(
+            f"There is no run at {remote.shown}: no run.json or manifest at any depth. A run "
+            "appears there a moment after its first steps are recorded."
+        )
+    return runs

@@ -1,0 +1,56 @@
+"""The files of a run that all its processes share, on whatever machine they are.
+
+A run that is resumed on another machine begins there with an empty directory, and must
+not replace what the remote files say of its beginning.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gradwatch.description import FIRST_KEPT, LAST_KEPT
+from gradwatch.files import checked_json
+from gradwatch.files.checked_json import DamagedError
+
+
+def descriptions(before: bytes, data: bytes) -> bytes:
+    """A `run.json` that tells the fits and sites of an earlier one too.
+
+    >>> import pathlib
+    >>> from gradwatch.files import checked_json
+    >>> from gradwatch.store.remote import shared
+    >>> first = checked_json.dumps({"fits": [{"first_step": 1}], "fit_count": 1})
+    >>> second = checked_json.dumps({"fits": [{"first_step": 9}], "fit_count": 1, "ended": None})
+    >>> checked_json.loads(shared.descriptions(first, second), pathlib.Path("run.json"))
+    {'fits': [{'first_step': 1}, {'first_step': 9}], 'fit_count': 2, 'ended': None}
+    """
+    place = Path("run.json")
+    try:
+        old, new = checked_json.loads(before, place), checked_json.loads(data, place)
+    except DamagedError:
+        return data
+    known = new.get("fits", [])
+    earlier = [fit for fit in old.get("fits", []) if fit not in known]
+    if len(earlier) == len(old.get("fits", [])):
+        # Not a continuation of it on the same machine, which knows them all.
+        new["fit_count"] = old.get("fit_count", len(earlier)) + new.get("fit_count", len(known))
+        fits = [*earlier, *known]
+        new["fits"] = fits[:FIRST_KEPT] + fits[FIRST_KEPT:][-LAST_KEPT:]
+    if "sites" in old:
+        sites = new.get("sites", [])
+        met = {(site.get("kind"), site.get("path")) for site in sites}
+        missing = [s for s in old["sites"] if (s.get("kind"), s.get("path")) not in met]
+        new["sites"] = [*sites, *missing]
+    return checked_json.dumps(new)
+
+
+def lines(before: bytes, data: bytes) -> bytes:
+    r"""The lines of an earlier file that a later one has not, then the later one.
+
+    >>> from gradwatch.store.remote import shared
+    >>> shared.lines(b"a\nb\n", b"b\nc\n")
+    b'a\nb\nc\n'
+    """
+    known = set(data.splitlines())
+    earlier = [line for line in before.splitlines() if line not in known]
+    return b"".join(line + b"\n" for line in earlier) + data

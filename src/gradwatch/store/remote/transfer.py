@@ -1,0 +1,140 @@
+"""Copying what is sealed of a run to a remote folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+
+from gradwatch.files import checked_json
+from gradwatch.files.checked_json import DamagedError
+from gradwatch.store import names
+from gradwatch.store.remote import shared
+from gradwatch.store.remote.folder import Folder
+
+DESCRIPTION, FINDINGS = "run.json", "findings.jsonl"
+Identity = tuple[int, int, int]
+
+
+class Transfer:
+    """Brings a remote folder up to date with a run's directory, again and again.
+
+    Only what is sealed goes there: segments, then the manifest that names them, so a
+    reader never finds a manifest without its segments; and `run.json` and
+    `findings.jsonl`. Journals stay.
+
+    Args:
+        directory: the run's, local.
+        folder: the remote one. It is listed once, and what is there is not sent again.
+
+    Attributes:
+        files, bytes: how much was sent.
+        damaged: local segments that are not what was sealed and were not sent.
+    """
+
+    def __init__(self, directory: Path, folder: Folder) -> None:
+        self.folder = folder
+        self.files = self.bytes = 0
+        self.damaged: set[str] = set()
+        self._directory = directory
+        self._sent: dict[str, Identity] = {}
+        self._before: dict[str, bytes] = {}
+        present = {entry.name for entry in folder.listed()}
+        for name in (DESCRIPTION, FINDINGS):
+            if name in present:
+                self._before[name] = folder.read(name)
+        # By size too: a file system that is no object store may have half of one.
+        self._segments = {(e.name, e.size) for e in folder.listed(names.SEGMENTS)}
+
+    def advance(self) -> None:
+        """Send all that is new.
+
+        Raises:
+            OSError: something could not be sent; the next call goes on from there.
+        """
+        for path, identity in self._changed():
+            content, data = _read(path)
+            for about in _segments(content):
+                self._send_segment(about)
+            self._send(path.name, data)
+            self._sent[path.name] = identity
+        for name in (DESCRIPTION, FINDINGS):
+            path = self._directory / name
+            present = _identity(path)
+            if present is not None and self._sent.get(name) != present:
+                self._send(name, self._with_before(name, path.read_bytes()))
+                self._sent[name] = present
+
+    def missing(self) -> int:
+        """How many files are yet to be sent."""
+        count = 0
+        for path, _ in self._changed():
+            content, _ = _read(path)
+            wanted = [(about["file"], about["bytes"]) for about in _segments(content)]
+            count += 1 + sum(
+                key not in self._segments and key[0] not in self.damaged for key in wanted
+            )
+        others = (self._directory / name for name in (DESCRIPTION, FINDINGS))
+        return count + sum(self._sent.get(path.name) != _identity(path) for path in others)
+
+    def _changed(self) -> Iterator[tuple[Path, Identity]]:
+        for name in list(names.listed(self._directory)):
+            path = self._directory / name
+            identity = _identity(path)
+            is_manifest = names.parse_manifest(name) is not None
+            if is_manifest and identity is not None and self._sent.get(name) != identity:
+                yield path, identity
+
+    def _send_segment(self, about: dict[str, Any]) -> None:
+        name, size = about["file"], about["bytes"]
+        if (name, size) in self._segments:
+            return
+        try:
+            data = (self._directory / names.SEGMENTS / name).read_bytes()
+        except FileNotFoundError:
+            data = b""
+        if len(data) != size or f"{google_crc32c.value(data):08x}" != about["crc32c"]:
+            # A reader of the remote run finds it missing, as one of this finds it damaged.
+            self.damaged.add(name)
+            return
+        self._send(f"{names.SEGMENTS}/{name}", data)
+        self._segments.add((name, size))
+
+    def _send(self, name: str, data: bytes) -> None:
+        self.folder.write(name, data)
+        self.files += 1
+        self.bytes += len(data)
+
+    def _with_before(self, name: str, data: bytes) -> bytes:
+        """With what was there before: the run may have been begun on another machine."""
+        before = self._before.get(name)
+        if before is None:
+            return data
+        return (shared.descriptions if name == DESCRIPTION else shared.lines)(before, data)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], bytes]:
+    """A manifest, understood and as it is; one that is damaged is sent as it is."""
+    data = path.read_bytes()
+    try:
+        content = checked_json.loads(data, path)
+    except DamagedError:
+        content = {}
+    return content, data
+
+
+def _segments(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for entry in content.get("segments", []):
+        for about in entry["tables"].values():
+            if names.parse_segment(about["file"]) is not None:
+                yield about
+
+
+def _identity(path: Path) -> Identity | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -1,0 +1,219 @@
+"""Uploading a run while it is recorded, in the background."""
+
+from __future__ import annotations
+
+import concurrent.futures.thread  # noqa: F401 - see _before_threads_end
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from gradwatch import exits
+from gradwatch.background import Background
+from gradwatch.store import followers, leftovers, names
+from gradwatch.store.followers import Follower
+from gradwatch.store.remote import note
+from gradwatch.store.remote.address import Remote
+from gradwatch.store.remote.claims import Claim, WaitingError
+from gradwatch.store.remote.folder import Folder
+from gradwatch.store.remote.transfer import Transfer
+from gradwatch.warning import say
+
+RETRY, RETRY_AT_MOST = 1.0, 300.0
+GRACE = 0.2
+"""Seconds of those that the end of the process may take, in which to say what is left."""
+
+
+class Uploader:
+    """Copies what is sealed of a run to its URL, on a background thread.
+
+    A fault is said once, counted and tried again, later and later up to five
+    minutes; meanwhile, and whatever happens, the run is complete in its directory.
+
+    Args:
+        remote: where to.
+        directory: the run's, local.
+        tell: how to say something to the user.
+
+    Attributes:
+        is_done: whether recording has ended and all of it is uploaded.
+        failures: how often it could not be uploaded.
+        tell: how to say something to the user.
+        wait: how many seconds longer the end of the process may take.
+        place: where it is uploaded to, as it may be shown: the URL, or that with a number
+            if another process uploads there.
+    """
+
+    def __init__(self, remote: Remote, directory: Path, tell: Callable[[str], None] = say) -> None:
+        self.failures = 0
+        self.place = remote.shown
+        self.tell, self.wait = tell, remote.wait
+        self._remote, self._directory = remote, directory.absolute()
+        self._folder = Folder(remote)
+        self._claim = Claim(self._folder, remote.every)
+        self._transfer: Transfer | None = None
+        self._background = _background(remote)
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._retry = RETRY
+        self._is_open = self.is_done = False
+        self._last_fault = ""
+
+    def serves(self, remote: Remote) -> bool:
+        """Whether it uploads there, and is not a parent process's."""
+        return self._remote == remote and self._process == os.getpid()
+
+    def open(self) -> None:
+        """The run is being recorded, or again after `close`."""
+        with self._lock:
+            self._is_open, self.is_done = True, False
+            followers.follow(self._directory, Follower(self._remote.every, self.nudge))
+        with contextlib.suppress(OSError):  # A full disk; it is written once there is space.
+            note.write(self._directory, self._remote, self.place)
+        leftovers.seal(self._directory)
+        self.nudge()
+
+    def close(self) -> None:
+        """Recording has ended: upload what will yet be sealed, then let go. Does not wait."""
+        self._is_open = False
+        self.nudge()
+
+    def nudge(self) -> None:
+        """There may be something new."""
+        if self._process == os.getpid() and not self.is_done:
+            self._background.later(self._directory, 0.0, self._pass)
+
+    def finish(self, deadline: float) -> bool:
+        """Upload now what is sealed; whether all of it was by the deadline."""
+        if self._process != os.getpid():
+            return True
+        if self.is_over():
+            return True
+        self._is_open = self.is_done = False
+        self.nudge()
+        self._background.finish(deadline)
+        return self.is_done
+
+    def is_over(self) -> bool:
+        """Whether it is done, and nothing has changed since: `run.json` may, a little later."""
+        transfer = self._transfer
+        return self.is_done and transfer is not None and not transfer.missing()
+
+    def leftover(self) -> str:
+        """In words, what to do about what is not uploaded."""
+        faults = f" {self.failures} attempts failed. {self._last_fault}" if self.failures else ""
+        secret = f" --to {self._remote.shown}" if self._remote.has_secrets else ""
+        return (
+            f"Not all of the run is at {self.place} yet; it is complete in {self._directory}. "
+            f"Finish with: gradwatch upload {self._directory}{secret}{faults}"
+        )
+
+    def _pass(self) -> None:
+        try:
+            self._upload()
+        except WaitingError as waiting:
+            self._background.later(self._directory, waiting.pause, self._pass)
+        except Exception as error:
+            self._fail(error)
+        else:
+            self._retry = RETRY
+            if not self.is_done:
+                # To renew the claim, and for run.json.
+                self._background.later(self._directory, self._remote.every, self._pass)
+
+    def _upload(self) -> None:
+        folder = self._claim.take()
+        if self._transfer is None or self._transfer.folder is not folder:
+            self._transfer = Transfer(self._directory, folder)
+            if folder.shown != self.place:
+                self.tell(
+                    f"{self.place} is being written by another process. "
+                    f"Uploading to {folder.shown}."
+                )
+                self.place = folder.shown
+            note.write(self._directory, self._remote, self.place)
+        damaged = len(self._transfer.damaged)
+        self._transfer.advance()
+        if len(self._transfer.damaged) > damaged:
+            self.tell(
+                f"Segments of {self._directory} are damaged and not uploaded: "
+                f"{', '.join(sorted(self._transfer.damaged))}."
+            )
+        if not self._is_open and not self._is_sealing() and not self._transfer.missing():
+            note.write(self._directory, self._remote, self.place, complete=True)
+            self._claim.release()
+            with self._lock:
+                self.is_done = not self._is_open  # Unless it was opened again meanwhile.
+                if self.is_done:
+                    followers.unfollow(self._directory)
+
+    def _is_sealing(self) -> bool:
+        return any(names.parse_journal(name) for name in names.listed(self._directory))
+
+    def _fail(self, error: Exception) -> None:
+        self.failures += 1
+        self._last_fault = self._remote.redacted(str(error))
+        if self.failures == 1:
+            self.tell(
+                f"Uploading to {self.place} failed and is tried again; training is not "
+                f"affected, and the run is complete in {self._directory}. {self._last_fault}"
+            )
+        self._background.later(self._directory, self._retry, self._pass)
+        self._retry = min(2 * self._retry, RETRY_AT_MOST)
+
+
+_uploaders: dict[Path, Uploader] = {}
+_backgrounds: dict[str, Background] = {}
+
+
+def _background(remote: Remote) -> Background:
+    """A thread for each server or bucket: one that hangs holds up no other."""
+    return _backgrounds.setdefault("/".join(remote.parts[:2]), Background("gradwatch-upload"))
+
+
+def uploader_for(remote: Remote, directory: Path) -> Uploader:
+    """The uploader of a run's directory, opened; call its `close` when the run ends.
+
+    A run that is recorded by several calls of `fit` goes on with the one it had.
+    """
+    key = directory.absolute()
+    for other, each in list(_uploaders.items()):
+        if other != key and each.is_over():
+            del _uploaders[other]
+    uploader = _uploaders.get(key)
+    if uploader is None or not uploader.serves(remote):
+        uploader = _uploaders[key] = Uploader(remote, directory)
+    uploader.open()
+    return uploader
+
+
+def _at_exit(deadline: float) -> None:
+    uploaders = list(_uploaders.values())
+    _uploaders.clear()
+    for uploader in uploaders:
+        uploader.nudge()
+    for uploader in uploaders:
+        if not uploader.finish(deadline - GRACE + uploader.wait):
+            uploader.tell(uploader.leftover())
+
+
+# After the sealing, which leaves something to upload.
+exits.register(2, _at_exit)
+
+
+def _before_threads_end() -> None:
+    """Close while s3fs and its like can still open connections.
+
+    They look up addresses on a pool of threads, which Python closes before it calls
+    what is registered with `atexit`.
+    """
+    main = threading.main_thread()
+    is_training = any(t is not main and not t.daemon for t in threading.enumerate())
+    if _uploaders and not is_training:
+        exits.close_all()
+
+
+# The last one registered is called first, so before the pools of threads are closed. It is
+# what they use themselves; in a Python without it, what is left is said at the end.
+getattr(threading, "_register_atexit", lambda call: None)(_before_threads_end)

@@ -1,0 +1,92 @@
+"""For tests of your own: does a model train?"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gradwatch.diagnose.finding import Finding, Severity
+from gradwatch.diagnose.settings import Spec, as_severity
+from gradwatch.monitor import Monitor
+
+
+def assert_trains(
+    model: Any,
+    x: Any,
+    y: Any = None,
+    *,
+    steps: int = 100,
+    batch_size: int | None = None,
+    severity: Severity | str = Severity.WARNING,
+    diagnose: Spec = True,
+    **fit: Any,
+) -> list[Finding]:
+    """Train a compiled Keras model for some steps, and fail if something is wrong with that.
+
+    The model itself is trained: give it a copy if it is needed as it is.
+
+    Args:
+        model: the model.
+        x, y: as for `fit`: arrays, or a dataset.
+        steps: how many training steps to run; the data is repeated as need be.
+        batch_size: as for `fit`.
+        severity: how bad a finding must be to fail.
+        diagnose: rules, silences and thresholds, as for `Monitor`.
+        fit: other arguments for `fit`.
+
+    Returns:
+        The findings that were not as bad as that.
+
+    Raises:
+        AssertionError: something is wrong; the message says what, where, and what to do.
+
+    Example:
+
+    >>> import os; _ = os.environ.setdefault("KERAS_BACKEND", "jax")
+    >>> import keras, numpy as np
+    >>> from gradwatch.testing import assert_trains
+    >>> x = np.random.default_rng(0).normal(size=(64, 3)).astype("float32")
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    >>> model.compile(keras.optimizers.SGD(0.1), "mse")
+    >>> assert_trains(model, x, x.sum(1, keepdims=True), steps=20)
+    []
+    """
+    worst = as_severity("severity", severity) or Severity.WARNING
+    with tempfile.TemporaryDirectory(prefix="gradwatch-test-") as directory:
+        monitor = Monitor(Path(directory), every=1, sinks=[], diagnose=diagnose)
+        fit.setdefault("verbose", 0)
+        callbacks = fit.pop("callbacks", None) or []
+        several = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
+        several += [_Steps.after(steps), monitor]
+        model.fit(x, y, batch_size=batch_size, epochs=steps, callbacks=several, **fit)
+        monitor.close()
+    return _judged(monitor.findings, worst)
+
+
+def _judged(findings: Sequence[Finding], worst: Severity) -> list[Finding]:
+    bad = [f for f in findings if not f.explained_by and f.severity.rank >= worst.rank]
+    if bad:
+        raise AssertionError(
+            "The model does not train as it should:\n" + "\n".join(f.text() for f in bad)
+        )
+    return list(findings)
+
+
+class _Steps:
+    """A callback of Keras's that ends `fit` after a number of steps."""
+
+    @staticmethod
+    def after(steps: int) -> Any:
+        import keras
+
+        class Steps(keras.callbacks.Callback):  # type: ignore[misc]
+            begun = 0
+
+            def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+                self.begun += self._model.steps_per_execution
+                if self.begun >= steps:
+                    self._model.stop_training = True
+
+        return Steps()

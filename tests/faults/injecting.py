@@ -1,0 +1,102 @@
+"""Trains again and again, each time with a fault at another place of gradwatch's.
+
+`python -m tests.faults.injecting TRAINING FOLDER HOW_MANY SEED [PARTS]` prints a line of JSON
+for each fault: where it was, whether training came to its end, whether with the same weights,
+and what was said. HOW_MANY is 0 for all; PARTS are the beginnings of the modules' names.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: E402
+from tests.faults import injection
+
+injection.install()
+
+import contextlib
+import io
+import json
+import shutil
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradwatch.warning import GradwatchWarning
+from tests.faults import trainings
+from tests.faults.injection import Injection
+
+# An exception at the very call of one of these is raised in the caller, which is Python, a
+# framework or the user: there is nobody of ours to catch it. So they are no more than a `try`.
+DOORS = (
+    "capture.harmless.harmless.decorate.door",
+    "capture.keras.step.MeasuredCall.__call__",
+    "capture.keras.step.MeasuredStep._one.one",
+    "capture.keras.backends.watched.watched.measured_train_step",
+    "capture.keras.optimizers.tapped.tap.tapped_apply",
+    "capture.keras.optimizers.tapped.tap.tapped_stateless_apply",
+    "capture.keras.outputs.LayerTap._wrapped.tapped_call",
+    "capture.keras.around.AroundStep._tapped.noting_update",
+    "capture.keras.taps.jax.JaxTap.through.identity",
+    "capture.keras.taps.jax.JaxTap.through.forward",
+    "capture.keras.taps.jax.JaxTap.through.backward",
+    "capture.keras.taps.Passage.note_gradient",
+    "capture.loop.seen.Seen.__enter__",
+    "capture.loop.torch_layers._Hook.__call__",
+    "sinks.worker.Worker._run",
+    "background.Background._run",
+)
+
+
+def attempt(name: str, directory: Path, injection: Injection) -> dict[str, Any]:
+    """Train once; what came of it."""
+    outcome: dict[str, Any] = {"at": injection.target, "nth": injection.nth}
+    deaths: list[str] = []
+    threading.excepthook = lambda args: deaths.append(str(args.exc_value))
+    with warnings.catch_warnings(record=True) as said, contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("always")
+        monitor = trainings.monitor_for(name, directory)
+        try:
+            with injection:
+                outcome["weights"] = getattr(trainings, name)(monitor).hex()
+        except BaseException as error:
+            outcome["raised"] = repr(error)
+        monitor.close()
+    outcome["said"] = [str(w.message) for w in said if issubclass(w.category, GradwatchWarning)]
+    outcome["deaths"] = deaths
+    outcome["reached"] = injection.was_reached
+    shutil.rmtree(directory, ignore_errors=True)
+    return outcome
+
+
+def main() -> None:
+    name, folder, few, seed = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    parts = tuple(sys.argv[5].split(",")) if len(sys.argv) > 5 else ("",)
+    truth = getattr(trainings, name)(None).hex()
+    attempt(name, folder / "first", Injection())
+    clean = Injection()
+    usual = attempt(name, folder / "clean", clean)
+    assert usual.get("weights") == truth, usual
+    places = [place for place in sorted(clean.calls) if place.rpartition(":")[0] not in DOORS]
+    places = [place for place in places if place.startswith(parts)]
+    chosen = [(place, 1) for place in places]
+    rng = np.random.default_rng(seed)
+    if few and few < len(chosen):
+        chosen = [chosen[i] for i in sorted(rng.choice(len(chosen), few, replace=False))]
+    elif not few:
+        # All of them, and then one of their later calls as well.
+        chosen += [
+            (p, int(rng.integers(2, clean.calls[p] + 1))) for p in places if clean.calls[p] > 1
+        ]
+    print(json.dumps({"places": len(places), "calls": sum(clean.calls.values())}), flush=True)
+    for i, (place, nth) in enumerate(chosen):
+        outcome = attempt(name, folder / str(i), Injection(place, nth))
+        outcome["same"] = outcome.pop("weights", None) == truth
+        outcome["said"] = [s for s in outcome["said"] if s not in usual["said"]]
+        print(json.dumps(outcome), flush=True)
+
+
+if __name__ == "__main__":
+    main()
