@@ -18,6 +18,8 @@ from typing import Any
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# One thread: several that wait for each other on a busy machine tell nothing.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import keras
 import numpy as np

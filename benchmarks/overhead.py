@@ -62,12 +62,16 @@ def variants(directory):
     def every(schedule):
         return [kind(every=schedule) for kind in (gradwatch.gradients, gradwatch.weights)]
 
+    def plain(name, schedule):
+        """Gradients and weights alone: a diagnosis wants updates and outputs as well."""
+        return monitor(name, watch=every(schedule), diagnose=False)
+
     return {
         "bare": None,
-        "never": monitor("never", watch=every(gradwatch.schedule.never())),
-        "default (budget 1 %)": monitor("default"),
-        "every 10th": monitor("tenth", watch=every(10)),
-        "every step": monitor("each", watch=every(1)),
+        "never": plain("never", gradwatch.schedule.never()),
+        "default (budget 1 %, with diagnosis)": monitor("default"),
+        "every 10th": plain("tenth", 10),
+        "every step": plain("each", 1),
     }
 
 

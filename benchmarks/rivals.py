@@ -49,7 +49,9 @@ def monitor_of(directory, name, histogram):
     import gradwatch
 
     sinks = [gradwatch.Store(), gradwatch.TensorBoard()]
-    return gradwatch.Monitor(Path(directory, name), every=1, watch=watches(histogram), sinks=sinks)
+    return gradwatch.Monitor(
+        Path(directory, name), every=1, watch=watches(histogram), sinks=sinks, diagnose=False
+    )
 
 
 def torch_variants(directory, at_end):

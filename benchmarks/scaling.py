@@ -61,7 +61,7 @@ def measure(rounds):
     def monitor(directory, every):
         watch = [kind(every=every) for kind in (gradwatch.gradients, gradwatch.weights)]
         return gradwatch.Monitor(
-            Path(directory, str(every)), watch=watch, sinks=[gradwatch.Store()]
+            Path(directory, str(every)), watch=watch, sinks=[gradwatch.Store()], diagnose=False
         )
 
     results = {}

@@ -87,14 +87,15 @@ ALLOWED = {
         "schedule", "select", "sites", "summary", "tensorflow", "torch",
     },
     "capture.keras": {
-        "budget", "capture.frameworks", "capture.gates", "capture.harmless", "capture.plan", "capture.readings",
-        "capture.values", "diagnose.facts", "diagnose.means", "keras", "measure", "reading",
+        "budget", "capture.frameworks", "capture.gates", "capture.harmless", "capture.plan",
+        "capture.readings", "capture.values", "diagnose.facts", "diagnose.means", "keras",
+        "measure", "reading",
         "schedule", "select", "sites", "summary", "tensorflow", "jax", "torch",
     },
     "inspection": {"capture", "select", "sinks.table", "sites", "summary"},
     "monitor": {
-        "budget", "capture", "diagnose", "environment", "grouping", "reading", "rundir", "schedule", "select",
-        "sinks", "sites", "store.remote", "warning", "watches",
+        "budget", "capture", "diagnose", "environment", "grouping", "reading", "rundir", "schedule",
+        "select", "sinks", "sites", "store.remote", "warning", "watches",
     },
     "watching": {"monitor"},
     "testing": {"diagnose", "monitor", "keras"},
@@ -103,8 +104,9 @@ ALLOWED = {
         "environment", "reading", "rundir", "sites", "store", "summary",
     },
     "cli": {
-        "budget", "checking", "diagnose", "files", "histogram", "imports", "reading", "select", "sinks.csv", "sinks.table",
-        "sites", "store.reader", "store.names", "store.remote", "summary",
+        "budget", "checking", "diagnose", "files", "histogram", "imports", "reading", "select",
+        "sinks.csv", "sinks.table", "sites",
+        "store.reader", "store.names", "store.remote", "summary",
     },
     "__main__": {"cli"},
 }  # fmt: skip

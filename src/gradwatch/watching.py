@@ -53,7 +53,7 @@ def watch(
     >>> module = torch.nn.Linear(3, 1)
     >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     >>> monitor = gradwatch.watch(module, optimizer, tempfile.mkdtemp(), every=1,
-    ...                           sinks=[gradwatch.CSV()])
+    ...                           sinks=[gradwatch.CSV()], diagnose=False)
     >>> loss = module(torch.ones(2, 3)).square().mean()
     >>> loss.backward()
     >>> _ = optimizer.step()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,8 @@ def test_nan_in_an_unmeasured_step_names_the_step_even_if_reports_come_out_of_or
     diagnosis = live()
     for step in (1, 2, 4, 5, 3):
         diagnosis.report(Reported(step, step, 1.0 if step < 3 else math.nan))
+        while not diagnosis.is_idle:
+            time.sleep(0.001)
     diagnosis.end()
     [finding] = diagnosis.news()
     assert finding.title == "NaN in the loss of step 3, of which nothing else was measured."

@@ -177,7 +177,7 @@ def test_a_gradient_that_does_not_exist_has_count_0(make_monitor):
 
 
 def test_outputs_that_nobody_watches_are_remarked_on(make_monitor):
-    monitor, _ = make_monitor()
+    monitor, _ = make_monitor(diagnose=False)
     with pytest.warns(GradwatchWarning, match=r"Make it with watch=\[gradwatch.outputs"):
         monitor.record(outputs={"h": X})
 

@@ -65,6 +65,13 @@ def test_summaries_equal_the_reference(mode, name):
     assert_row(rows[0], TENSORS[name])
 
 
+@pytest.mark.parametrize("size", [3, 77, 700])
+@pytest.mark.parametrize("mode", modes.MODES)
+def test_sums_of_zeros_and_ones_are_whole(mode, size):
+    x = (np.arange(size) % 3 == 0).astype(np.float32)
+    assert modes.run(mode, "summarize", x)[0][FIELDS.index("sum")] == x.sum()
+
+
 @pytest.mark.parametrize("name", ["around 1", "around 1000", "matrix"])
 @pytest.mark.parametrize("mode", modes.MODES)
 def test_a_small_spread_around_a_large_mean_is_not_lost_in_rounding(mode, name):

@@ -306,7 +306,7 @@ def test_rich_is_not_imported_before_something_is_printed(run_script):
         """
         import sys
         from gradwatch.sinks import base, console, csv, tensorboard
-        heavy = {"rich", "tensorboard", "tensorflow", "google_crc32c"} & set(sys.modules)
+        heavy = {"rich", "tensorboard", "tensorflow", "duckdb"} & set(sys.modules)
         assert not heavy, heavy
         """
     )

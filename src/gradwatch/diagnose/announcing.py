@@ -41,11 +41,11 @@ class Announcer:
     >>> announcer = Announcer(Settings(), None, Severity.ERROR, print)
     >>> announcer.live.begin(ModelFacts(), None)
     >>> row = Summary.of([np.nan]).pack()[None]
-    >>> announcer.live.take(Reading(4, 1, 0.0, [Site(Kind.LOSS, "loss")], Summary.unpack(row)))
+    >>> announcer.live.take(Reading(4, 1, 0.0, [Site(Kind.WEIGHT, "a")], Summary.unpack(row)))
     >>> announcer.live.end()
     >>> announcer.announce()  # doctest: +ELLIPSIS
     <BLANKLINE>
-    gradwatch · error: NaN in step 4, first in the loss. (since step 4)
+    gradwatch · error: NaN in step 4, first in weight a. (since step 4)
     ...
     >>> announcer.should_stop
     True

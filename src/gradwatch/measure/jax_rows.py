@@ -6,7 +6,7 @@ A CPU and a GPU want different code, measured on both (`benchmarks/kernel_jax.py
   where it works; else, and for small ones, one reduction of several operands reads each once.
 - On a CPU, XLA runs such a reduction element by element, but a plain float32 sum, minimum
   or maximum on all cores and vector units. Several of those beat the single one by far.
-  A row's squares are those of its differences from its mean, and its own follow from them:
+  A row's sums are those of its differences from about its mean, and its own follow from them:
   so the spread of numbers that are all alike, around 1, say, is not lost in rounding.
   They are right as long as all elements are finite and their squares fit a float32; where
   that is not so, which the results show, a careful way is taken instead.
@@ -202,16 +202,15 @@ def _quick(matrix: Matrix) -> Table:
     lengths = np.float32(x.shape[1])
     if matrix.lengths is not None:
         lengths = matrix.lengths.astype(np.float32)
-    mean = _add(x) / lengths
-    difference = x - mean[:, None]
+    middle = _rounded(_add(x) / lengths)
+    difference = x - middle[:, None]
     if matrix.lengths is not None:
         difference = jnp.where(_within(matrix), difference, np.float32(0))
     operands = (_nonzero_folded(x), lax.abs(x), difference, difference * difference)
     nonzero, magnitude, rest, squares = (_add(each).astype(jnp.float64) for each in operands)
-    # What rounding has left over of the mean counts as well.
-    mean = mean.astype(jnp.float64)
-    whole = mean * lengths.astype(np.float64)
-    sums = jnp.stack([nonzero, whole + rest, magnitude, squares + mean * (whole + 2.0 * rest)])
+    middle = middle.astype(jnp.float64)
+    whole = middle * lengths.astype(np.float64)
+    sums = jnp.stack([nonzero, whole + rest, magnitude, squares + middle * (whole + 2.0 * rest)])
     return Table(sums, *_bounds(matrix, x, x))
 
 
@@ -258,6 +257,12 @@ def _all_at_once(x: Any) -> tuple[Any, Any, Any, Any]:
     )
     counts = (first & 0xFFFF, first >> 16, second & 0xFFFF, second >> 16)
     return jnp.stack(counts), jnp.stack([total, magnitude, squares]), low, high
+
+
+def _rounded(x: Any) -> Any:
+    """To 9 bits: differences from it are then exact where the numbers are small and whole."""
+    bits = lax.bitcast_convert_type(x, jnp.int32) & np.int32(-(1 << 15))
+    return lax.bitcast_convert_type(bits, jnp.float32)
 
 
 def _add(x: Any) -> Any:

@@ -1,8 +1,8 @@
 """Statistics of the rows of many TensorFlow tensors, and how those of a tensor come together.
 
-Sums over a row run in float32, and in float64 over the rows. A row's squares are those of its
-differences from its mean, and its own follow from them: so the spread of numbers that are all
-alike, around 1, say, is not lost in rounding. That is right as long as all
+Sums over a row run in float32, and in float64 over the rows. A row's sums are those of its
+differences from about its mean, and its own follow from them: so the spread of numbers that are
+all alike, around 1, say, is not lost in rounding. That is right as long as all
 elements are finite and their squares fit a float32. Where that is not so, which the results
 show, a careful way is taken instead. It is the same in a graph, under XLA and eagerly.
 """
@@ -139,17 +139,16 @@ def _quick(matrix: Matrix) -> Table:
     lengths = np.float32(x.shape[1])
     if matrix.lengths is not None:
         lengths = matrix.lengths.astype(np.float32)
-    mean = _add(x) / lengths
-    difference = x - mean[:, None]
+    middle = _rounded(_add(x) / lengths)
+    difference = x - middle[:, None]
     if matrix.lengths is not None:
         within = np.arange(x.shape[1]) < matrix.lengths[:, None]
         difference = tf.where(within, difference, tf.zeros_like(x))
     operands = (_nonzero(x), tf.abs(x), difference, tf.square(difference))
     nonzero, magnitude, rest, squares = (tf.cast(_add(each), tf.float64) for each in operands)
-    # What rounding has left over of the mean counts as well.
-    mean = tf.cast(mean, tf.float64)
-    whole = mean * lengths.astype(np.float64)
-    sums = tf.stack([nonzero, whole + rest, magnitude, squares + mean * (whole + 2.0 * rest)])
+    middle = tf.cast(middle, tf.float64)
+    whole = middle * lengths.astype(np.float64)
+    sums = tf.stack([nonzero, whole + rest, magnitude, squares + middle * (whole + 2.0 * rest)])
     return Table(sums, *_bounds(matrix, x, x))
 
 
@@ -164,6 +163,12 @@ def _exact(matrix: Matrix) -> Table:
     sums += [tf.reduce_sum(each, 1) for each in (kept, tf.abs(kept), tf.square(kept))]
     low, high = tf.where(finite, x, np.inf), tf.where(finite, x, -np.inf)
     return Table(tf.stack(sums), *_bounds(matrix, low, high))
+
+
+def _rounded(x: Any) -> Any:
+    """To 9 bits: differences from it are then exact where the numbers are small and whole."""
+    bits = tf.bitcast(x, tf.int32)
+    return tf.bitcast(tf.bitwise.bitwise_and(bits, tf.constant(-(1 << 15))), tf.float32)
 
 
 def _add(x: Any) -> Any:

@@ -5,7 +5,7 @@ reduced row by row in float32 by torch's vectorised kernels. Adding up the rows'
 in float64, is then little work. Small tensors share blocks; what is left of each tensor,
 less than a row, is measured in float64 by NumPy, all of it at once.
 
-A row's squares are those of its differences from its mean, and its own follow from them:
+A row's sums are those of its differences from about its mean, and its own follow from them:
 so the spread of numbers that are all alike, around 1, say, is not lost in rounding. Float32
 then suffices within a row of ordinary numbers. Where a tensor has others (not finite,
 or with squares beyond float32's range), its own minimum, maximum and sums show it, and it
@@ -91,8 +91,8 @@ def _quick(flats: Sequence[Any], wide: Any) -> Array:
     if order:
         heads = (flats[i][: full[i] * ROW] if lengths[i] % ROW else flats[i] for i in order)
         found = _row_results(heads, int(full.sum()), wide)
-        low, high, mean, norm, magnitudes, nonzero = found
-        mean = mean.astype(np.float64)
+        low, high, middle, rest, norm, magnitudes, nonzero = found
+        middle, rest = middle.astype(np.float64), rest.astype(np.float64)
         starts = np.concatenate([[0], np.cumsum(full[order])[:-1]])
 
         def add(column: Array) -> Array:
@@ -101,9 +101,10 @@ def _quick(flats: Sequence[Any], wide: Any) -> Array:
         # Sums may have overflowed, or met infinities of both signs: such are measured again.
         with np.errstate(over="ignore", invalid="ignore"):
             rows[order, _ZEROS] = full[order] * ROW - add(nonzero)
-            rows[order, _SUM] = add(ROW * mean)
+            rows[order, _SUM] = add(ROW * middle + rest)
             rows[order, _ABS] = add(magnitudes)
-            rows[order, _SQUARES] = add(np.square(norm, dtype=np.float64) + ROW * np.square(mean))
+            squares = np.square(norm, dtype=np.float64)
+            rows[order, _SQUARES] = add(squares + middle * (ROW * middle + 2.0 * rest))
         rows[order, _MIN] = np.minimum.reduceat(low, starts)
         rows[order, _MAX] = np.maximum.reduceat(high, starts)
     _add_tails(rows, flats, full * ROW)
@@ -111,18 +112,20 @@ def _quick(flats: Sequence[Any], wide: Any) -> Array:
 
 
 def _row_results(heads: Iterator[Any], count: int, wide: Any) -> Array:
-    """Of each row: min, max, mean, 2-norm of what differs from it, 1-norm, how many are not 0."""
-    results = torch.empty((6, count), dtype=wide)
+    """Of each row: min, max, mean, sum and 2-norm of the differences from it, 1-norm, and how many
+    are not 0."""
+    results = torch.empty((7, count), dtype=wide)
     buffer = torch.empty((min(count, BLOCK // ROW), ROW), dtype=wide)
     at = 0
     for block in _blocks(heads, wide):
         columns = results[:, at : at + len(block)].unbind()
-        low, high, mean, norm, magnitudes, nonzero = columns
+        low, high, middle, rest, norm, magnitudes, nonzero = columns
         at += len(block)
         torch.amin(block, 1, out=low)
         torch.amax(block, 1, out=high)
-        torch.mean(block, 1, out=mean)
-        difference = torch.sub(block, mean[:, None], out=buffer[: len(block)])
+        torch.mean(block, 1, out=middle)
+        difference = torch.sub(block, middle[:, None], out=buffer[: len(block)])
+        torch.sum(difference, 1, out=rest)
         torch.linalg.vector_norm(difference, 2, 1, out=norm)
         positive = torch.abs(block, out=buffer[: len(block)])
         torch.sum(positive, 1, out=magnitudes)

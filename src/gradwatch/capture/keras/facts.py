@@ -26,10 +26,10 @@ def facts_of(model: Any) -> ModelFacts:
     >>> from gradwatch.capture.keras.facts import facts_of
     >>> layers = [keras.Input((4,)), keras.layers.Dense(1, "sigmoid", name="out")]
     >>> model = keras.Sequential(layers, name="net")
-    >>> model.compile("sgd", "binary_crossentropy")
+    >>> model.compile(keras.optimizers.SGD(0.5), "binary_crossentropy")
     >>> facts = facts_of(model)
     >>> facts.last_layer.activation, facts.loss.name, facts.optimizer.learning_rate
-    ('sigmoid', 'binary_crossentropy', 0.01)
+    ('sigmoid', 'binary_crossentropy', 0.5)
     """
     paths = {id(each.layer): each.path for each in model_layers(model)}
     return ModelFacts(
@@ -155,7 +155,8 @@ def _optimizer(model: Any) -> OptimizerFacts:
 
 def _number(value: Any) -> float | None:
     try:
-        return float(keras.ops.convert_to_numpy(value))
+        plain = value.value if isinstance(value, keras.Variable) else value
+        return float(keras.ops.convert_to_numpy(plain))
     except (TypeError, ValueError):
         return None
 
