@@ -62,9 +62,12 @@ run = monitor.directory
 size = sum(f.stat().st_size for f in Path(run).rglob("*") if f.is_file())
 print(f"\nThe run is in {run} ({size / 1e3:.0f} kB). Look at it:\n")
 for what, why in {
+    f".venv/bin/gradwatch show {run}": "the layers at a glance, with the course of their gradients",
+    f".venv/bin/gradwatch diagnose {run}": "whether anything is wrong, where, and what to do",
     ".venv/bin/tensorboard --logdir runs": "norms and distributions over time, in the browser",
+    f"gradwatch.open({str(run)!r})": "all of it in Python: series, histograms, SQL, data frames",
     f"{run}/summaries.csv": "the same numbers as one table",
     f"{run}/pictures": "the first layer's kernels after each epoch",
     f"{run}/run.json": "what was watched, and what each number means",
 }.items():
-    print(f"  {what:38} {why}")
+    print(f"  {what:40} {why}")

@@ -124,6 +124,9 @@ def loss_diverging(history: History, facts: ModelFacts, limits: Limits) -> Itera
         return
     if window.min() <= np.max(losses.values[:count]) and len(losses) < 4 * count:
         return
+    # A network that is trained on starts low, and soon comes up a little.
+    if window.max() < chance_level(history, facts):
+        return
     yield Symptom(
         title=f"The loss diverges: from {start:.3g} to {window[-1]:.3g}.",
         evidence={"loss at the start": start, "lowest of the last": float(window.min())},
