@@ -39,7 +39,8 @@ def members(
     """The sites of a kind that a path stands for; several are merged into one.
 
     In this order: the site of that path; the group that the user has named so; the
-    layer, block or part of the training of that path; for `model`, all. Slices of
+    layer, block or part of the training of that path; for `model`, all; the only site, or
+    else the only layer, whose path ends so: `conv/kernel` for `net/conv/kernel`. Slices of
     variables, such as `lstm/kernel[forget]`, are in no total.
 
     Raises:
@@ -60,6 +61,7 @@ def members(
     named = [site for site in groups.get(path, ()) if site.kind is kind]
     below = [s for s in wholes if s.layer == path or s.path.startswith(f"{path}/")]
     found = named or below or (wholes if path == MODEL and not kind.is_number else [])
+    found = found or _only_one_that_ends_so(path, of_kind, wholes)
     if found:
         return found
     paths = [site.path for site in of_kind]
@@ -69,6 +71,15 @@ def members(
     raise NotRecordedError(
         f"No {kind} of {path!r} among {len(paths)} sites. {hint} List them with run.sites()."
     )
+
+
+def _only_one_that_ends_so(path: str, sites: Sequence[Site], wholes: Sequence[Site]) -> list[Site]:
+    ending = f"/{path}"
+    found = [site for site in sites if site.path.endswith(ending)]
+    if found:
+        return found if len(found) == 1 else []
+    found = [site for site in wholes if site.layer.endswith(ending)]
+    return found if len({site.layer for site in found}) == 1 else []
 
 
 def check_statistic(name: str, kind: Kind, more: Sequence[str] = ()) -> None:

@@ -196,8 +196,9 @@ class Run:
 
         Args:
             kind: what was measured: `"gradient"`, `"weight"`, ...
-            path: of which site; or a layer, a block, a group that you have named, or
-                `"model"`: what was measured of its sites at a step is merged.
+            path: of which site, or the end of its path if no other ends so; or a layer, a
+                block, a group that you have named, or `"model"`: what was measured of its
+                sites at a step is merged.
             statistic: one of `gradwatch.summary.STATISTICS`; of updates also
                 `"update_ratio"`, the L2 norm relative to the weight's; of losses and
                 spectral norms `"value"`.
