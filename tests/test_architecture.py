@@ -93,7 +93,9 @@ ALLOWED = {
         "schedule", "select", "sites", "summary", "tensorflow", "jax", "torch",
     },
     "inspection": {"capture", "select", "sinks.table", "sites", "summary"},
+    "monitor_arguments": {"diagnose", "select", "sinks", "store.remote", "watches"},
     "monitor": {
+        "monitor_arguments",
         "budget", "capture", "diagnose", "environment", "grouping", "reading", "rundir", "schedule",
         "select", "sinks", "sites", "store.remote", "warning", "watches",
     },

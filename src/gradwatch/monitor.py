@@ -17,19 +17,18 @@ from gradwatch.capture.harmless import harmless
 from gradwatch.capture.loop.methods import LoopMethods
 from gradwatch.capture.loop.recorder import LoopRecorder
 from gradwatch.capture.plan import Timetable
-from gradwatch.diagnose.announcing import Announcer
 from gradwatch.diagnose.finding import Finding, Severity
-from gradwatch.diagnose.settings import Settings, as_severity
 from gradwatch.diagnose.settings import Spec as DiagnosisSpec
 from gradwatch.grouping import Grouping
+from gradwatch.monitor_arguments import as_announcer, as_place, as_sinks, as_watches
 from gradwatch.reading import Less, Reading
 from gradwatch.rundir import RunDirectory
-from gradwatch.sinks import Console, RunInfo, Sink, Store, TensorBoard
+from gradwatch.sinks import RunInfo, Sink
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.sites import Kind, Site
 from gradwatch.store.remote.address import Remote, as_remote
 from gradwatch.warning import Spokesman, say
-from gradwatch.watches import Watch, for_diagnosis, gradients, of_the_step, weights
+from gradwatch.watches import Watch, for_diagnosis, of_the_step
 
 if TYPE_CHECKING:
     from gradwatch.capture.keras.fit import FitCapture
@@ -117,24 +116,24 @@ class Monitor(LoopMethods):
                 "Give either every= or budget=: the steps to measure, or what that may cost. "
                 f"Received: every={every!r}, budget={budget!r}"
             )
-        watches = _watches(layers, watch)
+        watches = as_watches(layers, watch)
         if budget is None and every is None and any(w.every is None for w in watches):
             budget = BUDGET
         self._pacer = Pacer(budget, self._is_quiet)
         schedule = self._pacer.schedule if every is None else schedules.as_schedule(every)
         self._remote = as_remote(directory)
         self._uploader: Uploader | None = None
-        self.directory = _place(directory, self._remote)
+        self.directory = as_place(directory, self._remote)
         self._spokesman = Spokesman()
         self._shown = Less(lambda site: False)
-        self._announcer = _announcer(diagnose, on_finding, stop_on, self._spokesman.remark)
+        self._announcer = as_announcer(diagnose, on_finding, stop_on, self._spokesman.remark)
         if self._announcer is not None:
             is_all_asked_for = layers is None and watch is None
             watches += [*(for_diagnosis() if is_all_asked_for else []), *of_the_step()]
             # Who says what to record gets that and nothing else.
             self._shown = Less(lambda site: not is_all_asked_for and site.kind in _BESIDE)
         self._timetable = Timetable(watches, schedule)
-        self._sinks = _sinks(sinks)
+        self._sinks = as_sinks(sinks)
         self._run: RunDirectory | None = None
         self._pipeline: Pipeline | None = None
         self._capture: FitCapture | None = None
@@ -421,17 +420,6 @@ class Monitor(LoopMethods):
         return getattr(self, name)
 
 
-def _place(directory: str | Path | Remote | None, remote: Remote | None) -> Path:
-    """Where the run is kept on this machine."""
-    if remote is None:
-        assert not isinstance(directory, Remote)
-        return Path(directory or Path("runs", time.strftime("%Y%m%d-%H%M%S")))
-    from gradwatch.store.remote.folder import Folder
-
-    Folder(remote)  # What is missing for it is better known now than in training.
-    return remote.staging_directory
-
-
 def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
@@ -445,61 +433,6 @@ def _as_keras_callback(cls: type[Monitor]) -> type[Monitor]:
     return as_callback(cls)
 
 
-def _watches(
-    layers: Sequence[selectors.Spec] | selectors.Spec | None, watch: Sequence[Watch] | Watch | None
-) -> list[Watch]:
-    if watch is not None and layers is not None:
-        raise ValueError(
-            "Give either layers= or watch=; a watch has its own selection: "
-            'gradwatch.gradients("conv*", 0).'
-        )
-    if watch is None:
-        if layers is None:
-            selection: tuple[selectors.Spec, ...] = ()
-        elif isinstance(layers, Sequence) and not isinstance(layers, str):
-            selection = tuple(layers)
-        else:
-            selection = (layers,)
-        return [gradients(*selection, histogram="epoch"), weights(*selection, histogram="epoch")]
-    watches = [watch] if isinstance(watch, Watch) else list(watch)
-    for each in watches:
-        if not isinstance(each, Watch):
-            raise TypeError(
-                "watch takes a list of gradwatch.gradients(...), weights(...), outputs(...) and "
-                f"the like. Received: {each!r}"
-            )
-    if not watches:
-        raise ValueError("watch=[] measures nothing. Leave it out to watch everything.")
-    return watches
-
-
-def _announcer(
-    diagnose: DiagnosisSpec,
-    on_finding: Callable[[Finding], object] | None,
-    stop_on: Severity | str | None,
-    remark: Callable[[str], None],
-) -> Announcer | None:
-    settings, worst = Settings.of(diagnose), as_severity("stop_on", stop_on)
-    if settings is None:
-        if on_finding is not None or worst is not None:
-            raise ValueError("on_finding= and stop_on= need a diagnosis. Leave out diagnose=False.")
-        return None
-    return Announcer(settings, on_finding, worst, remark)
-
-
 def _losses(logs: Mapping[str, float]) -> dict[str, float]:
     """The numbers among what an epoch ended with."""
     return {name: float(x) for name, x in logs.items() if isinstance(x, int | float)}
-
-
-def _sinks(sinks: Sequence[Sink] | Sink | None) -> list[Sink]:
-    if sinks is None:
-        return [Store(), TensorBoard(), Console()]
-    chosen = [sinks] if isinstance(sinks, Sink) else list(sinks)
-    for each in chosen:
-        if not isinstance(each, Sink):
-            raise TypeError(
-                "sinks takes a list of gradwatch.Store(), TensorBoard(), Console() or other Sinks. "
-                f"Received: {each!r}"
-            )
-    return chosen
