@@ -11,6 +11,9 @@ import pytest
 
 from tests.faults.nursery import Nursery
 
+# It changes gradwatch as it is imported, and so must be imported first: a script, no module.
+collect_ignore = ["injecting.py"]
+
 
 @pytest.fixture(scope="session")
 def count() -> Callable[[int, int], int]:

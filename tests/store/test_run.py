@@ -152,7 +152,7 @@ def test_steps_epochs_and_length_are_told(run):
     ("ask", "words"),
     [
         (lambda run: run.series("gradient", "net/conv1/kernal"), "Closest: net/conv1/kernel"),
-        (lambda run: run.series("gradient", "conv1"), "net/conv1"),
+        (lambda run: run.series("gradient", "conv"), "net/conv1"),
         (lambda run: run.series("output", "net/conv1"), "Recorded: weight, gradient, update, loss"),
         (lambda run: run.series("gradeint", "net"), "No kind 'gradeint' exists"),
         (lambda run: run.series("gradient", KERNEL.path, "l22"), "Did you mean 'l2'"),
