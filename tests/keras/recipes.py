@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
+import gradwatch
 from tests.keras.support import StatesOfSteps, normal
 
 DIRECTORY = Path(__file__).parents[2] / "docs" / "recipes"
@@ -118,8 +119,15 @@ def batches_for(model: Any, targets: int, count: int = STEPS) -> list[tuple[Any,
 
 
 def table(run: str) -> list[dict[str, str]]:
-    """The rows of a run's CSV file."""
-    with Path("runs", run, "summaries.csv").open(newline="") as file:
+    """The rows of a run's CSV file or, without one, of its store."""
+    path = Path("runs", run, "summaries.csv")
+    if not path.exists():
+        result = gradwatch.open(f"runs/{run}").sql("select * from summaries order by step, path")
+        return [
+            {name: str(value) for name, value in zip(result.columns, row, strict=True)}
+            for row in result.fetchall()
+        ]
+    with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
