@@ -298,4 +298,5 @@ def test_two_monitors_watch_outputs_at_once(make_monitor: Callable[..., Any]) ->
     fit(case.build(), case.x, case.y, first, second)
     series = [k.series(Kind.OUTPUT_GRADIENT, "shared@2", "l2") for k in (kept, also)]
     assert len(series[0]) == 2
-    assert series[0] == series[1]
+    # Rows of tensors measured together add up in another order.
+    assert series[0] == pytest.approx(series[1], rel=1e-6)

@@ -202,7 +202,8 @@ def _quick(matrix: Matrix) -> Table:
     lengths = np.float32(x.shape[1])
     if matrix.lengths is not None:
         lengths = matrix.lengths.astype(np.float32)
-    middle = _rounded(_add(x) / lengths)
+    low, high = _bounds(matrix, x, x)
+    middle = _middle(_add(x) / lengths, high - low)
     difference = x - middle[:, None]
     if matrix.lengths is not None:
         difference = jnp.where(_within(matrix), difference, np.float32(0))
@@ -211,7 +212,7 @@ def _quick(matrix: Matrix) -> Table:
     middle = middle.astype(jnp.float64)
     whole = middle * lengths.astype(np.float64)
     sums = jnp.stack([nonzero, whole + rest, magnitude, squares + middle * (whole + 2.0 * rest)])
-    return Table(sums, *_bounds(matrix, x, x))
+    return Table(sums, low, high)
 
 
 def _exact(rows: Rows, matrices: list[Matrix]) -> Any:
@@ -259,10 +260,14 @@ def _all_at_once(x: Any) -> tuple[Any, Any, Any, Any]:
     return jnp.stack(counts), jnp.stack([total, magnitude, squares]), low, high
 
 
-def _rounded(x: Any) -> Any:
-    """To 9 bits: differences from it are then exact where the numbers are small and whole."""
-    bits = lax.bitcast_convert_type(x, jnp.int32) & np.int32(-(1 << 15))
-    return lax.bitcast_convert_type(bits, jnp.float32)
+def _middle(mean: Any, spread: Any) -> Any:
+    """The mean; where the numbers are not all close to it, to 9 bits only.
+
+    Differences from that are exact where the numbers are small and whole.
+    """
+    bits = lax.bitcast_convert_type(mean, jnp.int32) & np.int32(-(1 << 15))
+    rounded = lax.bitcast_convert_type(bits, jnp.float32)
+    return jnp.where(spread > lax.abs(mean) * np.float32(1 / 16), rounded, mean)
 
 
 def _add(x: Any) -> Any:

@@ -139,7 +139,8 @@ def _quick(matrix: Matrix) -> Table:
     lengths = np.float32(x.shape[1])
     if matrix.lengths is not None:
         lengths = matrix.lengths.astype(np.float32)
-    middle = _rounded(_add(x) / lengths)
+    low, high = _bounds(matrix, x, x)
+    middle = _middle(_add(x) / lengths, tf.cast(high - low, tf.float32))
     difference = x - middle[:, None]
     if matrix.lengths is not None:
         within = np.arange(x.shape[1]) < matrix.lengths[:, None]
@@ -149,7 +150,7 @@ def _quick(matrix: Matrix) -> Table:
     middle = tf.cast(middle, tf.float64)
     whole = middle * lengths.astype(np.float64)
     sums = tf.stack([nonzero, whole + rest, magnitude, squares + middle * (whole + 2.0 * rest)])
-    return Table(sums, *_bounds(matrix, x, x))
+    return Table(sums, low, high)
 
 
 def _exact(matrix: Matrix) -> Table:
@@ -165,10 +166,13 @@ def _exact(matrix: Matrix) -> Table:
     return Table(tf.stack(sums), *_bounds(matrix, low, high))
 
 
-def _rounded(x: Any) -> Any:
-    """To 9 bits: differences from it are then exact where the numbers are small and whole."""
-    bits = tf.bitcast(x, tf.int32)
-    return tf.bitcast(tf.bitwise.bitwise_and(bits, tf.constant(-(1 << 15))), tf.float32)
+def _middle(mean: Any, spread: Any) -> Any:
+    """The mean; where the numbers are not all close to it, to 9 bits only.
+
+    Differences from that are exact where the numbers are small and whole.
+    """
+    bits = tf.bitwise.bitwise_and(tf.bitcast(mean, tf.int32), tf.constant(-(1 << 15)))
+    return tf.where(spread > tf.abs(mean) / 16, tf.bitcast(bits, tf.float32), mean)
 
 
 def _add(x: Any) -> Any:
