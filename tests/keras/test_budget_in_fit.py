@@ -60,7 +60,8 @@ def timed(monkeypatch, directory, added, per_epoch, **options):
     monkeypatch.setattr(
         monitor_module,
         "Pacer",
-        lambda budget, is_quiet: Pacer(budget, is_quiet, clock=lambda: clock.now),
+        # Threads do not live in the clock's time: how far they lag behind is left out.
+        lambda budget, is_quiet: Pacer(budget, lambda: True, clock=lambda: clock.now),
     )
     clock.monitor = gradwatch.Monitor(directory, **options)
     return clock
@@ -83,10 +84,7 @@ def test_the_interval_becomes_the_densest_within_the_budget(tmp_path, monkeypatc
     assert cost.step_seconds == pytest.approx(1.0)
     later = [s for s in seen.steps if s >= cost.since_step]
     regular = {s for s in range(cost.since_step, 1201) if s % interval == 0}
-    expected = regular | {s for s in (400, 800, 1200) if s >= cost.since_step}
-    assert set(later) <= expected
-    # Where the device lags behind, some are left out now and then to see the bare steps.
-    assert len(later) >= 0.8 * len(expected)
+    assert set(later) == regular | {s for s in (400, 800, 1200) if s >= cost.since_step}
 
 
 def test_a_fixed_schedule_stays_as_it_is_and_its_cost_is_known(tmp_path, monkeypatch):
