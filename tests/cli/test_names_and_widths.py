@@ -12,7 +12,7 @@ from fcntl import ioctl
 
 import pytest
 
-from gradwatch.cli.text import breadth
+from gradwatch.sinks.table import breadth
 from tests.cli.support import arrays, command, invoke, make_run, spawn, strict
 
 HOSTILE = (

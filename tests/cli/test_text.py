@@ -8,7 +8,8 @@ import pytest
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.sparkline import BARS, PLAIN_BARS, bars_for, sparkline
 from gradwatch.cli.table import Column, lines
-from gradwatch.cli.text import breadth, bytes_, compact, duration, shortened
+from gradwatch.cli.text import bytes_, compact, duration
+from gradwatch.sinks.table import breadth, shortened
 from tests.cli.support import strict
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import click
 
-from gradwatch.cli.text import breadth, echo, shortened
+from gradwatch.cli.text import echo
+from gradwatch.sinks.table import breadth, shortened
 
 GAP = "  "
 NARROWEST_NAME = 16

@@ -78,31 +78,3 @@ def counted(number: int, thing: str) -> str:
     ('1 run', '12,000 rows')
     """
     return f"{number:,} {thing}{'s' * (number != 1)}"
-
-
-def breadth(text: str) -> int:
-    """How many columns of the terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def shortened(text: str, room: int) -> str:
-    """The text in that many columns of the terminal, its middle left out.
-
-    >>> from gradwatch.cli.text import shortened
-    >>> shortened("encoder/block_12/attention/kernel", 16)
-    'encoder/…/kernel'
-    """
-    if breadth(text) <= room:
-        return text
-    half = min(len(text) // 2, room)
-    head, tail = text[:half], text[len(text) - half :]
-    while head + tail and breadth(head + tail) > room - 1:
-        if breadth(head) > breadth(tail):
-            head = head[:-1]
-        else:
-            tail = tail[1:]
-    return f"{head}…{tail}"

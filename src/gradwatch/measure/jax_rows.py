@@ -15,7 +15,7 @@ A CPU and a GPU want different code, measured on both (`benchmarks/kernel_jax.py
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,28 +23,13 @@ from jax import lax
 
 import gradwatch.measure.jax_pallas as jax_pallas
 from gradwatch.measure.layout import FLOAT32_BITS
-from gradwatch.measure.rows import Rows
+from gradwatch.measure.rows import Matrix, Rows, Table
 from gradwatch.summary import IDENTITY
 
 # Sums over a row run in float32 on a CPU: 512 keep its error below 1e-6. A row's counts
 # share an int32 on a GPU, so a row there may be no longer than 32767.
 CPU_WIDTH, CPU_LARGE = 512, 1 << 16
 GPU_WIDTH, GPU_LARGE = 1024, 1 << 17
-
-
-class Table(NamedTuple):
-    """For each row, or for each tensor: sums (one column each), minimum and maximum."""
-
-    sums: Any
-    low: Any
-    high: Any
-
-
-class Matrix(NamedTuple):
-    """Some of the rows; `lengths` are those of padded rows."""
-
-    values: Any
-    lengths: Any
 
 
 def on_cpu(tensors: Sequence[Any]) -> Any:

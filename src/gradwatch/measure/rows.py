@@ -14,6 +14,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any, NamedTuple
+
+
+class Table(NamedTuple):
+    """For each row, or for each tensor: sums (one column each), minimum and maximum."""
+
+    sums: Any
+    low: Any
+    high: Any
+
+
+class Matrix(NamedTuple):
+    """Some of the rows; `lengths` are those of padded rows."""
+
+    values: Any
+    lengths: Any
 
 
 @dataclass(frozen=True)

@@ -10,30 +10,15 @@ show, a careful way is taken instead. It is the same in a graph, under XLA and e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from gradwatch.measure.layout import FLOAT32_BITS
-from gradwatch.measure.rows import Rows
+from gradwatch.measure.rows import Matrix, Rows, Table
 
 WIDTH, LARGE = 128, 1 << 16  # 128 keep the error of a float32 sum, one by one, near 1e-6.
-
-
-class Table(NamedTuple):
-    """For each row, or for each tensor: sums (one column each), minimum and maximum."""
-
-    sums: Any
-    low: Any
-    high: Any
-
-
-class Matrix(NamedTuple):
-    """Some of the rows; `lengths` are those of padded rows."""
-
-    values: Any
-    lengths: Any
 
 
 def summarize_rows(tensors: Sequence[Any]) -> Any:
@@ -143,8 +128,7 @@ def _quick(matrix: Matrix) -> Table:
     middle = _middle(_add(x) / lengths, tf.cast(high - low, tf.float32))
     difference = x - middle[:, None]
     if matrix.lengths is not None:
-        within = np.arange(x.shape[1]) < matrix.lengths[:, None]
-        difference = tf.where(within, difference, tf.zeros_like(x))
+        difference = tf.where(_within(matrix), difference, tf.zeros_like(x))
     operands = (_nonzero(x), tf.abs(x), difference, tf.square(difference))
     nonzero, magnitude, rest, squares = (tf.cast(_add(each), tf.float64) for each in operands)
     middle = tf.cast(middle, tf.float64)
@@ -185,12 +169,16 @@ def _add(x: Any) -> Any:
 
 def _bounds(matrix: Matrix, low: Any, high: Any) -> tuple[Any, Any]:
     if matrix.lengths is not None:
-        within = np.arange(matrix.values.shape[1]) < matrix.lengths[:, None]
+        within = _within(matrix)
         low, high = tf.where(within, low, np.inf), tf.where(within, high, -np.inf)
     return (
         tf.cast(tf.reduce_min(low, 1), tf.float64),
         tf.cast(tf.reduce_max(high, 1), tf.float64),
     )
+
+
+def _within(matrix: Matrix) -> Any:
+    return np.arange(matrix.values.shape[1]) < matrix.lengths[:, None]
 
 
 def _nonzero(x: Any) -> Any:

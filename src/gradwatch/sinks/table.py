@@ -46,7 +46,7 @@ def show(title: str, columns: list[Column], file: TextIO | None, note: str = "")
             # it meets a broken pipe.
             terminal = Terminal(file=stream, width=width, force_jupyter=False)
             with terminal.capture() as capture:
-                terminal.print(_styled(_shorten(title, width), fitted, _shorten(note, width)))
+                terminal.print(_styled(shortened(title, width), fitted, shortened(note, width)))
             text = capture.get()
         else:
             text = _plain(title, fitted, width, note)
@@ -74,28 +74,38 @@ def _fit(columns: list[Column], width: int) -> list[Column]:
         names, *others = columns
         room = width - sum(GAP + _breadth(column) for column in others)
         if room >= wished or not others:
-            cells = [_shorten(cell, max(room, 1)) for cell in names.cells]
-            header = _shorten(names.header, max(room, 1))
+            cells = [shortened(cell, max(room, 1)) for cell in names.cells]
+            header = shortened(names.header, max(room, 1))
             return [names._replace(header=header, cells=cells), *others]
         columns.remove(min(others, key=lambda column: column.weight))
 
 
 def _breadth(column: Column) -> int:
+    return max(map(breadth, (column.header, *column.cells)))
+
+
+def breadth(text: str) -> int:
+    """How many columns of the terminal a text takes."""
+    if text.isascii() and text.isprintable():
+        return len(text)
     from rich.cells import cell_len
 
-    return max(cell_len(cell) for cell in (column.header, *column.cells))
+    return cell_len(text)
 
 
-def _shorten(text: str, width: int) -> str:
-    """The text in that many columns of the terminal, its middle left out."""
-    from rich.cells import cell_len
+def shortened(text: str, width: int) -> str:
+    """The text in that many columns of the terminal, its middle left out.
 
-    if cell_len(text) <= width:
+    >>> from gradwatch.sinks.table import shortened
+    >>> shortened("encoder/block_12/attention/kernel", 16)
+    'encoder/…/kernel'
+    """
+    if breadth(text) <= width:
         return text
     half = min(len(text) // 2, width)  # a character of no width at all does not matter here
     head, tail = text[:half], text[len(text) - half :]
-    while head + tail and cell_len(head + tail) > width - 1:
-        if cell_len(head) > cell_len(tail):
+    while head + tail and breadth(head + tail) > width - 1:
+        if breadth(head) > breadth(tail):
             head = head[:-1]
         else:
             tail = tail[1:]
@@ -103,16 +113,14 @@ def _shorten(text: str, width: int) -> str:
 
 
 def _plain(title: str, columns: list[Column], width: int, note: str = "") -> str:
-    from rich.cells import cell_len
-
-    lines = [_shorten(title, width)]
+    lines = [shortened(title, width)]
     broad = [_breadth(column) for column in columns]
     for row in zip(*((column.header, *column.cells) for column in columns), strict=True):
         name, *numbers = row
-        cells = [name + " " * (broad[0] - cell_len(name))]
+        cells = [name + " " * (broad[0] - breadth(name))]
         cells += [cell.rjust(size) for cell, size in zip(numbers, broad[1:], strict=True)]
         lines.append((" " * GAP).join(cells).rstrip())
-    lines += [_shorten(note, width)] * bool(note)
+    lines += [shortened(note, width)] * bool(note)
     return "\n".join(lines) + "\n"
 
 
