@@ -1,0 +1,4 @@
+import { render } from "preact";
+
+const place = document.getElementById("app");
+if (place) render(<p>gradwatch</p>, place);
