@@ -86,6 +86,8 @@ export interface RunData {
   /** By kind, in words, what is measured. */
   meaning: Record<string, string>;
   findings: Finding[];
+  /** Whether all of the run has been looked at for them; if not, a `Change` follows. */
+  findings_complete: boolean;
   /** Facts for people, in the order to show them: schedule, cost, versions, batch size, ... */
   facts: { name: string; value: string }[];
   /** What the monitor itself has cost, in words; empty if unknown. */

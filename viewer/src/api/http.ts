@@ -1,0 +1,151 @@
+import { Changes } from "./changes";
+import {
+  type CompareRequest,
+  type CompareSeriesRequest,
+  type Connection,
+  type HeatmapRequest,
+  RequestError,
+  type Source,
+  type Window,
+} from "./source";
+import type {
+  ComparedSeries,
+  ComparisonData,
+  DistributionData,
+  HeatmapData,
+  NumbersData,
+  PicturesData,
+  RunData,
+  Runs,
+  Selection,
+  SeriesData,
+  Tree,
+} from "./types";
+
+type Parameters = Record<string, string | number | undefined>;
+
+/** Answers from the server that this page came from. */
+export class HttpSource implements Source {
+  readonly report = false;
+  readonly made = null;
+  readonly plotted = [];
+  private readonly changes = new Changes("api/events");
+
+  runs(signal?: AbortSignal): Promise<Runs> {
+    return ask("api/runs", {}, signal);
+  }
+
+  run(run: string, signal?: AbortSignal): Promise<RunData> {
+    return ask("api/run", { run }, signal);
+  }
+
+  tree(run: string, kind: string, signal?: AbortSignal): Promise<Tree> {
+    return ask("api/tree", { run, kind }, signal);
+  }
+
+  select(run: string, kind: string, pattern: string, signal?: AbortSignal): Promise<Selection> {
+    return ask("api/select", { run, kind, pattern }, signal);
+  }
+
+  heatmap(run: string, request: HeatmapRequest, signal?: AbortSignal): Promise<HeatmapData> {
+    return ask("api/heatmap", { run, ...request, rows: request.rows.join(",") }, signal);
+  }
+
+  numbers(run: string, window: Window, signal?: AbortSignal): Promise<NumbersData> {
+    return ask("api/numbers", { run, ...window }, signal);
+  }
+
+  series(
+    run: string,
+    kind: string,
+    path: string,
+    window: Window,
+    signal?: AbortSignal,
+  ): Promise<SeriesData> {
+    return ask("api/series", { run, kind, path, ...window }, signal);
+  }
+
+  distribution(
+    run: string,
+    kind: string,
+    path: string,
+    window: Window,
+    signal?: AbortSignal,
+  ): Promise<DistributionData> {
+    const { columns, from, to } = window;
+    return ask("api/distribution", { run, kind, path, columns, from, to }, signal);
+  }
+
+  pictures(run: string, path: string, signal?: AbortSignal): Promise<PicturesData> {
+    return ask("api/pictures", { run, path }, signal);
+  }
+
+  pictureUrl(run: string, path: string, step: number): string {
+    return address("api/picture", { run, path, step });
+  }
+
+  compare(runs: string[], request: CompareRequest, signal?: AbortSignal): Promise<ComparisonData> {
+    return ask("api/compare", { runs: runs.join(","), ...request }, signal);
+  }
+
+  compareSeries(
+    runs: string[],
+    request: CompareSeriesRequest,
+    signal?: AbortSignal,
+  ): Promise<ComparedSeries> {
+    return ask("api/compare-series", { runs: runs.join(","), ...request }, signal);
+  }
+
+  hasHeatmap(): boolean {
+    return true;
+  }
+
+  hasSeries(): boolean {
+    return true;
+  }
+
+  onChange(run: string | null, changed: () => void): () => void {
+    return this.changes.onChange(run, changed);
+  }
+
+  onConnection(listener: (connection: Connection) => void): () => void {
+    return this.changes.onConnection(listener);
+  }
+}
+
+function address(path: string, parameters: Parameters): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters))
+    if (value !== undefined) query.set(name, String(value));
+  const text = query.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+/** The server's answer; its refusal as an exception with its own words. */
+async function ask<T>(path: string, parameters: Parameters, signal?: AbortSignal): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(address(path, parameters), {
+      signal: signal ?? null,
+      credentials: "same-origin",
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new RequestError(0, "The server does not answer. Is `gradwatch view` still running?");
+  }
+  if (response.ok) return (await response.json()) as T;
+  throw new RequestError(response.status, await reason(response));
+}
+
+async function reason(response: Response): Promise<string> {
+  if (response.status === 401)
+    return "This browser has no session with the server. Open the link that `gradwatch view` printed in the terminal again.";
+  try {
+    const failure: unknown = await response.json();
+    if (typeof failure === "object" && failure !== null && "error" in failure)
+      return String(failure.error);
+  } catch {
+    // Not JSON: the status says what there is to say.
+  }
+  return `The server answered ${response.status} ${response.statusText}.`;
+}

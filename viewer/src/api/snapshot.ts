@@ -1,0 +1,160 @@
+import { sliceHeatmap, sliceNumbers, sliceSeries } from "./slices";
+import { type HeatmapRequest, RequestError, type Source, type Window } from "./source";
+import { carriedTree, localSelection } from "./subtree";
+import type {
+  ComparedSeries,
+  ComparisonData,
+  DistributionData,
+  HeatmapData,
+  NumbersData,
+  PicturesData,
+  RunData,
+  Runs,
+  Selection,
+  SeriesData,
+  Snapshot,
+  Tree,
+} from "./types";
+
+/** The snapshot that this page carries, if it is a report. */
+export function findSnapshot(): Snapshot | null {
+  const text = document.getElementById("snapshot")?.textContent;
+  return text ? (JSON.parse(text) as Snapshot) : null;
+}
+
+/** Answers from what a report carries. What it lacks is not offered: see `run` and `has...`. */
+export class SnapshotSource implements Source {
+  readonly report = true;
+  readonly made: number;
+  readonly plotted: readonly { kind: string; path: string }[];
+  private readonly trees = new Map<string, { tree: Tree; numbers: Map<number, number> }>();
+
+  constructor(private readonly snapshot: Snapshot) {
+    this.made = snapshot.made;
+    this.plotted = snapshot.series.map(({ kind, path }) => ({ kind, path }));
+    for (const tree of snapshot.trees) {
+      const carried = new Set<number>();
+      for (const heatmap of snapshot.heatmaps)
+        if (heatmap.kind === tree.kind) for (const row of heatmap.rows) carried.add(row);
+      this.trees.set(tree.kind, carriedTree(tree, carried));
+    }
+  }
+
+  async runs(): Promise<Runs> {
+    const { run, version } = this.snapshot;
+    const count = (severity: string) =>
+      run.findings.filter((f) => f.severity === severity && !f.explained_by).length;
+    const entry = {
+      id: run.id,
+      name: run.name,
+      status: run.status,
+      started: run.started,
+      duration: run.duration,
+      last_step: run.last_step,
+      steps: run.steps,
+      sites: null,
+      loss: null,
+      health: { errors: count("error"), warnings: count("warning") },
+      error: null,
+    };
+    return { directory: "", version, runs: [entry] };
+  }
+
+  async run(): Promise<RunData> {
+    const { run } = this.snapshot;
+    const kinds = run.kinds
+      .map((kind) => ({
+        ...kind,
+        statistics: kind.statistics.filter((s) => this.hasHeatmap(kind.kind, s.name)),
+      }))
+      .filter((kind) => kind.statistics.length > 0);
+    return { ...run, kinds };
+  }
+
+  async tree(_run: string, kind: string): Promise<Tree> {
+    return this.treeOf(kind).tree;
+  }
+
+  async select(_run: string, kind: string, pattern: string): Promise<Selection> {
+    return localSelection(this.treeOf(kind).tree, pattern);
+  }
+
+  async heatmap(_run: string, request: HeatmapRequest): Promise<HeatmapData> {
+    const found = this.snapshot.heatmaps.find(
+      (h) => h.kind === request.kind && h.statistic === request.statistic,
+    );
+    if (!found) throw lacking(`the ${request.statistic} of ${request.kind}`);
+    const { numbers } = this.treeOf(request.kind);
+    return sliceHeatmap(
+      { ...found, rows: found.rows.map((row) => numbers.get(row) ?? -1) },
+      request,
+    );
+  }
+
+  async numbers(_run: string, window: Window): Promise<NumbersData> {
+    return sliceNumbers(this.snapshot.numbers, window);
+  }
+
+  async series(_run: string, kind: string, path: string, window: Window): Promise<SeriesData> {
+    const found = this.snapshot.series.find((s) => s.kind === kind && s.path === path);
+    if (!found) throw lacking(`the series of ${kind} ${path}`);
+    return sliceSeries(found, window);
+  }
+
+  async distribution(_run: string, kind: string, path: string): Promise<DistributionData> {
+    const found = this.snapshot.distributions.find((d) => d.kind === kind && d.path === path);
+    if (!found) throw lacking(`the histograms of ${kind} ${path}`);
+    return found;
+  }
+
+  async pictures(_run: string, path: string): Promise<PicturesData> {
+    const found = this.snapshot.pictures.find((p) => p.path === path);
+    return { path, steps: found?.steps ?? [] };
+  }
+
+  pictureUrl(_run: string, path: string, step: number): string {
+    const found = this.snapshot.pictures.find((p) => p.path === path);
+    const png = found?.png[found.steps.indexOf(step)];
+    return png === undefined ? "" : `data:image/png;base64,${png}`;
+  }
+
+  async compare(): Promise<ComparisonData> {
+    throw lacking("other runs");
+  }
+
+  async compareSeries(): Promise<ComparedSeries> {
+    throw lacking("other runs");
+  }
+
+  hasHeatmap(kind: string, statistic: string): boolean {
+    return (
+      this.trees.has(kind) &&
+      this.snapshot.heatmaps.some((h) => h.kind === kind && h.statistic === statistic)
+    );
+  }
+
+  hasSeries(kind: string, path: string): boolean {
+    return this.snapshot.series.some((s) => s.kind === kind && s.path === path);
+  }
+
+  onChange(): () => void {
+    return () => {};
+  }
+
+  onConnection(): () => void {
+    return () => {};
+  }
+
+  private treeOf(kind: string): { tree: Tree; numbers: Map<number, number> } {
+    const found = this.trees.get(kind);
+    if (!found) throw lacking(`the heatmap of ${kind}`);
+    return found;
+  }
+}
+
+function lacking(what: string): RequestError {
+  return new RequestError(
+    404,
+    `This report does not carry ${what}. Open the run itself with \`gradwatch view\`.`,
+  );
+}

@@ -1,0 +1,26 @@
+import type { Source } from "./api/source";
+import { ComparePage } from "./compare/page";
+import { OverviewPage } from "./overview/page";
+import { useRoute } from "./route";
+import { RunsPage } from "./runs/page";
+import { SitePage } from "./site/page";
+
+/** The page that the address names. A report has only its one run. */
+export function App({ source, reported }: { source: Source; reported: string | null }) {
+  const route = useRoute();
+  if (reported !== null) {
+    if (route.page === "site")
+      return <SitePage source={source} run={reported} query={route.query} />;
+    return <OverviewPage key={reported} source={source} run={reported} query={route.query} />;
+  }
+  switch (route.page) {
+    case "runs":
+      return <RunsPage source={source} query={route.query} />;
+    case "run":
+      return <OverviewPage key={route.run} source={source} run={route.run} query={route.query} />;
+    case "site":
+      return <SitePage source={source} run={route.run} query={route.query} />;
+    case "compare":
+      return <ComparePage source={source} query={route.query} />;
+  }
+}

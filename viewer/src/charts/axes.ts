@@ -1,0 +1,40 @@
+import type { Columns, RunData } from "../api/types";
+import { count, stepRange } from "../format";
+import type { Axis } from "./model";
+import { percent } from "./numbers";
+
+/** An axis of steps, whose columns may be several steps merged: those are drawn in their middle. */
+export function stepAxis(columns: Pick<Columns, "first" | "last">, run: RunData): Axis {
+  const { first, last } = columns;
+  return {
+    label: "step",
+    position: Float64Array.from(first, (step, i) => (step + (last[i] ?? step)) / 2),
+    name: (i) => stepRange(first[i] ?? 0, last[i] ?? 0),
+    head: ["first_step", "last_step"],
+    cells: (i) => [first[i] ?? 0, last[i] ?? 0],
+    sections: epochSections(run),
+    whole: true,
+  };
+}
+
+/** An axis of given positions: steps, or shares of training. */
+export function positionAxis(position: Float64Array, align: "step" | "fraction"): Axis {
+  const steps = align === "step";
+  return {
+    label: steps ? "step" : "share of training",
+    position,
+    name: (i) => (steps ? `from step ${count(position[i] ?? 0)}` : `from ${share(position[i])}`),
+    head: [steps ? "step" : "share_of_training"],
+    cells: (i) => [position[i] ?? 0],
+    sections: [],
+    whole: steps,
+  };
+}
+
+function epochSections(run: RunData): Axis["sections"] {
+  return run.epochs.map(({ epoch, first }) => ({ position: first, label: `epoch ${epoch}` }));
+}
+
+function share(value = 0): string {
+  return `${percent(value)} of training`;
+}

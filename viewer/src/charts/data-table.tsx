@@ -1,0 +1,40 @@
+import { count } from "../format";
+import { cellText, type Table } from "./table";
+
+/** More would make the page slow; files have all. */
+const MOST = 2000;
+
+/** A chart's numbers with every digit, for reading, for copying and for screen readers. */
+export function DataTable({ table, caption }: { table: Table; caption: string }) {
+  const left = table.rows.length - MOST;
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keys.
+    <div class="chart-table" tabIndex={0}>
+      <table>
+        <caption>
+          {caption}
+          {left > 0 &&
+            ` (the first ${count(MOST)} rows; exported as CSV it has ${count(left)} more)`}
+        </caption>
+        <thead>
+          <tr>
+            {table.head.map((name, i) => (
+              <th key={i} scope="col">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {table.rows.slice(0, MOST).map((row, i) => (
+            <tr key={i}>
+              {row.map((cell, j) => (
+                <td key={j}>{cellText(cell)}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,52 @@
+import { useMemo } from "preact/hooks";
+import type { RunData } from "../api/types";
+import { short } from "../format";
+import { stepAxis } from "./axes";
+import { type Distribution, quantile } from "./distribution";
+import { LineChart } from "./line-chart";
+import type { Band, LineModel, Range } from "./model";
+
+interface DensityBandProps {
+  data: Distribution;
+  run: RunData;
+  unit: string;
+  name: readonly string[];
+  range: Range;
+  onZoom: (range: Range | null) => void;
+  sync: string;
+}
+
+/** Where most of the elements lie, over time: quantiles as nested bands around the median. */
+export function DensityBand({ data, run, unit, ...rest }: DensityBandProps) {
+  const model = useMemo(() => densityModel(data, run, unit), [data, run, unit]);
+  return <LineChart model={model} height={220} {...rest} />;
+}
+
+function densityModel(data: Distribution, run: RunData, unit: string): LineModel {
+  const { steps, levels } = data;
+  const pairs = Math.floor(levels.length / 2);
+  const bands = Array.from({ length: pairs }, (_, i): Band => {
+    const opposite = levels.length - 1 - i;
+    return {
+      name: `${percentile(levels[i])}–${percentile(levels[opposite])} %`,
+      low: quantile(data, i),
+      high: quantile(data, opposite),
+      colour: "series-1",
+      // They lie on each other, so that each shows as a darker one inside the last.
+      opacity: 0.16 + (0.26 * i) / Math.max(1, pairs - 1),
+    };
+  });
+  const median = levels.length % 2 === 1 ? [quantile(data, pairs)] : [];
+  return {
+    title: "Quantiles over time",
+    unit,
+    axis: stepAxis({ first: [...steps], last: [...steps] }, run),
+    lines: median.map((values) => ({ name: "median", values, colour: "series-1" })),
+    bands,
+    format: short,
+  };
+}
+
+function percentile(level = 0): string {
+  return short(level * 100);
+}

@@ -1,0 +1,99 @@
+import type { LineModel, Range } from "./model";
+import { extent, type Interval, padded, type ScaleKind } from "./scale";
+
+/** What part of a chart is seen, and how its values are laid out: for the screen and for files. */
+export interface View {
+  /** The steps that are seen; null for all. */
+  range: Range | null;
+  scale: ScaleKind;
+  /** The names of lines and bands that are switched off. */
+  hidden: ReadonlySet<string>;
+}
+
+/** The positions that are seen. */
+export function visiblePositions({ axis }: LineModel, { range }: View): Interval {
+  if (range) return { low: range.from, high: Math.max(range.to, range.from + 1e-9) };
+  const { position } = axis;
+  const low = position[0] ?? 0;
+  const high = position[position.length - 1] ?? 1;
+  if (low < high) return { low, high };
+  // A single column stands in the middle.
+  return { low: low - 1, high: low + 1 };
+}
+
+/** The values that the visible part of a chart spans. */
+export function visibleValues(model: LineModel, view: View): Interval {
+  const log = view.scale === "log";
+  const seen = extent(seenValues(model, view), log);
+  return padded(seen, view.scale);
+}
+
+function* seenValues(model: LineModel, view: View): Generator<number | undefined> {
+  const { low, high } = visiblePositions(model, view);
+  const { position } = model.axis;
+  for (const values of drawnValues(model, view.hidden))
+    for (let i = 0; i < position.length; i++) {
+      const at = position[i] ?? 0;
+      if (at >= low && at <= high) yield values[i];
+    }
+  for (const { value } of model.rules ?? []) yield value;
+  yield* model.include ?? [];
+}
+
+function drawnValues(
+  model: LineModel,
+  hidden: ReadonlySet<string>,
+): ArrayLike<number | undefined>[] {
+  return [
+    ...model.lines.filter(({ name }) => !hidden.has(name)).map(({ values }) => values),
+    ...(model.bands ?? [])
+      .filter(({ name }) => !hidden.has(name))
+      .flatMap(({ low, high }) => [low, high]),
+  ];
+}
+
+/** Whether a logarithmic scale can show anything: some line has a positive value. */
+export function canBeLogarithmic(model: LineModel): boolean {
+  return drawnValues(model, new Set()).some((values) => {
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i];
+      if (value !== undefined && value > 0 && Number.isFinite(value)) return true;
+    }
+    return false;
+  });
+}
+
+/** Where, on a logarithmic scale, a line has zeros or negative values, which it cannot show. */
+export function belowLog(model: LineModel, view: View): { line: number; index: number }[] {
+  if (view.scale !== "log") return [];
+  // Where a mark says that elements are not finite, 0 is only what is left of them.
+  const marked = new Set((model.marks ?? []).map(({ index }) => index));
+  return model.lines.flatMap(({ name, values }, line) =>
+    view.hidden.has(name)
+      ? []
+      : Array.from(model.axis.position, (_, index) => ({ line, index })).filter(({ index }) => {
+          const value = values[index];
+          return value !== undefined && value <= 0 && !marked.has(index);
+        }),
+  );
+}
+
+/** As many of the sections' labels as fit, none overlapping the one before it. */
+export function fittingSections(
+  model: LineModel,
+  place: (position: number) => number,
+  width: number,
+): { at: number; label: string }[] {
+  const seen = model.axis.sections
+    .map(({ position, label }) => ({ at: place(position), label }))
+    .filter(({ at }) => at >= 0 && at <= width);
+  // So many lines would be a grey area that says nothing.
+  if (seen.length > width / 12) return [];
+  let end = Number.NEGATIVE_INFINITY;
+  return seen.map(({ at, label }) => {
+    const space = label.length * 6 + 10;
+    const fits = at >= end && at + space <= width;
+    if (fits) end = at + space;
+    return { at, label: fits ? label : "" };
+  });
+}

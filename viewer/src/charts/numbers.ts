@@ -1,0 +1,40 @@
+import { count, short } from "../format";
+
+/** Numbers for read-outs and axes; see format.ts for the rest. */
+
+/** Six figures: enough to compare, and as wide as a read-out may be. Exact ones are in tables. */
+export function figures(value: number): string {
+  if (!Number.isFinite(value) || value === 0) return short(value);
+  const size = Math.abs(value);
+  if (size < 1e-3 || size >= 1e6) return power(value, 6);
+  return trimmed(value.toPrecision(6));
+}
+
+/** A share of 0 to 1 as per cent: "0.3 %". */
+export function percent(share: number): string {
+  return Number.isFinite(share) ? `${short(share * 100)} %` : "–";
+}
+
+/** The texts of ticks, all with as many digits as tell them apart. */
+export function tickTexts(ticks: readonly number[]): string[] {
+  const gaps = ticks.slice(1).map((tick, i) => tick - (ticks[i] ?? 0));
+  const gap = Math.min(...gaps);
+  const logarithmic = Math.max(...gaps) > 1.5 * gap;
+  if (gaps.length < 2 || logarithmic) return ticks.map(short);
+  const largest = Math.max(...ticks.map(Math.abs));
+  if (largest < 1e-3 || largest >= 1e6) {
+    const digits = Math.max(1, Math.ceil(Math.log10(largest / gap) - 1e-9) + 1);
+    return ticks.map((tick) => (tick === 0 ? "0" : power(tick, digits)));
+  }
+  const decimals = Math.min(12, Math.max(0, -Math.floor(Math.log10(gap) + 1e-9)));
+  return ticks.map((tick) => (decimals === 0 ? count(tick) : tick.toFixed(decimals)));
+}
+
+function power(value: number, digits: number): string {
+  const [mantissa = "", exponent = ""] = value.toExponential(digits - 1).split("e");
+  return `${trimmed(mantissa)}e${exponent.replace("+", "")}`;
+}
+
+function trimmed(text: string): string {
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}

@@ -1,0 +1,46 @@
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { DataTable } from "./data-table";
+import type { Exportable } from "./export";
+import { ExportMenu } from "./export-menu";
+import "./charts.css";
+
+/** A chart with its title and what can be done with it: choices of its own, its table, its files. */
+export function ChartPanel({
+  title,
+  note = "",
+  chart,
+  controls,
+  children,
+}: {
+  title: string;
+  note?: string;
+  chart: Exportable;
+  controls?: ComponentChildren;
+  children: ComponentChildren;
+}) {
+  const [tabular, setTabular] = useState(false);
+  return (
+    <section class="chart" aria-label={title}>
+      <header class="chart-head">
+        <h3>{title}</h3>
+        {note && <span class="chart-note">{note}</span>}
+        <span class="chart-tools">
+          {controls}
+          <button
+            type="button"
+            class="chart-button"
+            aria-pressed={tabular}
+            aria-label={`Table of ${title}`}
+            onClick={() => setTabular(!tabular)}
+          >
+            Table
+          </button>
+          <ExportMenu chart={chart} label={title} />
+        </span>
+      </header>
+      {children}
+      {tabular && <DataTable table={chart.table()} caption={title} />}
+    </section>
+  );
+}

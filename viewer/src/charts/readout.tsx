@@ -1,0 +1,81 @@
+import { exact, short } from "../format";
+import type { LineModel } from "./model";
+import { figures } from "./numbers";
+
+/** The legend of a chart that also tells the values where the pointer is, or else the last ones. */
+export function Readout({
+  model,
+  cursor,
+  hidden,
+  onToggle,
+}: {
+  model: LineModel;
+  cursor: number | null;
+  hidden: ReadonlySet<string>;
+  onToggle: (name: string) => void;
+}) {
+  const { axis, lines, bands = [], marks = [], format = figures } = model;
+  const index = Math.min(cursor ?? axis.position.length - 1, axis.position.length - 1);
+  const mark = marks.find((one) => one.index === index);
+  const where = index < 0 ? "" : axis.name(index);
+  return (
+    <div class="chart-readout" data-index={index} data-position={axis.position[index] ?? ""}>
+      <span class="chart-where">{cursor === null && where ? `last: ${where}` : where}</span>
+      {lines.map(({ name, values, colour }) => {
+        const value = cursor === null ? lastValue(values) : valueAt(values, index);
+        return (
+          <button
+            key={name}
+            type="button"
+            class="chart-key"
+            aria-pressed={!hidden.has(name)}
+            title={`Show or hide ${name}`}
+            data-name={name}
+            data-value={value === undefined ? "" : exact(value)}
+            onClick={() => onToggle(name)}
+          >
+            <i style={{ background: `var(--${colour})` }} />
+            <span>{name}</span>
+            <b>{value === undefined || Number.isNaN(value) ? "–" : format(value)}</b>
+          </button>
+        );
+      })}
+      {bands.map(({ name, low, high, colour, opacity }) => (
+        <button
+          key={name}
+          type="button"
+          class="chart-key"
+          aria-pressed={!hidden.has(name)}
+          title={`Show or hide ${name}`}
+          data-name={name}
+          data-low={exact(low[index] ?? Number.NaN)}
+          data-high={exact(high[index] ?? Number.NaN)}
+          onClick={() => onToggle(name)}
+        >
+          <i class="band" style={{ background: `var(--${colour})`, opacity }} />
+          {name}
+          <b>
+            {edge(low[index])} … {edge(high[index])}
+          </b>
+        </button>
+      ))}
+      {mark && <span class="chart-mark">× {mark.text}</span>}
+    </div>
+  );
+}
+
+function edge(value = Number.NaN): string {
+  return Number.isNaN(value) ? "–" : short(value);
+}
+
+/** The value at a column; between two points of a line, that of the first of them. */
+function valueAt(values: ArrayLike<number | undefined>, index: number): number | undefined {
+  let after = index;
+  while (after < values.length && values[after] === undefined) after++;
+  return after < values.length ? lastValue(values, index) : undefined;
+}
+
+function lastValue(values: ArrayLike<number | undefined>, upTo = values.length - 1) {
+  for (let i = upTo; i >= 0; i--) if (values[i] !== undefined) return values[i];
+  return undefined;
+}

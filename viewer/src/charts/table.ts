@@ -1,0 +1,42 @@
+import { exact } from "../format";
+import type { LineModel } from "./model";
+
+/** The numbers behind a chart; numbers are written with every digit. */
+export interface Table {
+  head: string[];
+  rows: (number | string)[][];
+}
+
+export function cellText(cell: number | string): string {
+  return typeof cell === "number" ? exact(cell) : cell;
+}
+
+/** Comma-separated values as RFC 4180 has them. */
+export function csvText({ head, rows }: Table): string {
+  return [head, ...rows]
+    .map((row) => row.map((cell) => quoted(cellText(cell))).join(","))
+    .join("\r\n")
+    .concat("\r\n");
+}
+
+/** All that a line chart shows: a row for each column of the axis. */
+export function lineTable({ axis, lines, bands = [], marks = [] }: LineModel): Table {
+  const marked = new Map(marks.map(({ index, text }) => [index, text]));
+  const head = [
+    ...axis.head,
+    ...lines.map(({ name }) => name),
+    ...bands.flatMap(({ name }) => [`${name} low`, `${name} high`]),
+    ...(marks.length > 0 ? ["marked"] : []),
+  ];
+  const rows = Array.from(axis.position, (_, i) => [
+    ...axis.cells(i),
+    ...lines.map(({ values }) => values[i] ?? ""),
+    ...bands.flatMap(({ low, high }) => [low[i] ?? "", high[i] ?? ""]),
+    ...(marks.length > 0 ? [marked.get(i) ?? ""] : []),
+  ]);
+  return { head, rows };
+}
+
+function quoted(text: string): string {
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,87 @@
+import { decodeDoubles } from "../api/doubles";
+import type { ComparisonData, StatisticData } from "../api/types";
+
+/** Runs side by side, with the numbers decoded. */
+export interface Comparison {
+  about: Omit<ComparisonData, "values" | "position">;
+  position: Float64Array;
+  /** The value of a run (by its place) at a row and a column. */
+  value(run: number, row: number, column: number): number;
+}
+
+/** How two values are told apart: magnitudes by their ratio, others by their difference. */
+export type Measure = "ratio" | "difference";
+
+export function decodeComparison(data: ComparisonData): Comparison {
+  const { values, position, ...about } = data;
+  const numbers = decodeDoubles(values);
+  const columns = decodeDoubles(position);
+  const rows = about.paths.length;
+  return {
+    about,
+    position: columns,
+    value: (run, row, column) =>
+      numbers[(run * rows + row) * columns.length + column] ?? Number.NaN,
+  };
+}
+
+export function measureOf(statistic: StatisticData | undefined): Measure {
+  return statistic === undefined || statistic.scale === "log" ? "ratio" : "difference";
+}
+
+/** How far a run's value is from the first run's: log2 of the ratio, or the difference. */
+export function apart(first: number, other: number, measure: Measure): number {
+  if (measure === "difference") return other - first;
+  // Two zeros are equal; one zero is infinitely far from any other magnitude.
+  return first === 0 && other === 0 ? 0 : Math.log2(other / first);
+}
+
+/** All distances of a run from the first, rows by columns. */
+export function distances(comparison: Comparison, run: number, measure: Measure): Float64Array {
+  const columns = comparison.position.length;
+  const found = new Float64Array(comparison.about.paths.length * columns);
+  for (let cell = 0; cell < found.length; cell++) {
+    const row = Math.floor(cell / columns);
+    const column = cell % columns;
+    const value = (which: number) => comparison.value(which, row, column);
+    found[cell] = apart(value(0), value(run), measure);
+  }
+  return found;
+}
+
+/** The distance that gets the strongest colour: most are within it, and it is a round number. */
+export function colourLimit(far: Float64Array, measure: Measure): number {
+  const sizes = far.filter(Number.isFinite).map(Math.abs).sort();
+  const most = sizes[Math.floor(0.98 * (sizes.length - 1))] ?? 0;
+  if (measure === "ratio") return [0.5, 1, 2, 4, 8, 16].find((limit) => most <= limit) ?? 32;
+  if (most === 0) return 1;
+  const power = 10 ** Math.floor(Math.log10(most));
+  return ([1, 2, 5, 10].find((factor) => most <= factor * power) ?? 10) * power;
+}
+
+export interface Ranked {
+  row: number;
+  path: string;
+  /** The mean of the absolute distances. */
+  score: number;
+  /** The last distance. */
+  last: number;
+}
+
+/** An infinite ratio counts as this many doublings, so that a mean remains a number. */
+const INFINITE = 32;
+
+/** The layers, the most different first. What is part of a layer that is listed is left out. */
+export function mostDifferent(comparison: Comparison, far: Float64Array): Ranked[] {
+  const { paths, merged } = comparison.about;
+  const columns = comparison.position.length;
+  const layers = new Set(paths.filter((_, row) => merged[row]));
+  const ranked = paths.flatMap((path, row): Ranked[] => {
+    if (!merged[row] && layers.has(path.slice(0, Math.max(0, path.lastIndexOf("/"))))) return [];
+    const own = far.subarray(row * columns, (row + 1) * columns).filter((d) => !Number.isNaN(d));
+    if (own.length === 0) return [];
+    const total = own.reduce((sum, d) => sum + (Number.isFinite(d) ? Math.abs(d) : INFINITE), 0);
+    return [{ row, path, score: total / own.length, last: own.at(-1) ?? Number.NaN }];
+  });
+  return ranked.sort((a, b) => b.score - a.score);
+}

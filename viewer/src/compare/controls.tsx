@@ -1,0 +1,125 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { KindData } from "../api/types";
+import { seriesColour } from "../charts/model";
+import { type Query, setQuery } from "../route";
+import { useDebounced } from "../use";
+
+interface ControlsProps {
+  kinds: readonly KindData[];
+  kind: KindData;
+  statistic: string;
+  align: "step" | "fraction";
+  query: Query;
+}
+
+/** What is compared: of which kind, which statistic, along what, and of which layers. */
+export function Controls({ kinds, kind, statistic, align, query }: ControlsProps) {
+  return (
+    <div class="compare-controls">
+      <Choice
+        label="Kind"
+        value={kind.kind}
+        options={kinds.map((one) => [one.kind, one.label])}
+        onChoose={(value) => setQuery({ kind: value, stat: "", path: "" })}
+      />
+      <Choice
+        label="Statistic"
+        value={statistic}
+        options={kind.statistics.map(({ name, label }) => [name, label])}
+        onChoose={(value) => setQuery({ stat: value })}
+      />
+      <Choice
+        label="Align by"
+        value={align}
+        options={[
+          ["step", "step"],
+          ["fraction", "share of training"],
+        ]}
+        onChoose={(value) => setQuery({ align: value, from: "", to: "" })}
+      />
+      <PatternBox value={query.q ?? ""} />
+    </div>
+  );
+}
+
+/** The runs with the colours of their lines; which one the heatmap compares with the first. */
+export function RunKeys({
+  runs,
+  compared,
+  onCompare,
+}: {
+  runs: readonly { id: string; name: string }[];
+  compared: number;
+  onCompare: (id: string) => void;
+}) {
+  return (
+    <ul class="compare-runs" aria-label="Runs">
+      {runs.map(({ id, name }, i) => (
+        <li key={id}>
+          <i style={{ background: `var(--${seriesColour(i)})` }} />
+          <a href={`#/run/${encodeURIComponent(id)}`}>{name}</a>
+          {i === 0 ? (
+            <span class="muted">what the others are compared with</span>
+          ) : (
+            runs.length > 2 && (
+              <button type="button" aria-pressed={i === compared} onClick={() => onCompare(id)}>
+                {i === compared ? "in the heatmap" : "show in the heatmap"}
+              </button>
+            )
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Choice({
+  label,
+  value,
+  options,
+  onChoose,
+}: {
+  label: string;
+  value: string;
+  options: readonly (readonly [value: string, label: string])[];
+  onChoose: (value: string) => void;
+}) {
+  return (
+    <label>
+      {label}
+      <select value={value} onChange={(event) => onChoose(event.currentTarget.value)}>
+        {options.map(([name, text]) => (
+          <option key={name} value={name}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function PatternBox({ value }: { value: string }) {
+  const [text, setText] = useState(value);
+  const settled = useDebounced(text, 300);
+  const sent = useRef(value);
+  useEffect(() => {
+    sent.current = settled.trim();
+    setQuery({ q: sent.current });
+  }, [settled]);
+  // Another address, by the browser's history; not what was just typed here.
+  useEffect(() => {
+    if (value !== sent.current) setText(value);
+  }, [value]);
+  return (
+    <label>
+      Only
+      <input
+        type="search"
+        value={text}
+        placeholder="conv*/kernel, !bias"
+        aria-label="Only what this pattern selects"
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+    </label>
+  );
+}

@@ -1,0 +1,195 @@
+import { useCallback, useMemo, useRef, useState } from "preact/hooks";
+import { Canvas, type Draw } from "../charts/canvas";
+import { figures } from "../charts/numbers";
+import { ChartPanel } from "../charts/panel";
+import type { Table } from "../charts/table";
+import { counted, exact } from "../format";
+import { type Comparison, colourLimit, distances, type Measure } from "./comparison";
+import { drawGrid } from "./grid-drawing";
+import { AXIS, cellAt, gridLayout, MOST, ROW } from "./grid-layout";
+import { gridSvg } from "./grid-svg";
+import { DifferenceLegend } from "./legend";
+import { distanceText } from "./shades";
+import { placeText } from "./words";
+
+interface GridProps {
+  comparison: Comparison;
+  /** The place of the run that is compared with the first. */
+  run: number;
+  measure: Measure;
+  /** What is compared, in words. */
+  statistic: string;
+  unit: string;
+  chosen: string;
+  onChoose: (path: string) => void;
+}
+
+type Pointed = { row: number; column: number | null } | null;
+
+/** How far a run is from the first one, layer by layer over time. */
+export function DifferenceGrid(props: GridProps) {
+  const { comparison, run, measure, statistic, unit, chosen, onChoose } = props;
+  const { paths, runs } = comparison.about;
+  const [scrolled, setScrolled] = useState(0);
+  const rows = useRef<HTMLDivElement>(null);
+  const [pointed, setPointed] = useState<Pointed>(null);
+  const far = useMemo(() => distances(comparison, run, measure), [comparison, run, measure]);
+  const limit = useMemo(() => colourLimit(far, measure), [far, measure]);
+  const height = Math.min(MOST, paths.length * ROW);
+  const draw = useCallback<Draw>(
+    (ctx, width) =>
+      drawGrid(ctx, gridLayout(comparison, width), {
+        ...{ comparison, far, limit, scrolled, height, chosen, pointed },
+      }),
+    [comparison, far, limit, scrolled, height, chosen, pointed],
+  );
+  const [base = "", other = ""] = [runs[0]?.name, runs[run]?.name];
+  const title = measure === "ratio" ? "Ratio by layer" : "Difference by layer";
+  const legend =
+    measure === "ratio"
+      ? `${statistic} of ${other} relative to ${base}`
+      : `${statistic} of ${other} minus that of ${base}${unit && `, ${unit}`}`;
+  const press = (event: KeyboardEvent) => {
+    const way = MOVES[event.key];
+    const at = pointed ?? { row: 0, column: 0 };
+    if (event.key === "Enter") onChoose(paths[at.row] ?? "");
+    if (way === undefined) return;
+    event.preventDefault();
+    const row = clamp(at.row + way[0], paths.length - 1);
+    setPointed({ row, column: clamp((at.column ?? 0) + way[1], comparison.position.length - 1) });
+    reveal(rows.current, row, height);
+  };
+  return (
+    <ChartPanel
+      title={title}
+      note={`${counted(paths.length, "row")} in network order; click on one to overlay it above`}
+      chart={{
+        name: [base, other, statistic, title],
+        svg: () => gridSvg(comparison, far, limit, measure, `${other} and ${base}`, legend),
+        table: () => gridTable(comparison, run, far, measure),
+      }}
+    >
+      <DifferenceLegend limit={limit} measure={measure} label={legend} />
+      <CellReadout comparison={comparison} run={run} far={far} measure={measure} at={pointed} />
+      <div
+        class="compare-rows"
+        ref={rows}
+        style={{ height: `${height + AXIS}px` }}
+        onScroll={(event) => setScrolled(event.currentTarget.scrollTop)}
+      >
+        <div
+          class="compare-surface"
+          role="slider"
+          tabIndex={0}
+          aria-label={`Cell of ${title}`}
+          aria-valuemin={0}
+          aria-valuemax={paths.length - 1}
+          aria-valuenow={pointed?.row ?? 0}
+          aria-valuetext={paths[pointed?.row ?? 0] ?? ""}
+          onKeyDown={press}
+        >
+          <Canvas
+            height={height + AXIS}
+            draw={draw}
+            onPoint={(at) =>
+              setPointed(
+                at && at.y < height
+                  ? cellAt(gridLayout(comparison, at.width), paths.length, at, scrolled)
+                  : null,
+              )
+            }
+            onPress={() => pointed && onChoose(paths[pointed.row] ?? "")}
+          />
+        </div>
+        <div style={{ height: `${paths.length * ROW - height}px` }} />
+      </div>
+    </ChartPanel>
+  );
+}
+
+const MOVES: Record<string, [row: number, column: number]> = {
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+};
+
+/** Scrolls just so far that a row is seen. */
+function reveal(rows: HTMLElement | null, row: number, height: number): void {
+  if (rows === null) return;
+  const lowest = (row + 1) * ROW - height;
+  rows.scrollTop = Math.max(lowest, Math.min(row * ROW, rows.scrollTop));
+}
+
+function CellReadout({
+  comparison,
+  run,
+  far,
+  measure,
+  at,
+}: Pick<GridProps, "comparison" | "run" | "measure"> & { far: Float64Array; at: Pointed }) {
+  const { paths, runs, align } = comparison.about;
+  if (at === null || at.column === null) {
+    const hint = at ? (paths[at.row] ?? "") : "Point at a cell to read both values.";
+    return <div class="chart-readout compare-readout muted">{hint}</div>;
+  }
+  const { row, column } = at;
+  const distance = far[row * comparison.position.length + column] ?? Number.NaN;
+  const [first, other] = [comparison.value(0, row, column), comparison.value(run, row, column)];
+  return (
+    <div
+      class="chart-readout compare-readout"
+      data-path={paths[row]}
+      data-position={exact(comparison.position[column] ?? Number.NaN)}
+      data-first={exact(first)}
+      data-other={exact(other)}
+      data-distance={exact(distance)}
+    >
+      <span class="path">{paths[row]}</span>
+      <span class="muted">{placeText(comparison.position[column] ?? 0, align)}</span>
+      <span>
+        {runs[0]?.name} <b>{valueText(first)}</b>
+      </span>
+      <span>
+        {runs[run]?.name} <b>{valueText(other)}</b>
+      </span>
+      <b>{distanceText(distance, measure)}</b>
+    </div>
+  );
+}
+
+function valueText(value: number): string {
+  return Number.isNaN(value) ? "not measured" : figures(value);
+}
+
+function gridTable(
+  comparison: Comparison,
+  run: number,
+  far: Float64Array,
+  measure: Measure,
+): Table {
+  const { paths, runs, align } = comparison.about;
+  const columns = comparison.position.length;
+  return {
+    head: [
+      "path",
+      align === "step" ? "step" : "share_of_training",
+      runs[0]?.name ?? "",
+      runs[run]?.name ?? "",
+      measure === "ratio" ? "log2_ratio" : "difference",
+    ],
+    rows: paths.flatMap((path, row) =>
+      Array.from(comparison.position, (at, column) => [
+        path,
+        at,
+        comparison.value(0, row, column),
+        comparison.value(run, row, column),
+        far[row * columns + column] ?? Number.NaN,
+      ]),
+    ),
+  };
+}
+
+function clamp(value: number, most: number): number {
+  return Math.max(0, Math.min(most, value));
+}

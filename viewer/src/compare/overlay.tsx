@@ -1,0 +1,88 @@
+import { useMemo } from "preact/hooks";
+import { decodeDoubles } from "../api/doubles";
+import type { CompareSeriesRequest, Source } from "../api/source";
+import type { ComparedSeries, StatisticData } from "../api/types";
+import { positionAxis } from "../charts/axes";
+import { LineChart } from "../charts/line-chart";
+import { type LineModel, type Range, seriesColour } from "../charts/model";
+import type { ScaleKind } from "../charts/scale";
+import { Problem } from "../frame/problem";
+import { useAnswer } from "../use";
+
+const COLUMNS = 600;
+
+interface OverlayProps {
+  source: Source;
+  /** Ids, in the order of their colours. */
+  runs: string[];
+  names: readonly string[];
+  request: Omit<CompareSeriesRequest, "columns">;
+  statistic: StatisticData | undefined;
+  changes: number;
+  scale: ScaleKind | null;
+  onScale: (scale: ScaleKind) => void;
+  range: Range | null;
+  onZoom: (range: Range | null) => void;
+}
+
+/** One layer or tensor of all runs in one chart. */
+export function Overlay(props: OverlayProps) {
+  const { source, runs, names, request, statistic, changes, range, onZoom, onScale } = props;
+  const identity = JSON.stringify([runs, request]);
+  const { data, error } = useAnswer(
+    (signal) => source.compareSeries(runs, { ...request, columns: COLUMNS }, signal),
+    [changes],
+    identity,
+  );
+  const model = useMemo(
+    () => (data ? overlayModel(data, runs, statistic) : null),
+    [data, statistic],
+  );
+  if (error) return <Problem error={error} />;
+  if (model === null || data === null) return <div class="compare-overlay" />;
+  const lacking = names.filter((_, i) => !data.runs.some(({ id }) => id === runs[i]));
+  return (
+    <div class="compare-overlay">
+      <LineChart
+        model={model}
+        name={[data.kind, data.statistic]}
+        note={lacking.length > 0 ? `${lacking.join(", ")}: not there` : ""}
+        height={240}
+        scale={props.scale ?? (statistic?.scale === "log" ? "log" : "linear")}
+        onScale={onScale}
+        range={range}
+        onZoom={onZoom}
+      />
+    </div>
+  );
+}
+
+function overlayModel(
+  data: ComparedSeries,
+  ids: readonly string[],
+  statistic: StatisticData | undefined,
+): LineModel {
+  const runs = data.runs.map(({ id, name, position, values }) => ({
+    name,
+    colour: seriesColour(ids.indexOf(id)),
+    points: pointsOf(decodeDoubles(position), decodeDoubles(values)),
+  }));
+  const position = Float64Array.from(
+    new Set(runs.flatMap(({ points }) => [...points.keys()])),
+  ).sort();
+  const label = statistic?.label ?? data.statistic;
+  return {
+    title: data.path,
+    unit: statistic?.unit ? `${label}, ${statistic.unit}` : label,
+    axis: positionAxis(position, data.align),
+    lines: runs.map(({ name, colour, points }) => ({
+      name,
+      colour,
+      values: Array.from(position, (at) => points.get(at)),
+    })),
+  };
+}
+
+function pointsOf(position: Float64Array, values: Float64Array): Map<number, number> {
+  return new Map(Array.from(position, (at, i) => [at, values[i] ?? Number.NaN]));
+}

@@ -1,0 +1,181 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Source } from "../api/source";
+import type { KindData, RunData } from "../api/types";
+import { Problem } from "../frame/problem";
+import { Page } from "../page";
+import { href, type Query, setQuery } from "../route";
+import { rangeOf, rangeQuery, scaleOf, scaleQuery } from "../site/state";
+import { useAnswer } from "../use";
+import { decodeComparison, distances, measureOf, mostDifferent } from "./comparison";
+import { Controls, RunKeys } from "./controls";
+import { DifferenceGrid } from "./grid";
+import { Overlay } from "./overlay";
+import { Ranking } from "./ranking";
+import { mergedText, onlyText } from "./words";
+import "./compare.css";
+
+/** Two or more runs: one layer overlaid, and how far each layer is from the first run's. */
+export function ComparePage({ source, query }: { source: Source; query: Query }) {
+  const ids = useMemo(() => idsOf(query.runs ?? ""), [query.runs]);
+  const changes = useChangesOfAll(source, ids);
+  const { data: runs, error } = useAnswer(
+    (signal) => Promise.all(ids.map((id) => source.run(id, signal))),
+    [changes],
+    ids.join(","),
+  );
+  const crumbs = [{ label: runs ? runs.map(({ name }) => name).join(" and ") : "Compare" }];
+  return (
+    <Page source={source} crumbs={crumbs}>
+      {ids.length < 2 && (
+        <p>
+          Two or more runs can be compared. Choose them in the{" "}
+          <a href={href({ page: "runs" })}>list of runs</a>.
+        </p>
+      )}
+      {error && <Problem error={error} />}
+      {ids.length >= 2 && runs && (
+        <Compared source={source} runs={runs} changes={changes} query={query} />
+      )}
+    </Page>
+  );
+}
+
+interface ComparedProps {
+  source: Source;
+  runs: RunData[];
+  changes: number;
+  query: Query;
+}
+
+function Compared({ source, runs, changes, query }: ComparedProps) {
+  const kinds = commonKinds(runs);
+  const kind = kinds.find((one) => one.kind === query.kind) ?? kinds[0];
+  if (kind === undefined)
+    return <p>These runs have nothing in common: no kind was measured in all of them.</p>;
+  return (
+    <ComparedKind
+      source={source}
+      runs={runs}
+      changes={changes}
+      query={query}
+      kinds={kinds}
+      kind={kind}
+    />
+  );
+}
+
+function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData }) {
+  const { source, runs, changes, query, kinds, kind } = props;
+  const ids = runs.map(({ id }) => id);
+  const statistic = kind.statistics.find(({ name }) => name === query.stat) ?? kind.statistics[0];
+  const align = query.align === "fraction" ? "fraction" : "step";
+  const request = { kind: kind.kind, statistic: statistic?.name ?? "", align } as const;
+  const pattern = query.q ?? "";
+  const { data, error, loading } = useAnswer(
+    (signal) =>
+      source.compare(
+        ids,
+        { ...request, pattern, columns: columnsFor(runs, pattern === "" ? kind.sites : 1, align) },
+        signal,
+      ),
+    [changes, pattern],
+    JSON.stringify([ids, request]),
+  );
+  const comparison = useMemo(() => (data ? decodeComparison(data) : null), [data]);
+  const measure = measureOf(statistic);
+  const compared = Math.max(1, ids.indexOf(query.with ?? ""));
+  const ranked = useMemo(
+    () => (comparison ? mostDifferent(comparison, distances(comparison, compared, measure)) : []),
+    [comparison, compared, measure],
+  );
+  const path = query.path || ranked[0]?.path || "";
+  const { from = "", to = "" } = query;
+  const range = useMemo(() => rangeOf(from, to), [from, to]);
+  const choose = (chosen: string) => setQuery({ path: chosen });
+  return (
+    <>
+      <RunKeys runs={runs} compared={compared} onCompare={(id) => setQuery({ with: id })} />
+      <Controls
+        kinds={kinds}
+        kind={kind}
+        statistic={request.statistic}
+        align={align}
+        query={query}
+      />
+      {error && <Problem error={error} />}
+      {comparison && !error && (
+        <div class={loading ? "compare-old" : ""}>
+          {[onlyText(comparison), mergedText(comparison, kind.sites)]
+            .filter((text) => text !== "")
+            .map((text) => (
+              <p key={text} class="compare-only">
+                {text}
+              </p>
+            ))}
+          <div class="compare-top">
+            {path !== "" && (
+              <Overlay
+                source={source}
+                runs={ids}
+                names={runs.map(({ name }) => name)}
+                request={{ ...request, path }}
+                statistic={statistic}
+                changes={changes}
+                scale={scaleOf(query, "overlay")}
+                onScale={(chosen) => setQuery(scaleQuery(query, "overlay", chosen))}
+                range={range}
+                onZoom={(chosen) => setQuery(rangeQuery(chosen))}
+              />
+            )}
+            <Ranking ranked={ranked} measure={measure} chosen={path} onChoose={choose} />
+          </div>
+          <DifferenceGrid
+            comparison={comparison}
+            run={compared}
+            measure={measure}
+            statistic={statistic?.label ?? ""}
+            unit={statistic?.unit ?? ""}
+            chosen={path}
+            onChoose={choose}
+          />
+        </div>
+      )}
+    </>
+  );
+}
+
+/** So many cells the server answers at most. */
+const CELLS = 150_000;
+
+/**
+ * As many columns as leave room for all rows. By shares of training, no more than each run has
+ * steps, so that none has an empty column where another has a step.
+ */
+function columnsFor(runs: RunData[], rows: number, align: "step" | "fraction"): number {
+  const room = Math.floor(CELLS / runs.length / Math.max(1, rows));
+  const steps = align === "fraction" ? Math.min(...runs.map((run) => run.steps)) : 150;
+  return Math.max(1, Math.min(Math.max(40, Math.min(150, room)), steps));
+}
+
+function idsOf(text: string): string[] {
+  return [...new Set(text.split(",").filter((id) => id !== ""))];
+}
+
+/** The kinds that all runs have. */
+function commonKinds([first, ...others]: RunData[]): KindData[] {
+  return (first?.kinds ?? []).filter(({ kind }) =>
+    others.every((run) => run.kinds.some((one) => one.kind === kind)),
+  );
+}
+
+/** A number that grows whenever one of the runs has changed. */
+function useChangesOfAll(source: Source, ids: readonly string[]): number {
+  const [count, setCount] = useState(0);
+  useEffect(() => {
+    const ends = ids.map((id) => source.onChange(id, () => setCount((old) => old + 1)));
+    return () => {
+      for (const end of ends) end();
+    };
+  }, [source, ids]);
+  return count;
+}

@@ -1,0 +1,57 @@
+/** Numbers and times for people. Exact values belong into titles, tables and exports. */
+
+/** A value to four figures: 0.00123, 1.23e-7, 45,600, nan, inf. */
+export function short(value: number): string {
+  if (Number.isNaN(value)) return "nan";
+  if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  const size = Math.abs(value);
+  if (value === 0) return "0";
+  if (size < 1e-3 || size >= 1e6) return exponent(value.toExponential(2));
+  if (size >= 1000) return Math.round(value).toLocaleString("en");
+  return String(Number(value.toPrecision(4)));
+}
+
+/** All digits of a value, as a program would read it back. */
+export function exact(value: number): string {
+  if (Number.isNaN(value)) return "nan";
+  if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  return String(value);
+}
+
+/** A count: 12,345. */
+export function count(value: number): string {
+  return value.toLocaleString("en");
+}
+
+/** A count with its word: "1 site", "3 sites". */
+export function counted(value: number, word: string): string {
+  return `${count(value)} ${word}${value === 1 ? "" : "s"}`;
+}
+
+/** A length of time: 0.8 s, 12 s, 3 min 5 s, 2 h 10 min, 3 d 4 h. */
+export function duration(seconds: number): string {
+  if (seconds < 9.95) return `${Number(seconds.toFixed(1))} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  const minutes = Math.round(whole / 60);
+  if (minutes < 1440) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  return `${Math.floor(minutes / 1440)} d ${Math.floor((minutes % 1440) / 60)} h`;
+}
+
+/** A moment in local time: 2025-03-09 14:05. */
+export function date(seconds: number): string {
+  const at = new Date(seconds * 1000);
+  const two = (value: number) => String(value).padStart(2, "0");
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day} ${two(at.getHours())}:${two(at.getMinutes())}`;
+}
+
+/** One step, or the first and last of several. */
+export function stepRange(first: number, last: number): string {
+  return first === last ? `step ${count(first)}` : `steps ${count(first)} – ${count(last)}`;
+}
+
+function exponent(text: string): string {
+  return text.replace(/\.?0*e/, "e").replace("e+", "e");
+}

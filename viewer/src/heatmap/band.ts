@@ -1,0 +1,121 @@
+import { decodeDoubles } from "../api/doubles";
+import type { HeatmapData } from "../api/types";
+
+/** The cells of some rows, with their own columns. Never changed: a newer one takes its place. */
+export interface Band {
+  nodes: number[];
+  place: Map<number, number>;
+  first: number[];
+  last: number[];
+  /** Where each column ends on the axis: where the next begins, unless that is far away. */
+  ends: number[];
+  width: number;
+  values: Float64Array;
+  /** How many elements were not finite, by cell. */
+  nonfinite: Map<number, number>;
+}
+
+export interface Cell {
+  first: number;
+  last: number;
+  value: number;
+  nonfinite: number;
+}
+
+export function bandOf(data: HeatmapData): Band {
+  const columns = data.first.length;
+  return {
+    nodes: data.rows,
+    place: new Map(data.rows.map((node, place) => [node, place])),
+    first: data.first,
+    last: data.last,
+    ends: columnEnds(data.first, data.last),
+    width: data.width,
+    values: decodeDoubles(data.values),
+    nonfinite: new Map(
+      data.nonfinite.map(([row, column, count]) => [row * columns + column, count]),
+    ),
+  };
+}
+
+/** A band with the columns of a later answer in the place of those that it replaces. */
+export function grownBand(old: Band, data: HeatmapData): Band {
+  if (data.complete || data.width !== old.width) return bandOf(data);
+  const fresh = bandOf(data);
+  const begin = fresh.first[0];
+  if (begin === undefined) return old;
+  let kept = old.first.length;
+  while (kept > 0 && (old.first[kept - 1] ?? 0) >= begin) kept--;
+  const columns = kept + fresh.first.length;
+  const values = new Float64Array(old.nodes.length * columns).fill(Number.NaN);
+  const nonfinite = new Map<number, number>();
+  old.nodes.forEach((node, row) => {
+    const from = row * old.first.length;
+    values.set(old.values.subarray(from, from + kept), row * columns);
+    copyCounts(old.nonfinite, from, kept, nonfinite, row * columns);
+    const place = fresh.place.get(node);
+    if (place === undefined) return;
+    const start = place * fresh.first.length;
+    values.set(fresh.values.subarray(start, start + fresh.first.length), row * columns + kept);
+    copyCounts(fresh.nonfinite, start, fresh.first.length, nonfinite, row * columns + kept);
+  });
+  const first = [...old.first.slice(0, kept), ...fresh.first];
+  const last = [...old.last.slice(0, kept), ...fresh.last];
+  const { nodes, place, width } = old;
+  return { nodes, place, first, last, ends: columnEnds(first, last), width, values, nonfinite };
+}
+
+/** The cell of a row at a step of the axis, if there is a column there. */
+export function cellAt(band: Band, node: number, step: number): Cell | null {
+  const row = band.place.get(node);
+  const column = columnAt(band, step);
+  return row === undefined || column < 0 ? null : cellOf(band, row, column);
+}
+
+export function cellOf(band: Band, row: number, column: number): Cell {
+  const at = row * band.first.length + column;
+  return {
+    first: band.first[column] ?? 0,
+    last: band.last[column] ?? 0,
+    value: band.values[at] ?? Number.NaN,
+    nonfinite: band.nonfinite.get(at) ?? 0,
+  };
+}
+
+/** The column that a step lies in; -1 for none. */
+export function columnAt({ first, ends }: Band, step: number): number {
+  let low = 0;
+  let high = first.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((first[middle] ?? 0) <= step) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && step < (ends[low - 1] ?? 0) ? low - 1 : -1;
+}
+
+/**
+ * A value is shown until the next was measured: of steps that are measured now and then, nobody
+ * wants to see stripes. A gap of more than three times the usual is shown as one.
+ */
+export function columnEnds(first: readonly number[], last: readonly number[]): number[] {
+  const gaps = first.slice(1).map((step, i) => step - (first[i] ?? 0));
+  const usual = [...gaps].sort((a, b) => a - b)[gaps.length >> 1] ?? 1;
+  return first.map((step, i) => {
+    const gap = gaps[i];
+    const patience = 3 * Math.max(usual, gaps[i - 1] ?? 0);
+    if (gap !== undefined && gap <= patience) return step + gap;
+    return Math.max(step + usual, (last[i] ?? step) + 1);
+  });
+}
+
+function copyCounts(
+  from: ReadonlyMap<number, number>,
+  start: number,
+  length: number,
+  to: Map<number, number>,
+  target: number,
+): void {
+  for (const [at, count] of from)
+    if (at >= start && at < start + length) to.set(at - start + target, count);
+}

@@ -1,0 +1,116 @@
+import type { StatisticData } from "../api/types";
+import { short } from "../format";
+import { type ColourMap, divergingMap, LEVELS, sequentialMap, ZERO } from "./colours";
+
+/** Decades that scales span at most: what is smaller looks like the smallest, or like 0. */
+const DECADES = { log: 12, signed: 4, linear: 0 };
+
+/**
+ * Which values get which colours. The limits follow the values that have been seen, outwards
+ * and by round numbers only, so that colours seldom change their meaning while one scrolls.
+ */
+export class Limits {
+  /** Grows when colours have changed their meaning. */
+  version = 0;
+  /** Whether zeros are shown that the scale has no place for. */
+  zeros = false;
+  private least = Number.POSITIVE_INFINITY;
+  private greatest = 0;
+  private low = -1;
+  private high = 0;
+
+  constructor(readonly scale: StatisticData["scale"]) {}
+
+  get map(): ColourMap {
+    return this.scale === "signed" ? divergingMap() : sequentialMap();
+  }
+
+  /** Takes values into account. */
+  see(values: Float64Array): void {
+    for (const value of values) {
+      const size = Math.abs(value);
+      if (size === 0 && this.scale === "log") this.zeros = true;
+      if (!(size > 0) || size === Number.POSITIVE_INFINITY) continue;
+      if (size < this.least) this.least = size;
+      if (size > this.greatest) this.greatest = size;
+    }
+    if (this.greatest === 0) return;
+    const [low, high] =
+      this.scale === "linear"
+        ? [0, roundUp(this.greatest)]
+        : [Math.floor(Math.log10(this.least)), Math.ceil(Math.log10(this.greatest))];
+    // A power of ten and nothing else would leave a scale without length.
+    const bottom =
+      this.scale === "linear" ? low : Math.max(Math.min(low, high - 1), high - DECADES[this.scale]);
+    if (bottom === this.low && high === this.high) return;
+    this.low = bottom;
+    this.high = high;
+    this.version++;
+  }
+
+  /** The place of a finite value on the colour map, from 0 to 1. */
+  place(value: number): number {
+    if (this.scale === "linear") return clamp(value / this.high);
+    const size = clamp((Math.log10(Math.abs(value)) - this.low) / (this.high - this.low));
+    if (this.scale === "log") return value > 0 ? size : 0;
+    return value === 0 ? 0.5 : 0.5 + (Math.sign(value) * size) / 2;
+  }
+
+  /** The colour of a finite value, as a canvas's pixel and in CSS. */
+  pixel(value: number): number {
+    if (value === 0 && this.scale === "log") return ZERO.pixel;
+    return this.map.pixels[this.level(value)] ?? 0;
+  }
+
+  css(value: number): string {
+    if (value === 0 && this.scale === "log") return ZERO.css;
+    return this.map.css[this.level(value)] ?? "";
+  }
+
+  private level(value: number): number {
+    return Math.round(this.place(value) * (LEVELS - 1));
+  }
+
+  /** What to write beside the legend, and where between 0 and 1. */
+  ticks(): { place: number; label: string }[] {
+    if (this.scale === "linear")
+      return [0, 0.25, 0.5, 0.75, 1].map((place) => ({ place, label: short(place * this.high) }));
+    const span = this.high - this.low;
+    const every = Math.ceil(span / (this.scale === "log" ? 6 : 3));
+    const ticks: { place: number; label: string }[] = [];
+    for (let power = this.high; power >= this.low; power -= every) {
+      const place = (power - this.low) / span;
+      if (this.scale === "log") ticks.push({ place, label: powerOfTen(power) });
+      else if (place > 0) {
+        ticks.push({ place: 0.5 + place / 2, label: powerOfTen(power) });
+        ticks.push({ place: 0.5 - place / 2, label: `-${powerOfTen(power)}` });
+      }
+    }
+    // Of a single decade the ends alone would say little.
+    if (this.scale === "log" && span === 1)
+      for (const factor of [2, 5])
+        ticks.push({ place: Math.log10(factor), label: short(factor * 10 ** this.low) });
+    if (this.scale === "signed") ticks.push({ place: 0.5, label: "0" });
+    return ticks.sort((a, b) => a.place - b.place);
+  }
+
+  /** Whether values lie below the scale's lower end and look like it. */
+  get cut(): boolean {
+    return this.scale === "log" && this.least < 10 ** this.low;
+  }
+}
+
+function clamp(value: number): number {
+  return Math.min(1, Math.max(0, value));
+}
+
+function roundUp(value: number): number {
+  const power = 10 ** Math.floor(Math.log10(value));
+  const factor = [1, 2, 5].find((f) => value <= f * power * (1 + 1e-9)) ?? 10;
+  return factor * power;
+}
+
+function powerOfTen(power: number): string {
+  if (power >= 0 && power <= 3) return String(10 ** power);
+  return power < 0 && power >= -3 ? (10 ** power).toFixed(-power) : `1e${power}`;
+}

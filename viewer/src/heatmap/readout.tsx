@@ -1,0 +1,60 @@
+import type { StatisticData } from "../api/types";
+import { count, exact, stepRange } from "../format";
+import type { Cell } from "./band";
+
+export interface ReadoutProps {
+  path: string;
+  /** "3x3x16 float32", or how many tensors are merged. */
+  what: string;
+  cell: Cell | null;
+  /** The step under the pointer, for where there is no cell. */
+  step: number;
+  statistic: StatisticData;
+  loading: boolean;
+  /** Where the pointer is in the window. */
+  x: number;
+  y: number;
+}
+
+/** The exact value of the cell under the pointer, and what it is of. */
+export function Readout({ path, what, cell, step, statistic, loading, x, y }: ReadoutProps) {
+  const right = x > window.innerWidth - 340;
+  const above = y > window.innerHeight - 140;
+  const measured = cell !== null && (!Number.isNaN(cell.value) || cell.nonfinite > 0);
+  const several = cell !== null && cell.first !== cell.last;
+  return (
+    <div
+      class="readout"
+      data-path={path}
+      data-first={cell?.first ?? ""}
+      data-last={cell?.last ?? ""}
+      data-value={measured ? exact(cell.value) : ""}
+      data-nonfinite={cell?.nonfinite ?? 0}
+      data-statistic={statistic.name}
+      style={{
+        left: `${x + (right ? -14 : 14)}px`,
+        top: `${y + (above ? -14 : 14)}px`,
+        transform: `translate(${right ? "-100%" : "0"}, ${above ? "-100%" : "0"})`,
+      }}
+    >
+      <div class="path">{path}</div>
+      <div class="muted">
+        {what && `${what} · `}
+        {cell ? stepRange(cell.first, cell.last) : `step ${count(Math.floor(step))}`}
+      </div>
+      {measured ? (
+        <div>
+          {statistic.label} <b>{exact(cell.value)}</b> {statistic.unit}
+          {several && <span class="muted"> (average step)</span>}
+        </div>
+      ) : (
+        <div class="muted">{loading ? "Loading" : "Not measured"}</div>
+      )}
+      {cell !== null && cell.nonfinite > 0 && (
+        <div class="readout-bad">
+          {count(cell.nonfinite)} {cell.nonfinite === 1 ? "element is" : "elements are"} NaN or Inf
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,204 @@
+import type { RefObject } from "preact";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useTheme } from "../theme";
+import { type Hover, useTimeGestures } from "../time/gestures";
+import type { Range, TimeScale } from "../time/range";
+import type { TimeRange } from "../time/use-range";
+import { Labels, rowId } from "./labels";
+import type { Loader } from "./loader";
+import { paintCells } from "./paint";
+import type { Forest } from "./rows";
+import "./heatmap.css";
+
+export const ROW_HEIGHT = 17;
+
+export interface Pointed {
+  /** The place of the row among all rows. */
+  place: number;
+  step: number;
+  clientX: number;
+  clientY: number;
+}
+
+export interface ViewProps {
+  forest: Forest;
+  rows: readonly number[];
+  flat: boolean;
+  open: ReadonlySet<number>;
+  loader: Loader;
+  /** Grows when cells have arrived. */
+  arrived: number;
+  scale: TimeScale;
+  time: TimeRange;
+  labelWidth: number;
+  height: number;
+  active: number;
+  scroller: RefObject<HTMLDivElement>;
+  cursor: number | null;
+  selecting: Range | null;
+  linkOf: (node: number) => string | null;
+  toggle: (node: number) => void;
+  activate: (place: number) => void;
+  pointed: (at: Pointed | null) => void;
+  select: (part: Range | null) => void;
+  /** The rows that can be seen, from the first to before the end. */
+  seen: (begin: number, end: number) => void;
+}
+
+/** The scrolling window on the rows. Only what can be seen exists: names as elements, cells as pixels. */
+export function HeatmapView(props: ViewProps) {
+  const { rows, loader, arrived, scale, height, scroller, active } = props;
+  const theme = useTheme();
+  const [scrolled, setScrolled] = useState(0);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const begin = Math.max(0, Math.min(Math.floor(scrolled / ROW_HEIGHT), rows.length - 1));
+  const end = Math.min(rows.length, Math.ceil((scrolled + height) / ROW_HEIGHT));
+  const top = begin * ROW_HEIGHT - scrolled;
+  const visible = useMemo(() => rows.slice(begin, end), [rows, begin, end]);
+
+  const pointing = useRef({ props, scrolled });
+  pointing.current = { props, scrolled };
+  const pointer = useRef<Hover | null>(null);
+  const hover = useCallback((at: Hover | null) => {
+    pointer.current = at;
+    const { props: now, scrolled: offset } = pointing.current;
+    const box = canvas.current?.getBoundingClientRect();
+    if (at === null || !box) return now.pointed(null);
+    const place = Math.floor((at.y + offset) / ROW_HEIGHT);
+    if (place < 0 || place >= now.rows.length) return now.pointed(null);
+    now.pointed({
+      place,
+      step: now.scale.step(at.x),
+      clientX: box.left + at.x,
+      clientY: box.top + at.y,
+    });
+  }, []);
+  const plot = useTimeGestures<HTMLDivElement>({
+    scale,
+    time: props.time,
+    hover,
+    select: props.select,
+    click: (at) => {
+      const place = Math.floor((at.y + scrolled) / ROW_HEIGHT);
+      if (place < rows.length) props.activate(place);
+    },
+    wheelZooms: false,
+  });
+
+  const follow = useRef(0);
+  const onScroll = () => {
+    cancelAnimationFrame(follow.current);
+    follow.current = requestAnimationFrame(() => {
+      const at = scroller.current?.scrollTop ?? 0;
+      setScrolled(at);
+    });
+  };
+
+  // The pointer stands still, but what is under it has moved.
+  useEffect(() => {
+    if (pointer.current) hover(pointer.current);
+  }, [hover, scrolled, scale.range.from, scale.range.to]);
+
+  const { seen } = props;
+  useEffect(() => seen(begin, end), [seen, begin, end, rows]);
+
+  // Names and cells must move together: paint before the browser does.
+  useLayoutEffect(() => {
+    if (canvas.current)
+      paintCells(canvas.current, {
+        rows: visible,
+        top,
+        rowHeight: ROW_HEIGHT,
+        height,
+        scale,
+        loader,
+      });
+  }, [
+    rows,
+    begin,
+    end,
+    top,
+    height,
+    scale.width,
+    scale.range.from,
+    scale.range.to,
+    loader,
+    arrived,
+    theme,
+  ]);
+
+  const activeNode = rows[active];
+  return (
+    <div
+      class="heat-scroll"
+      ref={scroller}
+      role="tree"
+      aria-label="Layers in network order"
+      aria-activedescendant={activeNode === undefined ? undefined : rowId(activeNode)}
+      tabIndex={0}
+      style={{ height: `${height}px` }}
+      onScroll={onScroll}
+    >
+      <div style={{ height: `${rows.length * ROW_HEIGHT}px` }}>
+        <div class="heat-window" style={{ height: `${height}px` }}>
+          <Labels
+            forest={props.forest}
+            rows={visible}
+            offset={begin}
+            top={top}
+            rowHeight={ROW_HEIGHT}
+            width={props.labelWidth}
+            open={props.open}
+            flat={props.flat}
+            active={active}
+            linkOf={props.linkOf}
+            toggle={props.toggle}
+            activate={props.activate}
+          />
+          <div class="heat-plot" ref={plot} style={{ width: `${scale.width}px` }}>
+            <canvas
+              ref={canvas}
+              role="img"
+              aria-label="Heatmap; the button Table shows its values"
+              style={{ width: `${scale.width}px`, height: `${height}px` }}
+            />
+            {active >= begin && active < end && (
+              <div
+                class="heat-active"
+                style={{
+                  transform: `translateY(${top + (active - begin) * ROW_HEIGHT}px)`,
+                  height: `${ROW_HEIGHT}px`,
+                }}
+              />
+            )}
+            <TimeMarks scale={scale} cursor={props.cursor} selecting={props.selecting} />
+          </div>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** The cursor and the part that is being selected, over any plot of the time axis. */
+export function TimeMarks({
+  scale,
+  cursor,
+  selecting,
+}: {
+  scale: TimeScale;
+  cursor: number | null;
+  selecting: Range | null;
+}) {
+  const a = selecting && scale.x(Math.min(selecting.from, selecting.to));
+  const b = selecting && scale.x(Math.max(selecting.from, selecting.to));
+  return (
+    <>
+      {cursor !== null && (
+        <div class="time-cursor" style={{ transform: `translateX(${scale.x(cursor)}px)` }} />
+      )}
+      {a !== null && b !== null && (
+        <div class="time-selecting" style={{ left: `${a}px`, width: `${b - a}px` }} />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,199 @@
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Source } from "../api/source";
+import type { Finding, KindData, RunData, StatisticData, Tree } from "../api/types";
+import { counted } from "../format";
+import { Problem } from "../frame/problem";
+import { cellAt } from "../heatmap/band";
+import { labelWidth as widthOfLabels } from "../heatmap/labels";
+import { Legend } from "../heatmap/legend";
+import { Readout } from "../heatmap/readout";
+import { HeatmapView, type Pointed, ROW_HEIGHT } from "../heatmap/view";
+import { href, type Query } from "../route";
+import { type Range, timeScale, wholeRange } from "../time/range";
+import { useTimeRange } from "../time/use-range";
+import { useSize, useWindowHeight } from "../use";
+import { exportedHeatmap } from "./heatmap-export";
+import { HeatmapTable } from "./heatmap-table";
+import { KeysDialog } from "./keys";
+import { Strips } from "./strips";
+import { TimeAxis } from "./time-axis";
+import { Toolbar } from "./toolbar";
+import { useCells } from "./use-cells";
+import { useExplorerKeys } from "./use-explorer-keys";
+import { useRowPlace } from "./use-row-place";
+import { type OpenPaths, useRows } from "./use-rows";
+import "./explorer.css";
+
+interface ExplorerProps {
+  source: Source;
+  run: RunData;
+  kind: KindData;
+  statistic: StatisticData;
+  tree: Tree;
+  query: Query;
+  changes: number;
+  openPaths: OpenPaths;
+  reloadTree: () => void;
+  chooseFinding: (finding: Finding) => void;
+}
+
+/** Numbers, the axis of steps and the heatmap, all in one time and under one cursor. */
+export function Explorer(props: ExplorerProps) {
+  const { source, run, kind, statistic, tree, query, changes } = props;
+  const full = useMemo(() => wholeRange(run), [run.first_step, run.last_step, run.steps]);
+  const time = useTimeRange(full, query);
+  const shown = useRows(source, run.id, tree, query, props.openPaths);
+  const { forest, rows, flat } = shown;
+  const [measure, size] = useSize<HTMLDivElement>();
+  const labelWidth = useMemo(() => widthOfLabels(forest, rows, flat), [forest, rows, flat]);
+  // The scrollbar's place is kept free at the right of all plots.
+  const plotWidth = Math.max(0, size.width - labelWidth - SCROLLBAR);
+  const scale = timeScale(time.range, plotWidth);
+  const cells = useCells({ ...props, rows, settled: time.settled, plotWidth, changes });
+  const { loader } = cells;
+
+  const [active, setActive] = useState(0);
+  const [pointed, setPointed] = useState<Pointed | null>(null);
+  const [step, setStep] = useState<number | null>(null);
+  const [selecting, setSelecting] = useState<Range | null>(null);
+  const [tabular, setTabular] = useState(false);
+  const [help, setHelp] = useState(false);
+  const windowHeight = useWindowHeight();
+  const scroller = useRef<HTMLDivElement>(null);
+  const height = Math.min(rows.length * ROW_HEIGHT, Math.max(240, windowHeight - 150));
+  const activePlace = Math.min(active, rows.length - 1);
+  const cursor = pointed?.step ?? step;
+
+  const linkOf = useCallback(
+    (node: number) => {
+      const path = forest.path[node] ?? "";
+      if (!source.hasSeries(kind.kind, path)) return null;
+      return href({ page: "site", run: run.id }, { kind: kind.kind, path });
+    },
+    [source, forest, kind.kind, run.id],
+  );
+
+  const openPage = (node: number) => {
+    const link = linkOf(node);
+    if (link !== null) location.hash = link;
+  };
+  useExplorerKeys({
+    shown,
+    time,
+    scale,
+    scroller,
+    height,
+    labelWidth,
+    cursor,
+    active: activePlace,
+    setActive,
+    setPointed,
+    bandOf: (node) => loader.band(node),
+    openPage,
+    showHelp: () => setHelp(true),
+    searching: (query.q ?? "") !== "",
+  });
+  const keepPlace = useRowPlace(scroller, rows, query, plotWidth > 0);
+  const { seen: load } = cells;
+  const place = useRef(keepPlace);
+  place.current = keepPlace;
+  const seen = useCallback(
+    (begin: number, end: number) => {
+      load(begin, end);
+      place.current(begin);
+    },
+    [load],
+  );
+  // The row stays active when others open above it; what a search finds begins at its first.
+  const before = useRef({ rows, place: activePlace });
+  useEffect(() => {
+    const node = before.current.rows[before.current.place];
+    setActive(Math.max(0, flat ? 0 : rows.indexOf(node ?? -1)));
+  }, [rows, flat]);
+  useEffect(() => {
+    before.current = { rows, place: activePlace };
+  });
+  // What was pointed at may be gone.
+  useEffect(() => setPointed(null), [rows, kind.kind, statistic.name]);
+
+  const pointedNode = pointed === null ? undefined : rows[pointed.place];
+  const pointedBand = pointedNode === undefined ? null : loader.band(pointedNode);
+  const shared = {
+    scale,
+    time,
+    labelWidth,
+    cursor,
+    selecting,
+    point: setStep,
+    select: setSelecting,
+  };
+  const exported = { run, kind, statistic, forest, loader, range: time.range };
+  return (
+    <div class="explorer" ref={measure}>
+      <Toolbar
+        source={source}
+        run={run}
+        kind={kind}
+        statistic={statistic}
+        query={query}
+        shown={shown}
+        time={time}
+        tabular={tabular}
+        setTabular={setTabular}
+        showHelp={() => setHelp(true)}
+        chart={exportedHeatmap(exported, cells.loaded)}
+      />
+      <Legend limits={loader.limits} statistic={statistic} kindLabel={kind.label} />
+      {cells.error && <Problem error={cells.error} />}
+      {plotWidth > 0 && (
+        <>
+          <Strips {...shared} source={source} run={run} changes={changes} columns={cells.columns} />
+          <TimeAxis {...shared} run={run} choose={props.chooseFinding} />
+          <HeatmapView
+            {...shared}
+            forest={forest}
+            rows={rows}
+            flat={flat}
+            open={shown.open}
+            loader={loader}
+            arrived={cells.arrived}
+            height={height}
+            active={activePlace}
+            scroller={scroller}
+            linkOf={linkOf}
+            toggle={shown.toggle}
+            activate={setActive}
+            pointed={setPointed}
+            seen={seen}
+          />
+        </>
+      )}
+      {rows.length === 0 && (
+        <p class="empty">
+          No site matches. A pattern names whole parts of a path: <code>atten*</code>, not{" "}
+          <code>atten</code>.
+        </p>
+      )}
+      {pointed !== null && pointedNode !== undefined && selecting === null && (
+        <Readout
+          path={forest.path[pointedNode] ?? ""}
+          what={
+            forest.tree.site[pointedNode]
+              ? (forest.tree.shape[pointedNode] ?? "")
+              : `${counted(forest.tree.count[pointedNode] ?? 0, "tensor")} merged`
+          }
+          cell={pointedBand && cellAt(pointedBand, pointedNode, pointed.step)}
+          step={pointed.step}
+          statistic={statistic}
+          loading={!loader.settled(pointedNode)}
+          x={pointed.clientX}
+          y={pointed.clientY}
+        />
+      )}
+      {tabular && <HeatmapTable what={exported} rows={cells.inSight()} />}
+      <KeysDialog open={help} close={() => setHelp(false)} />
+    </div>
+  );
+}
+
+const SCROLLBAR = 14;

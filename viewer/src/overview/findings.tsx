@@ -1,0 +1,54 @@
+import type { Source } from "../api/source";
+import type { Finding, RunData, Severity } from "../api/types";
+import { count, counted } from "../format";
+import { FindingCard } from "./finding-card";
+import "./findings.css";
+
+const ORDER: Severity[] = ["error", "warning", "info"];
+/** Findings that are open from the start. */
+const FIRST = 5;
+
+/** The id of a finding's element. */
+export function findingId({ rule, layer, since }: Finding): string {
+  return `finding-${rule}-${layer}-${since}`;
+}
+
+/** What the rules have found, the worst first; what others explain is folded away. */
+export function Findings({ source, run }: { source: Source; run: RunData }) {
+  const sorted = [...run.findings].sort(
+    (a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity) || a.since - b.since,
+  );
+  const own = sorted.filter(({ explained_by }) => !explained_by);
+  const explained = sorted.filter(({ explained_by }) => explained_by);
+  const card = (finding: Finding) => (
+    <FindingCard key={findingId(finding)} source={source} run={run} finding={finding} />
+  );
+  return (
+    <section class="findings" aria-label="Findings">
+      {own.length === 0 && run.findings_complete && (
+        <p class="all-well">
+          <span class="dot" aria-hidden="true" />
+          Nothing is wrong as far as the rules can tell.
+        </p>
+      )}
+      {own.slice(0, FIRST).map(card)}
+      {own.length > FIRST && (
+        <details>
+          <summary>{count(own.length - FIRST)} more</summary>
+          {own.slice(FIRST).map(card)}
+        </details>
+      )}
+      {!run.findings_complete && (
+        <p class="muted" role="status">
+          Still looking through the run for what may be wrong …
+        </p>
+      )}
+      {explained.length > 0 && (
+        <details>
+          <summary>{counted(explained.length, "finding")} that the above explain</summary>
+          {explained.map(card)}
+        </details>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,94 @@
+import { useRef } from "preact/hooks";
+import { decodeDoubles } from "../api/doubles";
+import type { Source } from "../api/source";
+import type { NumbersData } from "../api/types";
+import type { Range } from "../time/range";
+import { useAnswer } from "../use";
+
+/** A loss, a learning rate or another number over time. Columns of several steps are averages. */
+export interface NumberSeries {
+  kind: string;
+  path: string;
+  first: number[];
+  last: number[];
+  width: number;
+  values: Float64Array;
+}
+
+/** Lines of one plot. */
+export interface NumberGroup {
+  title: string;
+  series: NumberSeries[];
+}
+
+/** Lines that can be told apart in a low plot. */
+const TOGETHER = 4;
+
+/**
+ * The run's numbers in a range. When `changes` grows only what is new is asked for and added.
+ */
+export function useNumbers(
+  source: Source,
+  run: string,
+  settled: Range | undefined,
+  columns: number,
+  changes: number,
+): { numbers: NumberSeries[] | null; error: Error | null } {
+  const from = settled && Math.floor(settled.from);
+  const to = settled && Math.ceil(settled.to);
+  const of = `${run} ${from} ${to} ${columns}`;
+  const held = useRef<{ of: string; numbers: NumberSeries[] } | null>(null);
+  const { data, error } = useAnswer(
+    async (signal) => {
+      const old = held.current?.of === of ? held.current.numbers : [];
+      const since = Math.min(...old.map(({ last }) => last.at(-1) ?? 0));
+      const window = { columns, from, to };
+      const part = old.length > 0 ? { ...window, since, width: old[0]?.width } : window;
+      const numbers = merged(old, await source.numbers(run, part, signal));
+      held.current = { of, numbers };
+      return numbers;
+    },
+    [source, of],
+    run,
+    changes,
+  );
+  return { numbers: data, error };
+}
+
+/** Losses together, then each of the others: learning rates, scalars. */
+export function grouped(numbers: readonly NumberSeries[]): NumberGroup[] {
+  const losses = numbers.filter(({ kind }) => kind === "loss");
+  const others = numbers.filter(({ kind }) => kind !== "loss");
+  const groups: NumberGroup[] = [];
+  for (let i = 0; i < losses.length; i += TOGETHER)
+    groups.push({ title: "loss", series: losses.slice(i, i + TOGETHER) });
+  // A learning rate is what people look for next.
+  const rank = ({ path }: NumberSeries) => (path.includes("learning_rate") ? 0 : 1);
+  for (const series of [...others].sort((a, b) => rank(a) - rank(b)))
+    groups.push({ title: nameOf(series), series: [series] });
+  return groups;
+}
+
+export function nameOf({ kind, path }: { kind: string; path: string }): string {
+  const known = kind === "loss" || kind === "scalar" ? path : `${kind} ${path}`;
+  return known.replaceAll("_", " ");
+}
+
+function merged(old: readonly NumberSeries[], data: NumbersData): NumberSeries[] {
+  return data.numbers.map((one) => {
+    const { kind, path, first, last, width } = one;
+    const fresh = { kind, path, first, last, width, values: decodeDoubles(one.values) };
+    const before = old.find((series) => series.kind === kind && series.path === path);
+    if (before === undefined || one.complete) return fresh;
+    const begin = first[0];
+    if (begin === undefined) return before;
+    let kept = before.first.length;
+    while (kept > 0 && (before.first[kept - 1] ?? 0) >= begin) kept--;
+    return {
+      ...fresh,
+      first: [...before.first.slice(0, kept), ...first],
+      last: [...before.last.slice(0, kept), ...last],
+      values: Float64Array.of(...before.values.subarray(0, kept), ...fresh.values),
+    };
+  });
+}

@@ -1,0 +1,122 @@
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import type { Source } from "../api/source";
+import type { Finding, KindData, RunData } from "../api/types";
+import { Problem } from "../frame/problem";
+import { Page } from "../page";
+import { href, type Query } from "../route";
+import { useAnswer, useChanges } from "../use";
+import { Explorer } from "./explorer";
+import { Facts } from "./facts";
+import { Findings, findingId } from "./findings";
+import { NumbersOnly } from "./numbers-only";
+import { RunHead } from "./run-head";
+import type { OpenPaths } from "./use-rows";
+import { Worst } from "./worst";
+import "./overview.css";
+
+/** A run at a glance: what is wrong, its numbers, and all layers over the whole time. */
+export function OverviewPage({
+  source,
+  run,
+  query,
+}: {
+  source: Source;
+  run: string;
+  query: Query;
+}) {
+  const changes = useChanges(source, run);
+  const { data, error } = useAnswer((signal) => source.run(run, signal), [source], run, changes);
+  const actions = !source.report && (
+    <a
+      class="button"
+      href={href({ page: "runs" }, { chosen: run })}
+      title="Choose the runs to compare it with"
+    >
+      Compare
+    </a>
+  );
+  return (
+    <Page source={source} crumbs={[{ label: data?.name ?? "…" }]} actions={actions}>
+      {error && <Problem error={error} />}
+      {data && <Overview source={source} run={data} query={query} changes={changes} />}
+    </Page>
+  );
+}
+
+interface OverviewProps {
+  source: Source;
+  run: RunData;
+  query: Query;
+  changes: number;
+}
+
+function Overview({ source, run, query, changes }: OverviewProps) {
+  const kind = run.kinds.find((one) => one.kind === query.kind) ?? run.kinds[0];
+  const choose = useCallback((finding: Finding) => {
+    const element = document.getElementById(findingId(finding));
+    element?.scrollIntoView({ block: "center" });
+    element?.focus();
+  }, []);
+  return (
+    <>
+      <RunHead run={run} />
+      <Findings source={source} run={run} />
+      {kind ? (
+        <KindExplorer {...{ source, run, query, changes, kind, choose }} />
+      ) : (
+        <>
+          {run.numbers.length > 0 && (
+            <NumbersOnly {...{ source, run, query, changes }} chooseFinding={choose} />
+          )}
+          <p class="empty">
+            Nothing of the network is measured{run.status === "live" && " yet"}.
+            {run.status === "live" && " It appears here as soon as it is."}
+          </p>
+        </>
+      )}
+      {source.report && <Worst source={source} run={run} />}
+      <Facts run={run} />
+    </>
+  );
+}
+
+function KindExplorer(
+  props: OverviewProps & { kind: KindData; choose: (finding: Finding) => void },
+) {
+  const { source, run, query, kind } = props;
+  const [asked, setAsked] = useState(0);
+  const openPaths: OpenPaths = useRef(null);
+  // Other sites may have come with a change; the cells say so if the tree is outdated.
+  const { data: tree, error } = useAnswer(
+    (signal) => source.tree(run.id, kind.kind, signal),
+    [source, run.id, kind.sites, asked],
+    kind.kind,
+  );
+  const [kept, setKept] = useState(tree);
+  useEffect(() => {
+    // The same tree again is not a new one: rows, open blocks and cells stay.
+    setKept((old) =>
+      tree && old?.revision === tree.revision && old.kind === tree.kind ? old : tree,
+    );
+  }, [tree]);
+  const statistic = kind.statistics.find(({ name }) => name === query.stat) ?? kind.statistics[0];
+  if (error && !kept) return <Problem error={error} />;
+  if (!kept || kept.kind !== kind.kind || !statistic) return <div class="explorer awaited" />;
+  return (
+    <>
+      <Explorer
+        source={source}
+        run={run}
+        kind={kind}
+        statistic={statistic}
+        tree={kept}
+        query={query}
+        changes={props.changes}
+        openPaths={openPaths}
+        reloadTree={() => setAsked((old) => old + 1)}
+        chooseFinding={props.choose}
+      />
+      {run.meaning[kind.kind] && <p class="meaning">{run.meaning[kind.kind]}</p>}
+    </>
+  );
+}

@@ -1,0 +1,31 @@
+import type { RunData } from "../api/types";
+import { count, counted, date, duration } from "../format";
+import { StatusMark } from "../runs/status";
+
+/** What a run is and how far it has come, in one line; and what of it cannot be read. */
+export function RunHead({ run }: { run: RunData }) {
+  const told = [
+    run.last_step !== null && `step ${count(run.last_step)}`,
+    run.steps > 0 && run.steps !== run.last_step && `${count(run.steps)} measured`,
+    run.epochs.length > 0 && counted(run.epochs.length, "epoch"),
+    duration(run.duration),
+    run.started !== null && `started ${date(run.started)}`,
+    run.ranks.length > 1 && `${run.ranks.length} processes`,
+    run.cost,
+  ].filter((part) => typeof part === "string" && part !== "");
+  return (
+    <div class="run-head">
+      <h1 title={run.name}>{run.name}</h1>
+      <StatusMark status={run.status} />
+      <span class="muted">{told.join(" · ")}</span>
+      {(run.damage.length > 0 || run.lost_rows > 0) && (
+        <div class="damage" role="alert">
+          {run.lost_rows > 0 && <p>{counted(run.lost_rows, "row")} were lost.</p>}
+          {run.damage.map((line) => (
+            <p key={line}>{line}</p>
+          ))}
+        </div>
+      )}
+    </div>
+  );
+}

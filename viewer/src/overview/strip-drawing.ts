@@ -1,0 +1,82 @@
+import { extent, type Interval, padded, placed, type ScaleKind, ticks } from "../charts/scale";
+import type { TimeScale } from "../time/range";
+import type { NumberGroup, NumberSeries } from "./numbers";
+
+export interface StripLayout {
+  kind: ScaleKind;
+  interval: Interval;
+  ticks: number[];
+  y: (value: number) => number;
+}
+
+/** A loss that falls by this factor says more on a logarithmic axis. */
+const WIDE = 30;
+/** Pixels between ticks, so that their numbers do not touch. */
+const TICK_ROOM = 14;
+
+/** The vertical axis for what of a group lies in the range that is shown. */
+export function stripLayout(group: NumberGroup, scale: TimeScale, height: number): StripLayout {
+  const values = group.series.flatMap((series) => shownValues(series, scale));
+  const seen = extent(values);
+  const kind: ScaleKind =
+    seen !== null && seen.low > 0 && seen.high / seen.low > WIDE ? "log" : "linear";
+  const interval = padded(seen, kind);
+  const y = (value: number) => height - 1 - placed(value, interval, kind) * (height - 2);
+  const marks: number[] = [];
+  for (const tick of ticks(interval, kind, 6)) {
+    const at = y(tick);
+    const before = marks.at(-1);
+    const free = before === undefined || y(before) - at >= TICK_ROOM;
+    if (free && at > 6 && at < height - 4) marks.push(tick);
+  }
+  return { kind, interval, ticks: marks, y };
+}
+
+/** The middle of a column's steps, where its point is drawn. */
+export function middle({ first, last }: NumberSeries, column: number): number {
+  const step = first[column] ?? 0;
+  return (step + (last[column] ?? step)) / 2;
+}
+
+/** The column that is drawn nearest to a step; -1 if there is none. */
+export function nearestColumn(series: NumberSeries, step: number): number {
+  let best = -1;
+  let distance = Number.POSITIVE_INFINITY;
+  series.first.forEach((_, column) => {
+    const away = Math.abs(middle(series, column) - step);
+    if (away < distance) {
+      distance = away;
+      best = column;
+    }
+  });
+  return best;
+}
+
+/** The corners of a line, in pieces: where a value is not finite there is a gap. */
+export function linePieces(
+  series: NumberSeries,
+  scale: TimeScale,
+  layout: StripLayout,
+): { pieces: [number, number][][]; nonfinite: number[] } {
+  const pieces: [number, number][][] = [];
+  const nonfinite: number[] = [];
+  let piece: [number, number][] = [];
+  series.values.forEach((value, column) => {
+    const x = scale.x(middle(series, column) + 0.5);
+    if (Number.isFinite(value) && (layout.kind === "linear" || value > 0)) {
+      if (piece.length === 0) pieces.push(piece);
+      piece.push([x, layout.y(value)]);
+      return;
+    }
+    piece = [];
+    if (x >= 0 && x <= scale.width) nonfinite.push(x);
+  });
+  return { pieces, nonfinite };
+}
+
+function shownValues(series: NumberSeries, { range }: TimeScale): number[] {
+  return Array.from(series.values).filter((_, column) => {
+    const step = middle(series, column);
+    return step >= range.from && step <= range.to;
+  });
+}

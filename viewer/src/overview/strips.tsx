@@ -1,0 +1,82 @@
+import { useMemo, useState } from "preact/hooks";
+import type { Source } from "../api/source";
+import type { RunData } from "../api/types";
+import { DataTable } from "../charts/data-table";
+import { ExportMenu } from "../charts/export-menu";
+import { Problem } from "../frame/problem";
+import type { Range, TimeScale } from "../time/range";
+import type { TimeRange } from "../time/use-range";
+import { grouped, useNumbers } from "./numbers";
+import { Strip } from "./strip";
+import { exportedNumbers } from "./strip-export";
+
+interface StripsProps {
+  source: Source;
+  run: RunData;
+  changes: number;
+  columns: number;
+  scale: TimeScale;
+  time: TimeRange;
+  labelWidth: number;
+  cursor: number | null;
+  selecting: Range | null;
+  point: (step: number | null) => void;
+  select: (part: Range | null) => void;
+}
+
+/** Charts that are shown before one asks for more, and how many come then. */
+const FIRST = 2;
+const MORE = 8;
+
+/** The run's numbers, loss and learning rate first, each in a low chart above the heatmap. */
+export function Strips(props: StripsProps) {
+  const { source, run, changes, columns, time } = props;
+  const [most, setMost] = useState(FIRST);
+  const [tabular, setTabular] = useState(false);
+  const { numbers, error } = useNumbers(source, run.id, time.settled, columns, changes);
+  const groups = useMemo(() => grouped(numbers ?? []), [numbers]);
+  const shown = groups.slice(0, most);
+  if (error) return <Problem error={error} />;
+  // Room is kept while they are on their way, so that nothing below jumps.
+  const expected = Math.min(FIRST, grouped(run.numbers.map(empty)).length);
+  const chart = exportedNumbers(run, shown, time.range);
+  const hidden = groups.length - shown.length;
+  return (
+    <div class="strips">
+      {numbers === null &&
+        Array.from({ length: expected }, (_, i) => <div key={i} class="strip strip-awaited" />)}
+      {shown.map((group) => (
+        <Strip key={group.series.map(({ path }) => path).join()} group={group} {...props} />
+      ))}
+      {groups.length > 0 && (
+        <div class="strips-tools">
+          {most > FIRST && (
+            <button type="button" class="chart-button" onClick={() => setMost(FIRST)}>
+              Fewer
+            </button>
+          )}
+          {hidden > 0 && (
+            <button type="button" class="chart-button" onClick={() => setMost(most + MORE)}>
+              {Math.min(MORE, hidden)} more{hidden > MORE && ` of ${hidden}`}
+            </button>
+          )}
+          <button
+            type="button"
+            class="chart-button"
+            aria-pressed={tabular}
+            aria-label="Table of loss and other numbers"
+            onClick={() => setTabular(!tabular)}
+          >
+            Table
+          </button>
+          <ExportMenu chart={chart} label="loss and other numbers" />
+        </div>
+      )}
+      {tabular && <DataTable table={chart.table()} caption="Loss and other numbers" />}
+    </div>
+  );
+}
+
+function empty({ kind, path }: { kind: string; path: string }) {
+  return { kind, path, first: [], last: [], width: 1, values: new Float64Array() };
+}

@@ -1,0 +1,96 @@
+import type { Finding, RunData } from "../api/types";
+import { stepTicks } from "../charts/scale";
+import { count } from "../format";
+import { TimeMarks } from "../heatmap/view";
+import { useTimeGestures } from "../time/gestures";
+import type { Range, TimeScale } from "../time/range";
+import type { TimeRange } from "../time/use-range";
+
+interface TimeAxisProps {
+  run: RunData;
+  scale: TimeScale;
+  time: TimeRange;
+  labelWidth: number;
+  cursor: number | null;
+  selecting: Range | null;
+  point: (step: number | null) => void;
+  select: (part: Range | null) => void;
+  choose: (finding: Finding) => void;
+}
+
+/** Pixels that a tick with its number needs, and the name of an epoch. */
+const TICK_ROOM = 90;
+const EPOCH_ROOM = 58;
+
+/** The steps, where epochs begin, and where findings do. The wheel zooms here by itself. */
+export function TimeAxis(props: TimeAxisProps) {
+  const { run, scale, time, labelWidth, cursor } = props;
+  const axis = useTimeGestures<HTMLDivElement>({
+    scale,
+    time,
+    hover: (at) => props.point(at && scale.step(at.x)),
+    select: props.select,
+    wheelZooms: true,
+  });
+  const { from, to } = scale.range;
+  const inside = (step: number) => step >= from && step <= to;
+  const ticks = stepTicks({ low: from, high: to }, Math.max(2, scale.width / TICK_ROOM)).filter(
+    // A number that does not fit is worse than none.
+    (tick) => scale.x(tick + 0.5) + count(tick).length * 3.4 < scale.width,
+  );
+  const findings = run.findings.filter(({ since, explained_by }) => inside(since) && !explained_by);
+  return (
+    <div class={run.findings.length > 0 ? "axis flagged" : "axis"}>
+      <div class="axis-label" style={{ width: `${labelWidth}px` }}>
+        <span>{run.epochs.length > 1 ? "epoch" : ""}</span>
+        <span>step</span>
+      </div>
+      <div
+        class="axis-plot"
+        ref={axis}
+        style={{ width: `${scale.width}px` }}
+        title="Drag to zoom, double click for all steps"
+      >
+        {spaced(run.epochs, scale).map(({ epoch, x }) => (
+          <span key={epoch} class="epoch" style={{ left: `${x}px` }}>
+            {epoch}
+          </span>
+        ))}
+        {ticks.map((tick) => (
+          <span key={tick} class="tick" style={{ left: `${scale.x(tick + 0.5)}px` }}>
+            {count(tick)}
+          </span>
+        ))}
+        {findings.map((finding) => (
+          <button
+            key={`${finding.rule} ${finding.layer} ${finding.since}`}
+            type="button"
+            class={`flag ${finding.severity}`}
+            style={{ left: `${scale.x(finding.since + 0.5)}px` }}
+            aria-label={`${finding.severity} at step ${finding.since}: ${finding.title}`}
+            title={`step ${count(finding.since)}: ${finding.title}`}
+            onPointerDown={(event) => event.stopPropagation()}
+            onClick={() => props.choose(finding)}
+          />
+        ))}
+        <TimeMarks scale={scale} cursor={cursor} selecting={props.selecting} />
+      </div>
+    </div>
+  );
+}
+
+/** The epochs whose names have room, with where they begin. */
+function spaced(epochs: RunData["epochs"], scale: TimeScale): { epoch: number; x: number }[] {
+  const shown: { epoch: number; x: number }[] = [];
+  // One that began before what is shown is named at its edge.
+  const current = epochs.findLast(({ first }) => first < scale.range.from);
+  if (current && epochs.length > 1) shown.push({ epoch: current.epoch, x: 0 });
+  if (epochs.length < 2) return shown;
+  for (const { epoch, first } of epochs) {
+    const x = scale.x(first);
+    const before = shown.at(-1);
+    const fits = before === undefined || x - before.x >= EPOCH_ROOM / 2;
+    if (x >= 0 && x < scale.width - 8 && fits) shown.push({ epoch, x });
+  }
+  return shown;
+}

@@ -1,0 +1,97 @@
+import type { Source } from "../api/source";
+import type { KindData, RunData, StatisticData } from "../api/types";
+import type { Exportable } from "../charts/export";
+import { ExportMenu } from "../charts/export-menu";
+import { count } from "../format";
+import { type Query, setQuery } from "../route";
+import type { TimeRange } from "../time/use-range";
+import { Search } from "./search";
+import type { ShownRows } from "./use-rows";
+
+interface ToolbarProps {
+  source: Source;
+  run: RunData;
+  kind: KindData;
+  statistic: StatisticData;
+  query: Query;
+  shown: ShownRows;
+  time: TimeRange;
+  tabular: boolean;
+  setTabular: (tabular: boolean) => void;
+  showHelp: () => void;
+  chart: Exportable;
+}
+
+/** What the heatmap shows and how: kind, statistic, search, blocks, steps, table, files. */
+export function Toolbar(props: ToolbarProps) {
+  const { run, kind, statistic, query, shown, time, tabular } = props;
+  const { from, to } = time.range;
+  return (
+    <div class="toolbar" role="toolbar" aria-label="Heatmap">
+      <label>
+        <span class="hidden-visually">Kind</span>
+        <select
+          value={kind.kind}
+          // Open blocks are numbers of the other tree then: see `OpenPaths`.
+          onChange={(event) => setQuery({ kind: event.currentTarget.value, stat: "", open: "" })}
+        >
+          {run.kinds.map(({ kind: name, label }) => (
+            <option key={name} value={name}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        <span class="hidden-visually">Statistic</span>
+        <select
+          value={statistic.name}
+          onChange={(event) => setQuery({ stat: event.currentTarget.value })}
+        >
+          {kind.statistics.map(({ name, label }) => (
+            <option key={name} value={name}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+      <Search text={query.q ?? ""} shown={shown} report={props.source.report} />
+      <span class="toolbar-end">
+        {time.zoomed && (
+          <button type="button" onClick={time.reset} title="All steps (0 or double click)">
+            steps {count(Math.floor(from))} – {count(Math.ceil(to) - 1)} ×
+          </button>
+        )}
+        {!shown.flat && (
+          <>
+            <button type="button" class="chart-button" onClick={shown.openAll}>
+              Open all
+            </button>
+            <button type="button" class="chart-button" onClick={shown.closeAll}>
+              Close all
+            </button>
+          </>
+        )}
+        <button
+          type="button"
+          class="chart-button"
+          aria-pressed={tabular}
+          aria-label="Table of the heatmap"
+          onClick={() => props.setTabular(!tabular)}
+        >
+          Table
+        </button>
+        <ExportMenu chart={props.chart} label="the heatmap" />
+        <button
+          type="button"
+          class="chart-button"
+          aria-label="Keys"
+          title="Keys (?)"
+          onClick={props.showHelp}
+        >
+          ?
+        </button>
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,88 @@
+import { useCallback, useEffect, useMemo, useRef } from "preact/hooks";
+import type { Source } from "../api/source";
+import type { Tree } from "../api/types";
+import {
+  allBlocks,
+  decodeOpen,
+  encodeOpen,
+  type Forest,
+  forest as forestOf,
+  shownRows,
+} from "../heatmap/rows";
+import { type Query, setQuery } from "../route";
+import { useAnswer, useDebounced } from "../use";
+
+export interface ShownRows {
+  forest: Forest;
+  /** The nodes from top to bottom. */
+  rows: readonly number[];
+  open: ReadonlySet<number>;
+  /** Whether the rows are what a search has found: sites with their whole paths. */
+  flat: boolean;
+  searchError: Error | null;
+  toggle: (node: number) => void;
+  openAll: () => void;
+  closeAll: () => void;
+}
+
+/** The paths of the blocks that the user has open, to open them in another kind's tree too. */
+export type OpenPaths = { current: ReadonlySet<string> | null };
+
+const TYPING_MS = 180;
+
+/** The rows of a tree that are shown: its open blocks, or what the search in the address finds. */
+export function useRows(
+  source: Source,
+  run: string,
+  tree: Tree,
+  query: Query,
+  carried: OpenPaths,
+): ShownRows {
+  const forest = useMemo(() => forestOf(tree), [tree]);
+  const text = query.open ?? "";
+  const open = useMemo(() => decodeOpen(forest, text), [forest, text]);
+  const pattern = useDebounced((query.q ?? "").trim(), TYPING_MS);
+  const { data, error } = useAnswer(
+    async (signal) =>
+      pattern === "" ? null : await source.select(run, tree.kind, pattern, signal),
+    [source, run, tree.kind, tree.revision, pattern],
+  );
+  const searching = pattern !== "" && (query.q ?? "").trim() !== "";
+  const found = searching && data !== null && data.revision === tree.revision ? data.nodes : null;
+  const rows = useMemo(() => found ?? shownRows(forest, open), [forest, open, found]);
+
+  const latest = useRef({ forest, open });
+  latest.current = { forest, open };
+  const write = useCallback(
+    (wanted: ReadonlySet<number>) => {
+      const { path } = latest.current.forest;
+      carried.current = new Set([...wanted].map((node) => path[node] ?? ""));
+      setQuery({ open: encodeOpen(latest.current.forest, wanted) });
+    },
+    [carried],
+  );
+  useEffect(() => {
+    const paths = carried.current;
+    if (text !== "" || paths === null) return;
+    const wanted = [...allBlocks(forest)].filter((node) => paths.has(forest.path[node] ?? ""));
+    setQuery({ open: encodeOpen(forest, new Set(wanted)) });
+  }, [forest]);
+  const toggle = useCallback(
+    (node: number) => {
+      const wanted = new Set(latest.current.open);
+      if (!wanted.delete(node)) wanted.add(node);
+      write(wanted);
+    },
+    [write],
+  );
+  return {
+    forest,
+    rows,
+    open,
+    flat: found !== null,
+    searchError: searching ? error : null,
+    toggle,
+    openAll: () => write(allBlocks(forest)),
+    closeAll: () => write(new Set()),
+  };
+}

@@ -1,0 +1,22 @@
+import type { Status } from "../api/types";
+import "./status.css";
+
+const HINTS: Record<Status, string> = {
+  live: "It is being written to.",
+  finished: "It was closed as it should be.",
+  crashed: "It ended without being closed.",
+  damaged: "Some of its files cannot be read.",
+  empty: "Nothing has been recorded in it.",
+  broken: "It cannot be opened.",
+};
+
+/** A run's status as a word with a dot, so that neither colour nor reading is needed alone. */
+export function StatusMark({ status }: { status: Status | null }) {
+  if (status === null) return <span class="muted">…</span>;
+  return (
+    <span class={`status ${status}`} title={HINTS[status]}>
+      <span class="dot" aria-hidden="true" />
+      {status}
+    </span>
+  );
+}

@@ -1,0 +1,91 @@
+import { useMemo } from "preact/hooks";
+import type { Source } from "../api/source";
+import type { RunData } from "../api/types";
+import { DensityBand } from "../charts/density-band";
+import { decodeDistribution } from "../charts/distribution";
+import type { Range } from "../charts/model";
+import { Ridge } from "../charts/ridge";
+import { Problem } from "../frame/problem";
+import { useAnswer } from "../use";
+import type { Series } from "./series";
+
+/** As many histograms as can be told apart in a ridge; the server merges what would be more. */
+const COLUMNS = 80;
+
+/** What asks for histograms of a kind. Others have none. */
+const WATCHES: Readonly<Record<string, string>> = {
+  gradient: "gradients",
+  applied_gradient: "applied_gradients",
+  weight: "weights",
+  update: "updates",
+  output: "outputs",
+  output_gradient: "output_gradients",
+};
+
+interface DistributionProps {
+  source: Source;
+  run: RunData;
+  series: Series;
+  name: readonly string[];
+  range: Range | null;
+  onZoom: (range: Range | null) => void;
+  sync: string;
+}
+
+/** The distribution of a site's elements over time, or how to have it measured. */
+export function SiteDistribution(props: DistributionProps) {
+  const { kind, path, histogram_steps: steps } = props.series.about;
+  if (steps.length > 0) return <Distributions {...props} />;
+  const watch = WATCHES[kind];
+  if (watch === undefined) return null;
+  return (
+    <section class="site-hint" aria-label="Distribution over time">
+      <h3>Distribution over time</h3>
+      <p>No histograms were taken. Ask for them with histogram=True:</p>
+      <pre>
+        <code>{`gradwatch.Monitor(watch=[gradwatch.${watch}(${JSON.stringify(path)}, histogram=True)])`}</code>
+      </pre>
+    </section>
+  );
+}
+
+function Distributions({ source, run, series, name, range, onZoom, sync }: DistributionProps) {
+  const { kind, path, histogram_steps: steps } = series.about;
+  const { data, error } = useAnswer(
+    (signal) =>
+      source.distribution(
+        run.id,
+        kind,
+        path,
+        { columns: COLUMNS, from: range?.from, to: range?.to },
+        signal,
+      ),
+    // Asked again only when a histogram has been added, not with every step.
+    [steps.length, range],
+    JSON.stringify([run.id, kind, path]),
+  );
+  const distribution = useMemo(() => (data ? decodeDistribution(data) : null), [data]);
+  // The same steps as the other charts show, also where histograms begin later.
+  const [from, to] = [series.about.first[0] ?? 0, series.about.last.at(-1) ?? 1];
+  const shown = useMemo(() => range ?? { from, to }, [range, from, to]);
+  const unit = run.kinds
+    .find((one) => one.kind === kind)
+    ?.statistics.find((one) => one.name === "mean")?.unit;
+  const label = unit ? `value of an element (${unit})` : "value of an element";
+  if (error) return <Problem error={error} />;
+  if (distribution === null) return null;
+  return (
+    <>
+      <DensityBand
+        data={distribution}
+        run={run}
+        unit={unit ?? ""}
+        name={name}
+        range={shown}
+        onZoom={onZoom}
+        sync={sync}
+      />
+      <Ridge data={distribution} unit={label} name={name} />
+    </>
+  );
+}

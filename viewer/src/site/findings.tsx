@@ -1,0 +1,27 @@
+import type { Finding, RunData } from "../api/types";
+import { count } from "../format";
+
+/** The findings that concern a place, if any. */
+export function SiteFindings({ run, findings }: { run: RunData; findings: readonly number[] }) {
+  const found = findings
+    .map((place) => run.findings[place])
+    .filter((finding): finding is Finding => finding !== undefined);
+  if (found.length === 0) return null;
+  return (
+    <ul class="site-findings" aria-label="Findings that concern it">
+      {found.map((finding) => (
+        <li key={`${finding.rule} ${finding.since} ${finding.title}`} class={finding.severity}>
+          <b>{finding.severity}</b>
+          <span>
+            {finding.title}
+            <span class="muted"> since step {count(finding.since)}</span>
+            {finding.remedy && <span class="site-remedy">{finding.remedy}</span>}
+            {finding.explained_by && (
+              <span class="muted"> Explained by: {finding.explained_by}</span>
+            )}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}

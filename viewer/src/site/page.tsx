@@ -1,0 +1,133 @@
+import { useMemo } from "preact/hooks";
+import type { Source } from "../api/source";
+import type { RunData } from "../api/types";
+import { LineChart } from "../charts/line-chart";
+import type { Range } from "../charts/model";
+import { Problem } from "../frame/problem";
+import { Page } from "../page";
+import { href, type Query, setQuery } from "../route";
+import { useAnswer, useChanges } from "../use";
+import { SiteDistribution } from "./distribution";
+import { SiteFacts } from "./facts";
+import { SiteFindings } from "./findings";
+import { SiteHeader } from "./header";
+import { useLiveSeries } from "./live-series";
+import { siteCharts } from "./models";
+import { Pictures } from "./pictures";
+import { rangeOf, rangeQuery, scaleOf, scaleQuery } from "./state";
+import "./site.css";
+
+interface SiteProps {
+  source: Source;
+  run: string;
+  query: Query;
+}
+
+/** All about one tensor, or about a layer or block with its tensors merged. */
+export function SitePage({ source, run, query }: SiteProps) {
+  const changes = useChanges(source, run);
+  const { data, error } = useAnswer((signal) => source.run(run, signal), [changes], run);
+  const { kind = "", path = "" } = query;
+  const crumbs = [
+    { label: data?.name ?? "…", href: href({ page: "run", run }, { kind }) },
+    { label: path },
+  ];
+  return (
+    <Page source={source} crumbs={crumbs}>
+      {error && <Problem error={error} />}
+      {data && <Site source={source} run={data} changes={changes} query={query} />}
+    </Page>
+  );
+}
+
+function Site({
+  source,
+  run,
+  changes,
+  query,
+}: {
+  source: Source;
+  run: RunData;
+  changes: number;
+  query: Query;
+}) {
+  const { kind = "", path = "" } = query;
+  const range = useRange(query);
+  const { data: series, error } = useLiveSeries(
+    source,
+    { run: run.id, kind, path },
+    range,
+    changes,
+  );
+  const isCurrent = series?.about.kind === kind && series.about.path === path;
+  const about = run.kinds.find((one) => one.kind === series?.about.kind);
+  const charts = useMemo(
+    () => (series ? siteCharts(series, run, about) : []),
+    [series, run, about],
+  );
+  const name = [run.name, about?.label ?? kind, series?.about.path ?? path];
+  const sync = `site ${run.id}`;
+  const zoom = (chosen: Range | null) => setQuery(rangeQuery(chosen), true);
+  return (
+    <>
+      <SiteHeader source={source} run={run} query={query} />
+      {error && <Problem error={error} />}
+      {series && (isCurrent || !error) && (
+        <div class={isCurrent ? "" : "site-old"}>
+          <SiteFacts series={series} />
+          <SiteFindings run={run} findings={series.about.findings} />
+          {range && (
+            <p class="site-range">
+              Steps {range.from} to {range.to}.{" "}
+              <button type="button" onClick={() => zoom(null)}>
+                Show the whole run
+              </button>
+            </p>
+          )}
+          <div class="site-charts">
+            {charts.map(({ id, model, scale, switchable, note = "" }) => (
+              <LineChart
+                key={id}
+                model={model}
+                name={name}
+                note={note}
+                scale={scaleOf(query, id) ?? scale}
+                {...(switchable
+                  ? { onScale: (chosen) => setQuery(scaleQuery(query, id, chosen)) }
+                  : {})}
+                range={range}
+                onZoom={zoom}
+                sync={sync}
+              />
+            ))}
+            <SiteDistribution
+              source={source}
+              run={run}
+              series={series}
+              name={name}
+              range={range}
+              onZoom={zoom}
+              sync={sync}
+            />
+            {run.pictured.includes(path) && (
+              <Pictures
+                key={path}
+                source={source}
+                run={run.id}
+                path={path}
+                query={query}
+                changes={changes}
+              />
+            )}
+          </div>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** The range in the address; the same object as long as it is the same range. */
+function useRange(query: Query): Range | null {
+  const { from = "", to = "" } = query;
+  return useMemo(() => rangeOf(from, to), [from, to]);
+}

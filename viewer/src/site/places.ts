@@ -1,0 +1,65 @@
+import { pathsOf } from "../api/subtree";
+import type { Tree } from "../api/types";
+
+/** Where a path stands among those of its kind, and where it can be found in others. */
+
+/** Trees do not change; those of large networks are worth looking at only once. */
+const places = new WeakMap<Tree, ReadonlyMap<string, number>>();
+
+/** The nodes of a tree by their paths, in network order. */
+function nodesOf(tree: Tree): ReadonlyMap<string, number> {
+  const found = places.get(tree) ?? new Map(pathsOf(tree).map((path, node) => [path, node]));
+  places.set(tree, found);
+  return found;
+}
+
+export interface Neighbours {
+  previous: string | null;
+  next: string | null;
+  /** Its place among its like, from 1, and how many there are. */
+  place: number;
+  of: number;
+}
+
+/** The sites before and after a site in network order; of a layer or block, the blocks. */
+export function neighbours(
+  tree: Tree,
+  path: string,
+  offered: (path: string) => boolean,
+): Neighbours | null {
+  const nodes = nodesOf(tree);
+  const node = nodes.get(path);
+  if (node === undefined) return null;
+  const like = [...nodes]
+    .filter(([one, i]) => tree.site[i] === tree.site[node] && offered(one))
+    .map(([one]) => one);
+  const at = like.indexOf(path);
+  if (at < 0) return null;
+  return {
+    previous: like[at - 1] ?? null,
+    next: like[at + 1] ?? null,
+    place: at + 1,
+    of: like.length,
+  };
+}
+
+/** The path itself or, nearest to it, the layer or block above it that the tree has. */
+export function nearest(tree: Tree, path: string): string | null {
+  const known = nodesOf(tree);
+  for (let at = path; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf("/"))))
+    if (known.has(at)) return at;
+  return null;
+}
+
+/** The parts of a path, each with the path up to it where that is a place in the tree. */
+export function pathParts(
+  tree: Tree | null,
+  path: string,
+): { label: string; above: string | null }[] {
+  const known = tree ? nodesOf(tree) : new Map<string, number>();
+  const parts = path.split("/");
+  return parts.map((label, i) => {
+    const above = parts.slice(0, i + 1).join("/");
+    return { label, above: i < parts.length - 1 && known.has(above) ? above : null };
+  });
+}

@@ -1,0 +1,53 @@
+import { decodeDoubles } from "../api/doubles";
+import type { SeriesData } from "../api/types";
+
+/** A site's numbers over time, decoded. */
+export interface Series {
+  about: Omit<SeriesData, "statistics" | "zeros" | "nonfinite">;
+  statistics: Readonly<Record<string, Float64Array>>;
+  zeros: Float64Array;
+  nonfinite: Float64Array;
+}
+
+export function decodeSeries(data: SeriesData): Series {
+  const { statistics, zeros, nonfinite, ...about } = data;
+  return {
+    about,
+    statistics: mapped(statistics, decodeDoubles),
+    zeros: decodeDoubles(zeros),
+    nonfinite: decodeDoubles(nonfinite),
+  };
+}
+
+/** What was there, with the columns that have changed since replaced and the new ones added. */
+export function mergeSeries(old: Series, changed: Series): Series {
+  const start = changed.about.first[0];
+  if (start === undefined) return { ...old, about: { ...changed.about, ...columnsOf(old) } };
+  const kept = old.about.first.filter((first) => first < start).length;
+  const joined = (before: Float64Array | undefined, after: Float64Array) =>
+    Float64Array.from([...(before ?? []).slice(0, kept), ...after]);
+  return {
+    about: {
+      ...changed.about,
+      complete: true,
+      first: [...old.about.first.slice(0, kept), ...changed.about.first],
+      last: [...old.about.last.slice(0, kept), ...changed.about.last],
+    },
+    statistics: mapped(changed.statistics, (values, name) => joined(old.statistics[name], values)),
+    zeros: joined(old.zeros, changed.zeros),
+    nonfinite: joined(old.nonfinite, changed.nonfinite),
+  };
+}
+
+function columnsOf({ about }: Series): Pick<SeriesData, "first" | "last" | "elements"> {
+  return { first: about.first, last: about.last, elements: about.elements };
+}
+
+function mapped<A, B>(
+  record: Readonly<Record<string, A>>,
+  change: (value: A, name: string) => B,
+): Record<string, B> {
+  return Object.fromEntries(
+    Object.entries(record).map(([name, value]) => [name, change(value, name)]),
+  );
+}

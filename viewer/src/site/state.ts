@@ -1,0 +1,27 @@
+import type { Range } from "../charts/model";
+import type { ScaleKind } from "../charts/scale";
+import type { Query } from "../route";
+
+/** What of a site's page is in the address: the steps that are shown, and charts' scales. */
+
+export function rangeOf(from: string, to: string): Range | null {
+  if (from === "" || to === "") return null;
+  const range = { from: Number(from), to: Number(to) };
+  return range.from < range.to ? range : null;
+}
+
+export function rangeQuery(range: Range | null): Query {
+  return { from: range ? String(range.from) : "", to: range ? String(range.to) : "" };
+}
+
+/** The scale that was chosen for a chart; null if none was. */
+export function scaleOf({ scales = "" }: Query, chart: string): ScaleKind | null {
+  const chosen = scales.split(",").find((one) => one.startsWith(`${chart}.`));
+  if (chosen?.endsWith(".log")) return "log";
+  return chosen?.endsWith(".linear") ? "linear" : null;
+}
+
+export function scaleQuery({ scales = "" }: Query, chart: string, scale: ScaleKind): Query {
+  const others = scales.split(",").filter((one) => one !== "" && !one.startsWith(`${chart}.`));
+  return { scales: [...others, `${chart}.${scale}`].join(",") };
+}

@@ -1,0 +1,124 @@
+import { useEffect, useRef } from "preact/hooks";
+import { panned, type Range, selected, type TimeScale, zoomed } from "./range";
+import type { TimeRange } from "./use-range";
+
+/** Where the pointer is in a plot, and what it is dragging. */
+export interface Hover {
+  x: number;
+  y: number;
+}
+
+interface Options {
+  scale: TimeScale;
+  time: TimeRange;
+  hover: (at: Hover | null) => void;
+  /** The part that is being selected, in steps; null when none is. */
+  select: (part: Range | null) => void;
+  /** A click without a drag. */
+  click?: (at: Hover) => void;
+  /** Whether the wheel zooms by itself; where there is something to scroll it needs Ctrl. */
+  wheelZooms: boolean;
+}
+
+const DRAG_PIXELS = 4;
+
+/**
+ * Zooming and panning with the pointer: drag to select a part, Shift and drag or a sideways wheel
+ * to move, the wheel (with Ctrl where it also scrolls) to zoom, double click for the whole.
+ */
+export function useTimeGestures<E extends HTMLElement>(options: Options) {
+  const element = useRef<E>(null);
+  const latest = useRef(options);
+  latest.current = options;
+
+  useEffect(() => {
+    const target = element.current;
+    if (target === null) return;
+    let drag: { x: number; moved: boolean; pan: Range | null } | null = null;
+
+    const place = (event: MouseEvent): Hover => {
+      const box = target.getBoundingClientRect();
+      return { x: event.clientX - box.left, y: event.clientY - box.top };
+    };
+
+    const down = (event: PointerEvent) => {
+      if (event.button > 1) return;
+      const pan = event.shiftKey || event.button === 1 ? latest.current.time.range : null;
+      drag = { x: place(event).x, moved: false, pan };
+      target.setPointerCapture(event.pointerId);
+    };
+
+    const move = (event: PointerEvent) => {
+      const { scale, time, hover, select } = latest.current;
+      const at = place(event);
+      hover(at);
+      if (drag === null) return;
+      if (Math.abs(at.x - drag.x) > DRAG_PIXELS) drag.moved = true;
+      if (!drag.moved) return;
+      if (drag.pan !== null) {
+        const steps = ((drag.x - at.x) / scale.width) * (drag.pan.to - drag.pan.from);
+        time.set(panned(drag.pan, time.full, steps));
+      } else select({ from: scale.step(drag.x), to: scale.step(at.x) });
+    };
+
+    const up = (event: PointerEvent) => {
+      const { scale, time, select, click } = latest.current;
+      const ended = drag;
+      drag = null;
+      select(null);
+      if (ended === null || event.type === "pointercancel") return;
+      if (!ended.moved) {
+        click?.(place(event));
+        return;
+      }
+      if (ended.pan !== null) return;
+      const part = selected(scale.step(ended.x), scale.step(place(event).x), time.full);
+      if (part !== null) time.set(part);
+    };
+
+    const leave = () => {
+      if (drag === null) latest.current.hover(null);
+    };
+
+    const wheel = (event: WheelEvent) => {
+      const { scale, time, wheelZooms } = latest.current;
+      const sideways = event.shiftKey ? event.deltaX || event.deltaY : event.deltaX;
+      if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
+        event.preventDefault();
+        const span = time.range.to - time.range.from;
+        time.set(panned(time.range, time.full, (sideways / scale.width) * span));
+      } else if (event.ctrlKey || event.metaKey || wheelZooms) {
+        event.preventDefault();
+        const around = scale.step(place(event).x);
+        time.set(zoomed(time.range, time.full, Math.exp(pixels(event) / 300), around));
+      }
+    };
+
+    const reset = () => latest.current.time.reset();
+
+    target.addEventListener("pointerdown", down);
+    target.addEventListener("pointermove", move);
+    target.addEventListener("pointerup", up);
+    target.addEventListener("pointercancel", up);
+    target.addEventListener("pointerleave", leave);
+    target.addEventListener("dblclick", reset);
+    // The browser takes listeners of wheels for harmless unless told otherwise.
+    target.addEventListener("wheel", wheel, { passive: false });
+    return () => {
+      target.removeEventListener("pointerdown", down);
+      target.removeEventListener("pointermove", move);
+      target.removeEventListener("pointerup", up);
+      target.removeEventListener("pointercancel", up);
+      target.removeEventListener("pointerleave", leave);
+      target.removeEventListener("dblclick", reset);
+      target.removeEventListener("wheel", wheel);
+    };
+  }, []);
+
+  return element;
+}
+
+/** Wheels may count in lines. */
+function pixels(event: WheelEvent): number {
+  return event.deltaMode === WheelEvent.DOM_DELTA_LINE ? event.deltaY * 16 : event.deltaY;
+}
