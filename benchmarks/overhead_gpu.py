@@ -24,7 +24,7 @@ import gradwatch
 from gradwatch.capture.frameworks import framework
 from gradwatch.measure import numpy as reference
 
-BATCH, SETTLING = 8, 6
+SETTLING = 3
 
 
 def on_device(x, dtype):
@@ -114,7 +114,7 @@ def check_training(directory):
     print("training: gradients and updates add up to the change of the weights")
 
 
-def transformer(steps, width=1024, depth=16, length=256, vocabulary=32_000):
+def transformer(samples, width=1024, depth=16, length=256, vocabulary=32_000):
     """A model of 267 million parameters in bfloat16."""
     keras.config.set_dtype_policy("mixed_bfloat16")
     tokens = keras.Input((length,), dtype="int32")
@@ -130,22 +130,24 @@ def transformer(steps, width=1024, depth=16, length=256, vocabulary=32_000):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss)
     rng = np.random.default_rng(0)
-    data = rng.integers(0, vocabulary, (steps * BATCH, length)).astype("int32")
+    data = rng.integers(0, vocabulary, (samples, length)).astype("int32")
     return model, data, np.roll(data, -1, axis=1)
 
 
 def peak_bytes():
-    """The most memory that the process has held on the GPU; None if it cannot be told."""
+    """The most memory held on the GPU: on torch since the last call, on JAX since the start."""
     if keras.backend.backend() == "torch":
         import torch
 
-        return torch.cuda.max_memory_allocated()
+        peak = torch.cuda.max_memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        return peak
     import jax
 
     return (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
 
 
-def measure(rounds, steps, directory):
+def measure(rounds, steps, batch, chosen, directory):
     """Milliseconds per step by variant and round; costs; peak memory as variants come in."""
 
     def monitor(name, **options):
@@ -163,26 +165,29 @@ def measure(rounds, steps, directory):
     variants = {
         "bare": None,
         "never": plain("never", gradwatch.schedule.never()),
-        "default (budget 1 %, with diagnosis)": monitor("default"),
-        "every 10th": plain("tenth", 10),
         "every step": plain("each", 1),
+        "every 10th": plain("tenth", 10),
+        "default (budget 1 %, with diagnosis)": monitor("default"),
         "every step, with histograms": plain("full", 1, histogram=True),
     }
-    model, x, y = transformer(steps)
+    variants = {n: m for n, m in variants.items() if not chosen or n.split(" (")[0] in chosen}
+    model, x, y = transformer(steps * batch)
     times = {name: [] for name in variants}
     first, peaks = {}, {}
 
     def fit(name):
         callbacks = [variants[name]] if variants[name] else []
         start = time.perf_counter()
-        model.fit(x, y, batch_size=BATCH, verbose=0, callbacks=callbacks, shuffle=False)
+        model.fit(x, y, batch_size=batch, verbose=0, callbacks=callbacks, shuffle=False)
         return time.perf_counter() - start
 
+    peak_bytes()
     for name in variants:  # Compile, one by one; the default has time to settle.
         first[name] = fit(name)
+        peaks[name] = peak_bytes()
         for _ in range(SETTLING if name.startswith("default") else 0):
             fit(name)
-        peaks[name] = peak_bytes()
+        print(f"{name}: first fit {first[name]:.1f} s", flush=True)
     for _ in range(rounds):
         for name in variants:
             times[name].append(1e3 * fit(name) / steps)
@@ -199,17 +204,20 @@ def measure(rounds, steps, directory):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=100, help="in a fit")
+    parser.add_argument("--steps", type=int, default=200, help="in a fit")
+    parser.add_argument("--batch", type=int, default=28, help="samples in a batch")
+    parser.add_argument("--variants", nargs="+", help="only these: bare, 'every step', ...")
     parser.add_argument("--output", type=Path, help="a folder for the result: JSON, Markdown")
     args = parser.parse_args()
     check_measuring()
     with tempfile.TemporaryDirectory() as directory:
         check_training(Path(directory, "check"))
-        facts = measure(args.rounds, args.steps, directory)
+        facts = measure(args.rounds, args.steps, args.batch, args.variants, directory)
     times, backend = facts["ms_per_step"], keras.backend.backend()
     lines = [
         f"{backend}, transformer of {facts['parameters'] / 1e6:.0f} M parameters in "
-        f"{facts['tensors']} tensors, {args.rounds} rounds of {args.steps} steps.",
+        f"{facts['tensors']} tensors, batches of {args.batch} x 256 tokens, {args.rounds} rounds of "
+        f"{args.steps} steps.",
         "",
         "| backend | variant | ms per step (median) | spread | against bare | peak memory, GB |",
         "|---|---|---|---|---|---|",

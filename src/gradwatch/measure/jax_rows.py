@@ -6,10 +6,11 @@ A CPU and a GPU want different code, measured on both (`benchmarks/kernel_jax.py
   where it works; else, and for small ones, one reduction of several operands reads each once.
 - On a CPU, XLA runs such a reduction element by element, but a plain float32 sum, minimum
   or maximum on all cores and vector units. Several of those beat the single one by far.
-  A row's sums are those of its differences from about its mean, and its own follow from them:
-  so the spread of numbers that are all alike, around 1, say, is not lost in rounding.
-  They are right as long as all elements are finite and their squares fit a float32; where
-  that is not so, which the results show, a careful way is taken instead.
+  They are right as long as all elements are finite, their squares fit a float32 and they are
+  not all alike; where that is not so, which the results show, a careful way is taken instead.
+  Small tensors are often all alike, scales around 1, say. There, a row's sums are those of its
+  differences from about its mean, and its own follow from them: so their spread is not lost
+  in rounding.
 """
 
 from __future__ import annotations
@@ -40,12 +41,15 @@ def on_cpu(tensors: Sequence[Any]) -> Any:
     rows = Rows.of([x.size for x in tensors], CPU_WIDTH, CPU_LARGE)
     sizes = np.array(rows.sizes, np.float64)
     matrices = _matrices(rows, tensors, np.float32(0))
-    table = _brought_together(rows, [_quick(matrix) for matrix in matrices])
+    large = len(rows.alone)
+    quick_tables = [_quick(m) for m in matrices[:large]] + [_centred(m) for m in matrices[large:]]
+    table = _brought_together(rows, quick_tables)
     nonzero, total, magnitude, squares = table.sums
     # Squares below 1.2e-38 are lost: too many of them, if this is all that there is. Not
     # if all is zero; and anything that is not finite shows in the sum of magnitudes.
     lost = (squares < sizes * 1.2e-31) & (nonzero > 0)
     wrong = lost | ~(squares < np.inf) | ~(magnitude < np.inf)
+    wrong |= rows.is_alone & rows.are_alike(total, squares)
 
     def quick() -> Any:
         none = jnp.zeros_like(total)
@@ -183,6 +187,15 @@ def _packed(sizes: Any, columns: Sequence[Any], table: Table) -> Any:
 
 
 def _quick(matrix: Matrix) -> Table:
+    """The statistics of whole rows of finite numbers that are not all alike."""
+    x = matrix.values.astype(jnp.float32)
+    operands = (_nonzero_folded(x), x, lax.abs(x), x * x)
+    sums = jnp.stack([_add(each).astype(jnp.float64) for each in operands])
+    return Table(sums, *_bounds(matrix, x, x))
+
+
+def _centred(matrix: Matrix) -> Table:
+    """The statistics of rows of finite numbers, by way of differences from about their means."""
     x = matrix.values.astype(jnp.float32)
     lengths = np.float32(x.shape[1])
     if matrix.lengths is not None:

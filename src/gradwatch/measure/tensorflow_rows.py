@@ -1,10 +1,11 @@
 """Statistics of the rows of many TensorFlow tensors, and how those of a tensor come together.
 
-Sums over a row run in float32, and in float64 over the rows. A row's sums are those of its
-differences from about its mean, and its own follow from them: so the spread of numbers that are
-all alike, around 1, say, is not lost in rounding. That is right as long as all
-elements are finite and their squares fit a float32. Where that is not so, which the results
-show, a careful way is taken instead. It is the same in a graph, under XLA and eagerly.
+Sums over a row run in float32, and in float64 over the rows. That is right as long as all
+elements are finite, their squares fit a float32 and they are not all alike. Where that is not so,
+which the results show, a careful way is taken instead. Small tensors are often all alike, scales
+around 1, say. There, a row's sums are those of its differences from about its mean, and its own
+follow from them: so their spread is not lost in rounding. It is the same in a graph, under XLA
+and eagerly.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ def summarize_rows(tensors: Sequence[Any]) -> Any:
     rows = Rows.of([x.shape.num_elements() for x in tensors], WIDTH, LARGE)
     sizes = np.array(rows.sizes, np.float64)
     matrices = _matrices(rows, tensors)
-    table = _brought_together(rows, [_quick(matrix) for matrix in matrices])
+    large = len(rows.alone)
+    quick_tables = [_quick(m) for m in matrices[:large]] + [_centred(m) for m in matrices[large:]]
+    table = _brought_together(rows, quick_tables)
     nonzero, total, magnitude, squares = tf.unstack(table.sums, num=4)
     # Squares below 1.2e-38 are lost: too many of them, if this is all that there is. Not
     # if all is zero; and anything that is not finite shows in the sum of magnitudes.
     lost = (squares < sizes * 1.2e-31) & (nonzero > 0)
     # Asked so, since in a graph TensorFlow takes "not below" for "at least", also for a NaN.
     wrong = lost | ~tf.math.is_finite(squares) | ~tf.math.is_finite(magnitude)
+    wrong |= rows.is_alone & rows.are_alike(total, squares)
 
     def quick() -> Any:
         none = tf.zeros_like(total)
@@ -120,6 +124,15 @@ def _packed(sizes: Any, columns: Sequence[Any], table: Table) -> Any:
 
 
 def _quick(matrix: Matrix) -> Table:
+    """The statistics of whole rows of finite numbers that are not all alike."""
+    x = matrix.values
+    operands = (_nonzero(x), x, tf.abs(x), tf.square(x))
+    sums = tf.stack([tf.cast(_add(each), tf.float64) for each in operands])
+    return Table(sums, *_bounds(matrix, x, x))
+
+
+def _centred(matrix: Matrix) -> Table:
+    """The statistics of rows of finite numbers, by way of differences from about their means."""
     x = matrix.values
     lengths = np.float32(x.shape[1])
     if matrix.lengths is not None:

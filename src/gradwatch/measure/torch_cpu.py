@@ -5,15 +5,16 @@ reduced row by row in float32 by torch's vectorised kernels. Adding up the rows'
 in float64, is then little work. Small tensors share blocks; what is left of each tensor,
 less than a row, is measured in float64 by NumPy, all of it at once.
 
-A row's sums are those of its differences from about its mean, and its own follow from them:
-so the spread of numbers that are all alike, around 1, say, is not lost in rounding. Float32
-then suffices within a row of ordinary numbers. Where a tensor has others (not finite,
-or with squares beyond float32's range), its own minimum, maximum and sums show it, and it
-is measured again with care.
+Float32 suffices within a row of ordinary numbers. Where a tensor has others (not finite, or with
+squares beyond float32's range, or all alike), its own minimum, maximum and sums show it, and it
+is measured again with care. Small tensors are often all alike, scales around 1, say. There, a row's
+sums are those of its differences from its mean, and its own follow from them: so their spread is
+not lost in rounding.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from gradwatch.histogram import CELLS
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS
+from gradwatch.measure.rows import ALIKE
 from gradwatch.measure.torch_flat import flat, folded, keys
 from gradwatch.summary import FIELDS, IDENTITY, Summary
 
@@ -36,6 +38,8 @@ BLOCK = 1 << 19
 SMALL = 1 << 17
 # As many tensors at most share a histogram's counting, for the memory that it takes.
 TOGETHER = 64
+
+_kept = threading.local()
 
 _COUNT, _NAN, _POSINF, _NEGINF, _ZEROS, _SUM, _ABS, _SQUARES, _MIN, _MAX = range(len(FIELDS))
 
@@ -76,21 +80,31 @@ def _checked(flats: Sequence[Any], wide: Any) -> Array:
             # next to their sum.
             enough = rows[:, _SQUARES] >= 1e-30 * rows[:, _COUNT]
             good &= (largest == 0) | ((largest < 1e17) & enough)
+            good &= ~((rows[:, _COUNT] >= SMALL) & _are_alike(rows))
     for i in map(int, np.flatnonzero(~good & (rows[:, _COUNT] > 0))):
         rows[i] = _careful(flats[i], wide)
     return rows
 
 
-def _quick(flats: Sequence[Any], wide: Any) -> Array:
-    """Summaries of finite numbers of ordinary size; elsewhere min or max says so."""
+def _are_alike(rows: Array) -> Array:
+    """Whether the variance is so small next to the mean square that rounding would show in it."""
+    return rows[:, _SUM] ** 2 > rows[:, _SQUARES] * rows[:, _COUNT] * (1 - 1 / ALIKE)
+
+
+def _quick(flats: Sequence[Any], wide: Any, centred: bool = False) -> Array:
+    """Summaries of finite numbers of ordinary size; elsewhere min or max says so.
+
+    With `centred`, also those of large tensors by way of differences from means.
+    """
     lengths = np.array([x.numel() for x in flats])
     full = lengths // ROW
     rows = np.tile(IDENTITY, (len(flats), 1))
     rows[:, _COUNT] = lengths
-    order = [i for i in range(len(flats)) if full[i]]
+    # Small ones first, so that none waits behind a large one to be copied together.
+    order = sorted((i for i in range(len(flats)) if full[i]), key=lambda i: lengths[i] >= SMALL)
     if order:
         heads = (flats[i][: full[i] * ROW] if lengths[i] % ROW else flats[i] for i in order)
-        found = _row_results(heads, int(full.sum()), wide)
+        found = _row_results(heads, int(full.sum()), wide, centred)
         low, high, middle, rest, norm, magnitudes, nonzero = found
         middle, rest = middle.astype(np.float64), rest.astype(np.float64)
         starts = np.concatenate([[0], np.cumsum(full[order])[:-1]])
@@ -111,20 +125,22 @@ def _quick(flats: Sequence[Any], wide: Any) -> Array:
     return rows
 
 
-def _row_results(heads: Iterator[Any], count: int, wide: Any) -> Array:
-    """Of each row: min, max, mean, sum and 2-norm of the differences from it, 1-norm, and how many
-    are not 0."""
-    results = torch.empty((7, count), dtype=wide)
-    buffer = torch.empty((min(count, BLOCK // ROW), ROW), dtype=wide)
+def _row_results(heads: Iterator[Any], count: int, wide: Any, centred: bool) -> Array:
+    """Of each row: min, max, a middle, sum and 2-norm of the differences from it, 1-norm, and how
+    many are not 0. The middle is the mean in small tensors, and 0 in others unless `centred`."""
+    results = torch.zeros((7, count), dtype=wide)
+    buffer = _buffer(wide)
     at = 0
-    for block in _blocks(heads, wide):
+    for block, is_large in _blocks(heads, wide):
         columns = results[:, at : at + len(block)].unbind()
         low, high, middle, rest, norm, magnitudes, nonzero = columns
         at += len(block)
         torch.amin(block, 1, out=low)
         torch.amax(block, 1, out=high)
-        torch.mean(block, 1, out=middle)
-        difference = torch.sub(block, middle[:, None], out=buffer[: len(block)])
+        difference = block
+        if centred or not is_large:
+            torch.mean(block, 1, out=middle)
+            difference = torch.sub(block, middle[:, None], out=buffer[: len(block)])
         torch.sum(difference, 1, out=rest)
         torch.linalg.vector_norm(difference, 2, 1, out=norm)
         positive = torch.abs(block, out=buffer[: len(block)])
@@ -134,23 +150,33 @@ def _row_results(heads: Iterator[Any], count: int, wide: Any) -> Array:
     return found
 
 
-def _blocks(heads: Iterator[Any], wide: Any) -> Iterator[Any]:
+def _buffer(wide: Any) -> Any:
+    """Room for a block, kept by each thread: made anew, it costs as much as a reduction."""
+    if not hasattr(_kept, "buffers"):
+        _kept.buffers = {}
+    if wide not in _kept.buffers:
+        with torch.inference_mode(False):  # Else it could not be written to outside of that.
+            _kept.buffers[wide] = torch.empty((BLOCK // ROW, ROW), dtype=wide)
+    return _kept.buffers[wide]
+
+
+def _blocks(heads: Iterator[Any], wide: Any) -> Iterator[tuple[Any, bool]]:
     """All rows, in order: of large tensors where they lie, of small ones copied together."""
     waiting: list[Any] = []
     size = 0
     for head in heads:
         is_small = head.numel() < SMALL
         if waiting and (not is_small or size + head.numel() > BLOCK):
-            yield torch.cat(waiting).view(-1, ROW)
+            yield torch.cat(waiting).view(-1, ROW), False
             waiting, size = [], 0
         if is_small:
             waiting.append(head.to(wide))
             size += head.numel()
         else:
             for part in head.split(BLOCK):
-                yield part.to(wide).view(-1, ROW)
+                yield part.to(wide).view(-1, ROW), True
     if waiting:
-        yield torch.cat(waiting).view(-1, ROW)
+        yield torch.cat(waiting).view(-1, ROW), False
 
 
 def _add_tails(rows: Array, flats: Sequence[Any], ends: Array) -> None:
@@ -189,7 +215,7 @@ def _careful_part(x: Any, wide: Any) -> Array:
         # float32's own smallest can, and squares of float32 hold what matters.
         scale = 2.0 ** min(-int(np.frexp(max(-low, high))[1]), 100)
         kept = kept * scale
-    row: Array = _quick([kept], wide)[0]
+    row: Array = _quick([kept], wide, centred=True)[0]
     if bool(torch.isnan((x - x).sum())):  # Of what is finite, 0.
         row[_NAN] = int(torch.count_nonzero(torch.isnan(x)))
         row[_POSINF] = int(torch.count_nonzero(x == torch.inf))
