@@ -23,10 +23,9 @@ from gradwatch.capture.keras.step import (
     MeasuredStep,
     Observer,
     Order,
-    fit_of,
     own_train_function,
 )
-from gradwatch.capture.keras.variables import sites_of
+from gradwatch.capture.keras.variables import fit_of, sites_of
 from gradwatch.capture.plan import Due, Plan, Timetable
 from gradwatch.capture.readings import Layout, reading_of
 from gradwatch.capture.values import names_due

@@ -14,7 +14,7 @@ from gradwatch.capture.keras.around import AroundStep
 from gradwatch.capture.keras.optimizers import Gradients, find_optimizers, loss_scale, tapped
 from gradwatch.capture.keras.output_watch import OutputWatch, Row
 from gradwatch.capture.keras.taps.calls import listed
-from gradwatch.capture.keras.variables import model_variables
+from gradwatch.capture.keras.variables import fit_of, model_variables
 from gradwatch.capture.plan import Plan
 from gradwatch.capture.readings import Layout
 from gradwatch.capture.values import values_of
@@ -59,6 +59,8 @@ class Observation:
         self.fault = fault
         self._remark = remark
         self._gradients = Gradients()
+        self._known_optimizers: tuple[Any, list[Any]] | None = None
+        self._known_coverage: tuple[Any, ...] | None = None
         self._outputs: OutputWatch | None = None
         if any(kind.is_of_layer for kind in kinds):
             self._outputs = OutputWatch(model, fault, remark_on_outputs)
@@ -81,7 +83,7 @@ class Observation:
                 stack.enter_context(self._outputs.watching(plan.sites if plan else None))
             self._gradients = stack.enter_context(
                 tapped(
-                    find_optimizers(self._model),
+                    self._optimizers(),
                     self.fault,
                     self._backend.scope,
                     snapshot=self._framework.snapshot if Kind.UPDATE in self._kinds else None,
@@ -195,7 +197,7 @@ class Observation:
 
     def _unscaled(self, gradient: Any) -> Any:
         """A gradient of the loss itself, from one of the loss that the optimizer scaled."""
-        optimizers = find_optimizers(self._model)
+        optimizers = self._optimizers()
         if all(loss_scale(optimizer) is None for optimizer in optimizers):
             return gradient
         if len(optimizers) > 1 or not self._gradients.scales:
@@ -209,6 +211,13 @@ class Observation:
             gradient = keras.ops.convert_to_tensor(gradient)
         # Widened first: half a float's range is what the scaling was for.
         return keras.ops.divide(keras.ops.cast(gradient, "float32"), scale)
+
+    def _optimizers(self) -> list[Any]:
+        """Those that the model holds; looked for once a fit, as torch asks at every step."""
+        fit = fit_of(self._model)
+        if self._known_optimizers is None or self._known_optimizers[0] is not fit:
+            self._known_optimizers = fit, find_optimizers(self._model)
+        return self._known_optimizers[1]
 
     @cached_property
     def _variables(self) -> dict[str, tuple[Any, tuple[int, int] | None]]:
@@ -235,6 +244,10 @@ class Observation:
 
     def _remark_on_coverage(self, plan: Plan, variables: dict[str, tuple[Any, Any]]) -> None:
         applications, lost = self._gradients.applications, self._gradients.lost
+        coverage = plan, applications, lost
+        if coverage == self._known_coverage:
+            return  # As at the step before; with hundreds of variables, looking takes long.
+        self._known_coverage = coverage
         paths = dict.fromkeys(
             s.path for s in plan.sites if s.kind is not Kind.WEIGHT and s.kind.is_of_variable
         )

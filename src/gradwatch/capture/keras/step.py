@@ -9,6 +9,7 @@ from typing import Any
 
 from gradwatch.capture.keras.backends import Backend
 from gradwatch.capture.keras.observation import Observation
+from gradwatch.capture.keras.variables import fit_of
 from gradwatch.schedule import Moment
 
 
@@ -210,11 +211,6 @@ def own_train_function(model: Any) -> Any:
     if isinstance(function, MeasuredCall):
         function.put_back()
     return vars(model)["train_function"]
-
-
-def fit_of(model: Any) -> Any:
-    """What tells one `fit` of the model from another: each has a History of its own."""
-    return vars(model).get("history")
 
 
 @contextmanager

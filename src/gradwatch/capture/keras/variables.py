@@ -113,3 +113,8 @@ def _unique(variables: list[Any], chains: list[tuple[Any, ...]]) -> list[str]:
 
 def _numbered(name: str, n: int) -> str:
     return name if n == 1 else f"{name}#{n}"
+
+
+def fit_of(model: Any) -> Any:
+    """What tells one `fit` of the model from another: each has a History of its own."""
+    return vars(model).get("history")
