@@ -31,8 +31,10 @@ ALLOWED = {
     "measure.numpy": {"histogram"},
     "measure.rows": set(),
     "measure.tensorflow": {
-        "histogram", "measure.layout", "measure.tensorflow_rows", "summary", "tensorflow",
+        "histogram", "measure.layout", "measure.tensorflow_cells", "measure.tensorflow_rows",
+        "summary", "tensorflow",
     },
+    "measure.tensorflow_cells": {"histogram", "measure.layout", "tensorflow"},
     "measure.tensorflow_rows": {"measure.layout", "measure.rows", "tensorflow"},
     "measure.jax": {"histogram", "measure.jax_rows", "measure.layout", "summary", "jax"},
     "measure.jax_rows": {

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-
 ALIKE = 16
 """Elements are alike if their mean square is more than so many times their variance."""
 

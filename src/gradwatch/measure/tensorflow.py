@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from gradwatch.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
+from gradwatch.histogram import CELLS, ZERO
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
+from gradwatch.measure.tensorflow_cells import cells_of
 from gradwatch.measure.tensorflow_rows import summarize_rows
 from gradwatch.summary import FIELDS, IDENTITY
 
@@ -36,7 +37,7 @@ def count_cells(tensors: Sequence[Any], due: Any = True) -> Any:
     """Histogram cells, one row a tensor; all zero where the flag `due` is false."""
 
     def count() -> Any:
-        return tf.stack([_cells(x) for x in tensors])
+        return _count_all(tensors)
 
     def skip() -> Any:
         return tf.zeros((len(tensors), CELLS), tf.int64)
@@ -123,28 +124,27 @@ def _sum_duplicates(x: Any) -> tuple[Any, Any, Any, Any]:
     return rows, tf.reduce_sum(tf.cast(starts, tf.int32)), width, total
 
 
-def _cells(x: Any) -> Any:
-    if x is None:
-        return tf.zeros([CELLS], tf.int64)
-    if not isinstance(x, tf.IndexedSlices):
-        return _dense_cells(tf.reshape(_widen(tf.convert_to_tensor(x)), [-1]))
+def _count_all(tensors: Sequence[Any]) -> Any:
+    rows = dict.fromkeys(range(len(tensors)), tf.zeros([CELLS], tf.int64))
+    slices = {i: x for i, x in enumerate(tensors) if isinstance(x, tf.IndexedSlices)}
+    rows.update({i: _sparse_cells(x) for i, x in slices.items()})
+    held = {i: _held(x) for i, x in enumerate(tensors) if x is not None and i not in slices}
+    flat = {i: tf.reshape(_widen(x), [-1]) for i, x in held.items()}
+    for wide in (tf.float32, tf.float64):
+        same = [i for i, x in flat.items() if x.dtype == wide]
+        if same:
+            counted = cells_of([flat[i] for i in same])
+            rows.update(zip(same, tf.unstack(counted, num=len(same)), strict=True))
+    return tf.stack([rows[i] for i in range(len(tensors))])
+
+
+def _sparse_cells(x: Any) -> Any:
     rows, present, width, total = _sum_duplicates(x)
-    counted = _dense_cells(tf.reshape(rows, [-1]))
+    counted = cells_of([tf.reshape(rows, [-1])])[0]
     # Unused rows are zero, as absent ones are: together they are what is left.
     unused = tf.cast(tf.size(rows) - present * width, tf.int64)
     absent = total - tf.cast(present * width, tf.int64)
     return counted + tf.one_hot(ZERO, CELLS, absent - unused, tf.zeros_like(absent))
-
-
-def _dense_cells(x: Any) -> Any:
-    bits, form = _bits(x)
-    magnitude = tf.bitwise.bitwise_and(bits, tf.constant(form.magnitude, bits.dtype))
-    shifted = tf.bitwise.right_shift(magnitude, tf.constant(form.shift, bits.dtype))
-    place = tf.clip_by_value(tf.cast(shifted, tf.int32) - form.lowest, -1, BINS_A_SIDE)
-    cell = tf.where(bits < 0, ZERO - 2 - place, ZERO + 2 + place)
-    cell = tf.where(magnitude == 0, ZERO, cell)
-    cell = tf.where(magnitude >= tf.constant(form.infinity, bits.dtype), NONFINITE, cell)
-    return tf.math.unsorted_segment_sum(tf.ones_like(cell, tf.int64), cell, CELLS)
 
 
 def _widen(x: Any) -> Any:
