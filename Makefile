@@ -1,19 +1,25 @@
-# make demo   train a small network with the monitor on
+# make demo   train a small network with the monitor on, and write a report of it
 # make test   everything that must hold before a change is done
-# Both set up their own virtual environment, .venv, on a bare machine with Python 3.11 or newer.
+# Both set up their own virtual environment, .venv, and build the viewer's front end, on a bare
+# machine with Python 3.11 or newer and Node.js 20 or newer.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# npm writes its own note of what it has installed; the page is what Vite writes last.
+MODULES := viewer/node_modules/.package-lock.json
+STATIC := src/gradwatch/view/static/index.html
+VIEWER := $(shell find viewer/src viewer/index.html viewer/*.json viewer/*.ts -type f)
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint types test-core test-tensorflow test-jax test-torch test-faults benchmark clean
+.PHONY: demo test viewer lint types test-viewer test-core test-tensorflow test-jax test-torch
+.PHONY: test-faults benchmark screenshots clean
 
-demo: $(READY)
+demo: $(READY) $(STATIC)
 	KERAS_BACKEND=$${KERAS_BACKEND:-jax} TF_ENABLE_ONEDNN_OPTS=0 $(BIN)/python examples/demo.py
 
-test: lint types test-core test-tensorflow test-jax test-torch
+test: lint types test-viewer test-core test-tensorflow test-jax test-torch
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -22,8 +28,11 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+test-viewer: $(MODULES)
+	cd viewer && npm run --silent check
+
 # All but the tests of capture in Keras's fit ...
-test-core: $(READY)
+test-core: $(READY) $(STATIC)
 	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n auto --ignore=tests/keras
 
 # ... which run once on each of its backends.
@@ -37,6 +46,23 @@ test-faults: $(READY)
 benchmark: $(READY)
 	$(BIN)/python benchmarks/overhead.py
 
+# The pictures of the README, from the run of `make demo`.
+screenshots: demo
+	$(BIN)/python examples/screenshots.py
+
+viewer: $(STATIC)
+
+$(MODULES): viewer/package-lock.json
+	@node --eval 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null || { \
+	  echo "The viewer is built with Node.js 20 or newer and npm, which are not installed." \
+	    "Install them (https://nodejs.org) and run make again." >&2; exit 1; }
+	cd viewer && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+$(STATIC): $(MODULES) $(VIEWER)
+	cd viewer && npm run --silent build -- --logLevel=warn
+	touch $@
+
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -47,3 +73,4 @@ $(READY): pyproject.toml
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf viewer/node_modules src/gradwatch/view/static

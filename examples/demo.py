@@ -1,4 +1,7 @@
-"""Train a small convolutional network on scikit-learn's digits, watched by gradwatch."""
+"""Train a small convolutional network on scikit-learn's digits, watched by gradwatch.
+
+It is set up so that every part of the viewer has something to show.
+"""
 
 import os
 from pathlib import Path
@@ -9,6 +12,7 @@ import keras
 from sklearn.datasets import load_digits
 
 import gradwatch
+from gradwatch.watches import of_the_step
 
 keras.utils.set_random_seed(1)
 images, labels = load_digits(return_X_y=True)
@@ -34,11 +38,15 @@ model.compile(
 
 monitor = gradwatch.Monitor(
     "runs/demo",
+    every=5,
     watch=[
-        gradwatch.gradients(every=5, histogram="epoch"),
-        gradwatch.weights(every=5, histogram="epoch"),
-        gradwatch.updates(every=5),
+        gradwatch.gradients(histogram="epoch"),
+        gradwatch.weights(histogram="epoch"),
+        gradwatch.updates(),
+        gradwatch.outputs(histogram="epoch", per_unit=True),
+        gradwatch.output_gradients(),
         gradwatch.pictures("conv1/kernel"),
+        *of_the_step(),  # loss and learning rate
     ],
     sinks=[
         gradwatch.Store(),
@@ -59,12 +67,16 @@ model.fit(
 )
 
 run = monitor.directory
+report = gradwatch.report(run, "report.html")
 size = sum(f.stat().st_size for f in Path(run).rglob("*") if f.is_file())
 print(f"\nThe run is in {run} ({size / 1e3:.0f} kB). Look at it:\n")
 for what, why in {
+    f"{report}": "the run in one file: open it in a browser, send it to someone",
+    ".venv/bin/gradwatch view runs": "all runs, in the browser: every layer at every step",
+    f".venv/bin/gradwatch top {run}": "the same in the terminal, live while it trains",
     f".venv/bin/gradwatch show {run}": "the layers at a glance, with the course of their gradients",
     f".venv/bin/gradwatch diagnose {run}": "whether anything is wrong, where, and what to do",
-    ".venv/bin/tensorboard --logdir runs": "norms and distributions over time, in the browser",
+    ".venv/bin/tensorboard --logdir runs": "norms and distributions over time, in TensorBoard",
     f"gradwatch.open({str(run)!r})": "all of it in Python: series, histograms, SQL, data frames",
     f"{run}/summaries.csv": "the same numbers as one table",
     f"{run}/pictures": "the first layer's kernels after each epoch",

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from gradwatch.store.remote.address import Remote
     from gradwatch.store.remote.completing import upload
     from gradwatch.store.remote.listing import segment_files
+    from gradwatch.view.report.make import report
 
 __version__ = "0.1.0"
 
@@ -63,6 +64,7 @@ _LATER = {
     "compare": "store.reader.compare",
     "open": "store.reader.runs",
     "repair": "store.reader.repair",
+    "report": "view.report.make",
     "segment_files": "store.remote.listing",
     "upload": "store.remote.completing",
     "verify": "store.reader.verify",
@@ -118,6 +120,7 @@ __all__ = [
     "outputs",
     "pictures",
     "repair",
+    "report",
     "rule",
     "schedule",
     "segment_files",

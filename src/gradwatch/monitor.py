@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradwatch import environment
+from gradwatch import environment, ranks
 from gradwatch import schedule as schedules
 from gradwatch import select as selectors
 from gradwatch.budget import Cost, Pacer
@@ -54,7 +54,8 @@ class Monitor(LoopMethods):
     Args:
         directory: where the run is kept; `runs/<date>-<time>` if not given. A run
             that is there already is continued. If another process is writing
-            there, this one goes beside it, to `<directory>-2`. A URL such as
+            there, this one goes beside it, to `<directory>-2`; processes that train
+            together share it, see docs/distributed.md. A URL such as
             `"s3://bucket/runs/a"`, or a `gradwatch.Remote`: what is sealed is uploaded
             there, see docs/remote.md.
         every: how often to measure, see `gradwatch.schedule`: a number of batches,
@@ -129,9 +130,10 @@ class Monitor(LoopMethods):
         self._announcer = as_announcer(diagnose, on_finding, stop_on, self._spokesman.remark)
         if self._announcer is not None:
             is_all_asked_for = layers is None and watch is None
+            beside = frozenset() if is_all_asked_for else _BESIDE - {w.kind for w in watches}
             watches += [*(for_diagnosis() if is_all_asked_for else []), *of_the_step()]
             # Who says what to record gets that and nothing else.
-            self._shown = Less(lambda site: not is_all_asked_for and site.kind in _BESIDE)
+            self._shown = Less(lambda site: site.kind in beside)
         self._timetable = Timetable(watches, schedule)
         self._sinks = as_sinks(sinks)
         self._run: RunDirectory | None = None
@@ -142,6 +144,8 @@ class Monitor(LoopMethods):
         self._watching = False
         self._is_displaced = False
         self._told_interval: int | None = None
+        self._has_chosen_directory = directory is None
+        self._rank = ranks.Rank()
 
     @property
     def cost(self) -> Cost:
@@ -162,7 +166,7 @@ class Monitor(LoopMethods):
     def should_stop(self) -> bool:
         """Whether something was found for which a loop is to stop, by `stop_on`."""
         self._announce()
-        return self._announcer is not None and self._announcer.should_stop
+        return self._must_stop()
 
     def __enter__(self) -> Monitor:
         return self
@@ -239,7 +243,7 @@ class Monitor(LoopMethods):
         with self._unharmed():
             if self._watching and self._capture is not None:
                 self._announce()
-                if self._announcer is not None and self._announcer.should_stop:
+                if self._must_stop():
                     self._capture.stop()
                 self._capture.begin_batch(batch)
 
@@ -287,11 +291,17 @@ class Monitor(LoopMethods):
 
     def _open(self, capture: FitCapture | LoopRecorder) -> None:
         """Claim the directory and open the sinks; without one, only those that need none."""
+        self._rank = rank = ranks.current()
+        if self._has_chosen_directory:
+            self._has_chosen_directory = False  # Each process may have come by another name.
+            self.directory = Path(
+                ranks.agreed(rank, "directory", str(self.directory)) or self.directory
+            )
         wished = self.directory
         try:
             # Two monitors of one loop must not take the directory from each other by turns.
             beside = wished.with_name(f"{wished.name}-2") if self._is_displaced else wished
-            self._run = RunDirectory(beside, on_lost=self._lose_directory)
+            self._run = RunDirectory(beside, self._lose_directory, rank)
             self.directory = self._run.path
             if self.directory != wished:
                 who = "monitor" if self._is_displaced else "process"
@@ -301,13 +311,17 @@ class Monitor(LoopMethods):
             say(f"Cannot write to {wished}, so nothing is recorded there. {error}")
         self._upload()
         meaning = capture.meaning()
-        run = RunInfo(self.directory, capture.next_step, meaning, lambda: self.cost.words())
+        run = RunInfo(
+            self.directory, capture.next_step, meaning, lambda: self.cost.words(), rank.index
+        )
         sinks = self._sinks if self._run else [s for s in self._sinks if not s.threaded]
+        sinks = [s for s in sinks if rank.is_first or s.of_each_rank]
         self._pipeline = Pipeline(sinks, say)
         self._pipeline.open(run)
         if self._announcer is not None:
             about = capture.facts()
-            self._announcer.begin(about, None if self._run is None else self.directory)
+            is_noted = self._run is not None and rank.is_first
+            self._announcer.begin(about, self.directory if is_noted else None)
             if self._run is not None:
                 self._run.amend("model", about.to_json())
                 self._run.amend("diagnose", self._announcer.settings.facts())
@@ -326,7 +340,7 @@ class Monitor(LoopMethods):
 
     def _upload(self) -> None:
         """Have a run at a URL uploaded while it is recorded."""
-        if self._remote is not None and self._run is not None:
+        if self._remote is not None and self._run is not None and self._rank.is_first:
             from gradwatch.store.remote.uploader import uploader_for
 
             with self._unharmed():
@@ -364,7 +378,9 @@ class Monitor(LoopMethods):
             unseen: sites that say nothing to a diagnosis.
             shown: leaves out what was measured for the diagnosis only.
         """
-        live = None if self._announcer is None else self._announcer.live
+        # Of many processes, the first has what all have in common, and is the one to judge it.
+        is_judge = self._announcer is not None and self._rank.is_first
+        live = self._announcer.live if self._announcer is not None and is_judge else None
 
         def complete() -> Reading | None:
             reading = None
@@ -386,6 +402,18 @@ class Monitor(LoopMethods):
 
     def _last_step(self) -> int:
         return 0 if self._capture is None else self._capture.next_step - 1
+
+    def _must_stop(self) -> bool:
+        """Whether training is to stop; never for one of many processes, which would hang."""
+        if self._announcer is None or not self._announcer.should_stop:
+            return False
+        if self._rank.is_one_of_many:
+            self._spokesman.remark(
+                "stop_on= is not followed in a training of several processes: the one that stopped "
+                "would leave the others waiting. What was found is in monitor.findings of rank 0."
+            )
+            return False
+        return True
 
     def _announce(self) -> None:
         """Say what was found; on the thread that trains."""

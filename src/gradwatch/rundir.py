@@ -13,6 +13,7 @@ from typing import Any
 from gradwatch import exits
 from gradwatch.background import Background
 from gradwatch.description import Description
+from gradwatch.ranks import Rank, training
 from gradwatch.sites import Site, SiteInfo
 
 try:
@@ -21,28 +22,37 @@ except ImportError:  # Windows: runs are then not kept apart.
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE = 0.5
+TRIES, PAUSE = 20, 0.01
+"""How often, and with how many seconds between, a rank looks whose a locked directory is."""
 _held: dict[Path, RunDirectory] = {}
 _background = Background("gradwatch-run")
 exits.register(1, _background.finish)
 
 
 class RunDirectory:
-    """A directory that only one live monitor writes to.
+    """A directory that only one live training writes to.
 
     A second process, or thread, that asks for the same one gets its own beside
     it: `runs/a-2`. A second monitor on the same thread takes over from the first,
     whose training must have ended, perhaps by an exception, for it to be asked.
+    Processes that train together share one. What the run is, the first of them says:
+    for the others, `describe` and its like do nothing.
 
     Args:
         path: the directory wished for; it is made if need be.
         on_lost: called when another monitor takes the directory over.
+        rank: this process's among those that train together.
 
     Raises:
         OSError: it cannot be made or written to.
     """
 
-    def __init__(self, path: Path, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self, path: Path, on_lost: Callable[[], None], rank: Rank | None = None
+    ) -> None:
         self._on_lost = on_lost
+        self._rank = rank or Rank()
+        self._training = training(self._rank).encode()
         self._thread = threading.get_ident()
         for n in itertools.count(1):
             self.path = path if n == 1 else path.with_name(f"{path.name}-{n}")
@@ -66,15 +76,39 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = self._open_lock()
         try:
-            if fcntl is not None:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            is_free = self._take_lock()
+        except OSError:
+            is_free = True  # A file system without locks: as on Windows.
+        if not is_free:
             os.close(self._lock)
             return False
-        except OSError:
-            pass  # A file system without locks: as on Windows.
         _held[self._key] = self
         return True
+
+    def _take_lock(self) -> bool:
+        """Whether the lock is ours: nobody's until now, or one of the same training has it."""
+        if fcntl is None:
+            return True
+        for again in range(TRIES):
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not self._training:
+                    return True
+                os.ftruncate(self._lock, 0)
+                os.pwrite(self._lock, self._training, 0)
+            except BlockingIOError:
+                if not self._training:
+                    return False
+                if os.pread(self._lock, len(self._training) + 1, 0) != self._training:
+                    # Perhaps one of us has it, and is just about to write who it is.
+                    time.sleep(PAUSE if again < TRIES - 1 else 0.0)
+                    continue
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:  # Another of us came between.
+                time.sleep(PAUSE)
+        return False
 
     def _open_lock(self) -> int:
         return os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -91,12 +125,16 @@ class RunDirectory:
 
         It is written in the background, a moment later: training does not wait for it.
         """
+        if not self._rank.is_first:
+            return
         self._description.begin(facts)
         self._description.amend("ended", None)
         self._write_soon()
 
     def amend(self, key: str, value: Any) -> None:
         """Enter a fact of the run as a whole into `run.json`, in the background."""
+        if not self._rank.is_first:
+            return
         self._description.amend(key, value)
         self._write_soon()
 

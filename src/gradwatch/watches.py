@@ -26,6 +26,8 @@ class Watch:
     histogram: bool | Schedule = False
     per_unit: bool = False
     """Of outputs: count the units that are 0 throughout the batch."""
+    per_replica: bool = False
+    """Of gradients: also those of each replica, before they are brought together."""
     probe: Probe | None = None
     """What to do with the values themselves, when they are due."""
     optional: bool = False
@@ -36,6 +38,7 @@ class Watch:
         said += [f"every={self.every}"] if self.every else []
         said += [f"histogram={self.histogram}"] if self.histogram else []
         said += ["per_unit=True"] if self.per_unit else []
+        said += ["per_replica=True"] if self.per_replica else []
         said += [f"of={self.kind!s}"] if self.probe and self.kind is not Kind.WEIGHT else []
         return f"{self.asker}({', '.join(said)})"
 
@@ -68,24 +71,29 @@ def gradients(
     *selection: selectors.Spec,
     every: schedules.Spec | None = None,
     histogram: bool | schedules.Spec = False,
+    per_replica: bool = False,
 ) -> Watch:
     """Watch gradients as the training step computed them.
 
     They are those of the loss on the step's own batch, undone of any loss
     scaling, before clipping. With gradient accumulation they are those of the
-    micro-batch; `applied_gradients` are what the optimizer went on to use.
+    micro-batch; `applied_gradients` are what the optimizer went on to use. Where several
+    replicas train together, they are those of all of them, after reduction.
 
     Args:
         selection: which variables, see `gradwatch.select`; all if none is given.
         every: a schedule, see `gradwatch.schedule`; the monitor's if None.
         histogram: True for a histogram with each summary, or a schedule.
+        per_replica: record beside them each replica's own, under `replica_0/...`: as it
+            computed them, before reduction; without histograms. See docs/distributed.md.
 
     Example:
 
     >>> import gradwatch
     >>> watch = gradwatch.gradients("conv*/kernel", every=10, histogram="epoch")
     """
-    return _watch(Kind.GRADIENT, selection, every, histogram)
+    watch = _watch(Kind.GRADIENT, selection, every, histogram)
+    return replace(watch, per_replica=bool(per_replica))
 
 
 def applied_gradients(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from gradwatch.cli.json_text import dumps
-from gradwatch.cli.sparkline import BARS, PLAIN_BARS, bars_for, sparkline
 from gradwatch.cli.table import Column, lines
 from gradwatch.cli.text import bytes_, compact, duration
 from gradwatch.sinks.table import breadth, shortened
+from gradwatch.view.glance.sparkline import BARS, PLAIN_BARS, bars_for, sparkline
 from tests.cli.support import strict
 
 

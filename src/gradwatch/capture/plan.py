@@ -107,6 +107,8 @@ class Due:
     histograms: frozenset[int]
     probes: tuple[tuple[Probe, int], ...] = ()
     """What is to be done with the values of which site."""
+    per_replica: tuple[int, ...] = ()
+    """Gradients that are due of each replica, too."""
 
 
 class Plan:
@@ -143,6 +145,9 @@ class Plan:
         probed = self._union(self._own, [watch.probe is not None for watch in timetable.watches])
         self.with_values: tuple[int, ...] = tuple(sorted(probed))
         """Sites whose values themselves are wanted by a probe."""
+        per_replica = self._union(self._own, [watch.per_replica for watch in timetable.watches])
+        self.per_replica: tuple[int, ...] = tuple(sorted(per_replica))
+        """Sites whose gradients are wanted of each replica, too."""
         self._infos = {i.site: i for i in available if i.site in wanted}
         self._dues: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Due] = {}
         self.selections: dict[Any, Any] = {}
@@ -168,6 +173,17 @@ class Plan:
                 )
                 if watch.probe is not None and is_due
                 for i in sorted(positions)
+            ),
+            tuple(
+                sorted(
+                    self._union(
+                        self._own,
+                        [
+                            watch.per_replica and is_due
+                            for watch, is_due in zip(self._timetable.watches, now, strict=True)
+                        ],
+                    )
+                )
             ),
         )
 

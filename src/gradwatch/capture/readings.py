@@ -42,7 +42,7 @@ def reading_of(
         due: what of it is due.
         arrays: on the host, `rows`: a packed summary for each of the plan's sites;
             `cells`: histograms of those that have one; `updates`, if there:
-            which of the applied gradients exist; and values that probes want.
+            which of the plan's sites exist in the step; and values that probes want.
         layout: what the rows of the arrays are, where they are not just the plan's sites.
         losses: packed summaries of the step's losses, by their path.
         group: see `Reading`.
@@ -99,9 +99,9 @@ def _choose(
     wanted, counted = set(due.summaries), set(plan.with_histogram)
     kept = [
         row
-        for row, (i, site) in enumerate(rows)
+        for row, (i, _) in enumerate(rows)
         # Between two updates there is no applied gradient.
-        if i in wanted and (updated is None or updated[i] or site.kind is not Kind.APPLIED_GRADIENT)
+        if i in wanted and (updated is None or updated[i])
     ]
     with_cells = [row for row, (i, _) in enumerate(rows) if i in counted]
     row_of_cells = {row: at for at, row in enumerate(with_cells)}

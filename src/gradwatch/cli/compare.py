@@ -9,7 +9,7 @@ from typing import Any, Literal
 import click
 import numpy as np
 
-from gradwatch.cli import options, overview
+from gradwatch.cli import options
 from gradwatch.cli.faults import FINE, FOUND, asking
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_run
@@ -17,6 +17,7 @@ from gradwatch.cli.table import Column, show, style
 from gradwatch.cli.text import compact, counted, echo, printable
 from gradwatch.store.reader.compare import Comparison
 from gradwatch.store.reader.compare import compare as put_side_by_side
+from gradwatch.view.glance.layers import gradient_kind
 
 _COLUMNS = 1000
 _COLUMNS_OF_FRACTIONS = 100
@@ -58,7 +59,7 @@ def compare(
     averaged. The ratio is that of the larger to the smaller value where they differ most.
     """
     with open_run(a) as first, open_run(b) as second:
-        kind = kind or str(overview.gradient_kind(first.sites()) or "gradient")
+        kind = kind or str(gradient_kind(first.sites()) or "gradient")
         with asking():
             sites = first.sites(kind)
             name = statistic or ("value" if sites and sites[0].kind.is_number else "l2")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -12,11 +10,7 @@ from gradwatch.cli import options, verdict
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_run
 from gradwatch.cli.text import counted, echo
-from gradwatch.diagnose import findings_file
-from gradwatch.diagnose.finding import Finding
-from gradwatch.diagnose.replay import diagnose as replay
-from gradwatch.diagnose.silence import Silence, silence
-from gradwatch.store.reader.run import Run
+from gradwatch.diagnose.of_run import findings_of
 
 
 @click.command(short_help="What is wrong with a run, since when, and what to do.")
@@ -41,19 +35,3 @@ def diagnose(run: Path, strict: bool, as_json: bool) -> int:
     else:
         verdict.show(name, found, f"{counted(steps, 'measured step')}")
     return verdict.code_of(found, strict)
-
-
-def findings_of(run: Run) -> list[Finding]:
-    """What the rules find in what is recorded, and what was found besides while training."""
-    found = replay(run, silence=list(_silences(run.facts))).findings
-    known = {(finding.group, finding.rule) for finding in found}
-    live = [f for f in findings_file.read(run.path) if (f.group, f.rule) not in known]
-    both = [*found, *live]
-    return sorted(both, key=lambda f: (bool(f.explained_by), -f.severity.rank, f.detected))
-
-
-def _silences(facts: Mapping[str, Any]) -> Iterable[Silence]:
-    told = facts.get("diagnose")
-    for each in (told.get("silences") or ()) if isinstance(told, Mapping) else ():
-        where = None if each["where"] == "everywhere" else each["where"]
-        yield silence(each["rule"], where, because=each["because"])

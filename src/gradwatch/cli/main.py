@@ -12,11 +12,14 @@ from gradwatch.cli.group import Group
 from gradwatch.cli.import_tensorboard import import_tensorboard
 from gradwatch.cli.ls import ls
 from gradwatch.cli.repair import repair
+from gradwatch.cli.report import report
 from gradwatch.cli.show import show
 from gradwatch.cli.sql import sql
 from gradwatch.cli.tail import tail
+from gradwatch.cli.top import top
 from gradwatch.cli.upload import upload
 from gradwatch.cli.verify import verify
+from gradwatch.cli.view import view
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,9 +40,12 @@ for command in (
     ls,
     show,
     tail,
+    top,
+    view,
     diagnose,
     check,
     compare,
+    report,
     export,
     sql,
     verify,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from gradwatch.cli.faults import Fault, asking
+from gradwatch.cli.text import echo, printable
 from gradwatch.store.reader import runs
 from gradwatch.store.reader.run import Run
 from gradwatch.store.remote.address import as_remote
@@ -52,6 +54,23 @@ def open_run(path: Path) -> Run:
     named = ", ".join(str(place / name) for name in found.names[:_NAMED])
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     raise Fault(f"{place} has {len(found)} runs; name one of them: {named}{more}.")
+
+
+def open_or_wait(path: Path, wait: bool, every: float) -> Run:
+    """Open one run; if told to wait for it, look every so many seconds until it has begun.
+
+    Raises:
+        Fault: there is none and it is not to be waited for, or there are several.
+    """
+    if wait and not runs.is_run(place_of(path)):
+        echo(f"Waiting for {printable(str(path))} to begin; Ctrl-C ends.", err=True)
+        while not runs.is_run(place_of(path)):
+            time.sleep(every)
+    try:
+        return open_run(path)
+    except Fault as fault:
+        hint = "" if place_of(path).exists() else " To wait for it: --wait."
+        raise Fault(f"{fault.message}{hint}") from None
 
 
 def rank_of(run: Run, rank: int | None) -> int:

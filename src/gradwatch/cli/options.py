@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 
 from gradwatch import select
 from gradwatch.cli.faults import Fault
+from gradwatch.view.glance import patterns as patterns_
 
 _Command = Callable[..., Any]
 
@@ -51,18 +51,12 @@ rank = click.option("--rank", type=int, help="Of a parallel training, only that 
 
 
 def selector(patterns: Sequence[str]) -> select.Selector | None:
-    """What several patterns select: what any of them does, less what one with a `!` names.
+    """What the patterns of `--sites` select; None without any.
 
-    >>> from gradwatch.cli.options import selector
-    >>> selector(["conv*", "!bias"])
-    ('conv*' & ~'bias')
+    Raises:
+        Fault: one of them is no pattern.
     """
-    if not patterns:
-        return None
     try:
-        wanted = [select.as_selector(p) for p in patterns if not p.startswith("!")]
-        excluded = [select.as_selector(p) for p in patterns if p.startswith("!")]
+        return patterns_.selector(patterns)
     except ValueError as error:
         raise Fault(str(error)) from None
-    chosen = [reduce(lambda a, b: a | b, wanted)] if wanted else []
-    return reduce(lambda a, b: a & b, [*chosen, *excluded])

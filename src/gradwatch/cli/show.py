@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gradwatch.cli import options, overview, queries
+from gradwatch.cli import options, overview
 from gradwatch.cli.faults import FINE, FOUND, asking
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_run, rank_of
@@ -15,6 +15,7 @@ from gradwatch.cli.overview import chosen_sites
 from gradwatch.cli.show_text import COLUMNS, show_overview, show_statistic
 from gradwatch.cli.text import echo
 from gradwatch.store.reader.run import Run
+from gradwatch.view.glance import layers, queries, trends
 
 _COLUMNS_OF_JSON = 100
 
@@ -62,12 +63,13 @@ def _overview(run: Run, patterns: tuple[str, ...], rank: int, as_json: bool) -> 
     wanted = set(sites)
     newest = {s: n for s, n in queries.newest(run, rank).items() if s in wanted}
     records = {s: r for s, r in queries.records(run, rank).items() if s in wanted}
+    nonfinite = {site: record.nonfinite for site, record in records.items()}
     return {
         **overview.facts_of(run),
         "health": overview.health_of(run, records),
-        "numbers": overview.numbers_of(run, sites, columns, rank),
+        "numbers": trends.numbers_of(run, sites, columns, rank),
         "gradients": overview.extremes(newest, records),
-        "layers": overview.layers_of(run, sites, newest, records, columns, rank),
+        "layers": layers.layers_of(run, sites, newest, nonfinite, columns, rank),
     }
 
 
@@ -81,15 +83,15 @@ def _statistic(
 ) -> dict[str, Any]:
     """The first, last, lowest and highest value of a statistic of each site."""
     selector = options.selector(patterns)
-    kind = kind or str(overview.gradient_kind(run.sites()) or "gradient")
+    kind = kind or str(layers.gradient_kind(run.sites()) or "gradient")
     sites = chosen_sites(run, selector, kind)
     name = statistic or ("value" if sites and sites[0].kind.is_number else "l2")
     columns = _COLUMNS_OF_JSON if as_json else COLUMNS
-    trends = overview.sparse_heatmap(run, sites, name, columns, rank)
     with asking():
+        over_time = trends.trends_of(run, sites, name, columns, rank)
         spans = queries.spans(run, sites, name, rank)
     entries = [
-        {"path": site.path, **vars(spans[site]), "trend": trends[site]}
+        {"path": site.path, **vars(spans[site]), "trend": over_time[site]}
         for site in sites
         if site in spans
     ]

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
-from gradwatch.budget.cost import Cost
-from gradwatch.cli.sparkline import bars_for, sparkline
 from gradwatch.cli.table import Column, show, style, width
 from gradwatch.cli.text import (
     bytes_,
@@ -18,9 +16,12 @@ from gradwatch.cli.text import (
     counted,
     duration,
     echo,
-    percent,
     printable,
 )
+from gradwatch.view.glance import trends
+from gradwatch.view.glance.layer_table import layer_columns
+from gradwatch.view.glance.layers import without_root
+from gradwatch.view.glance.standing import cost_in_words
 
 COLUMNS = 24
 """How many bars a series over time gets at most."""
@@ -44,7 +45,7 @@ def show_statistic(facts: Mapping[str, Any]) -> None:
     entries = facts["sites"]
     is_number = facts["statistic"] == "value"
     _title(f"{printable(facts['run'])}: {facts['kind']} {facts['statistic']}")
-    names = _without_root([e["path"] for e in entries])
+    names = without_root([e["path"] for e in entries])
     columns = [
         Column("site", [printable(n) for n in names], left=True, weight=0),
         Column("over time", [_bars(e["trend"], log=not is_number) for e in entries], left=True),
@@ -65,7 +66,7 @@ def _heading(facts: Mapping[str, Any]) -> None:
     if facts["started"] is not None:
         begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["started"]))
         lines.insert(0, ("started", f"{begun}, took {duration(facts['duration'])}", ""))
-    if words := _cost(facts["cost"]):
+    if words := cost_in_words(facts["cost"]):
         lines.append(("cost", words, ""))
     if facts["imported"]:
         about = facts["imported"]
@@ -93,17 +94,6 @@ def _recorded(facts: Mapping[str, Any]) -> str:
     kinds = ", ".join(f"{n:,} {printable(kind)}" for kind, n in facts["sites"].items())
     size = f"{counted(facts['rows'], 'row')}, {bytes_(facts['bytes'])}"
     return f"{kinds}; {size}" if kinds else f"nothing; {size}"
-
-
-def _cost(cost: Any) -> str:
-    if not isinstance(cost, Mapping):
-        return ""
-    known: dict[str, Any] = {k: math.nan if v is None else v for k, v in cost.items()}
-    known |= {name: cost.get(name) for name in ("budget", "interval")}
-    try:
-        return Cost(**known).words()
-    except (TypeError, ValueError):
-        return ""  # of another version
 
 
 def _health(health: Mapping[str, Any]) -> None:
@@ -164,7 +154,7 @@ def _numbers(entries: Sequence[Mapping[str, Any]]) -> None:
 def _extremes(gradients: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     _title("Largest and smallest gradients")
     entries = [*gradients["largest"], *gradients["smallest"][::-1]]
-    names = _without_root([e["path"] for e in entries])
+    names = without_root([e["path"] for e in entries])
     show(
         [
             Column("site", [printable(n) for n in names], left=True, weight=0),
@@ -178,37 +168,11 @@ def _extremes(gradients: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
 
 def _layers(layers: Sequence[Mapping[str, Any]]) -> None:
     _title("Layers")
-    names = _without_root([e["layer"] for e in layers])
-    bad = frozenset(i for i, e in enumerate(layers) if e["nonfinite"])
-    columns = [
-        Column("layer", [printable(n) for n in names], left=True, weight=0),
-        Column("params", [f"{e['parameters']:,}" for e in layers], weight=3),
-        Column("gradient over time", [_bars(e["gradient_trend"]) for e in layers], True, 7),
-        Column("grad L2", [compact(e["gradient_l2"]) for e in layers], weight=9),
-        Column("zeros", [percent(e["gradient_zero_share"]) for e in layers], weight=4),
-        Column("weight L2", [compact(e["weight_l2"]) for e in layers], weight=5),
-        Column("update/w", [compact(e["update_ratio"]) for e in layers], weight=6),
-        Column("output L2", [compact(e["output_l2"]) for e in layers], weight=2),
-        Column("NaN/Inf", [f"{e['nonfinite']:,}" for e in layers], weight=8, alarming=bad),
-    ]
-    if not bad:
-        columns.pop()
-    show([c for c in columns if any(cell not in ("-", "") for cell in c.cells)])
+    show(layer_columns(layers, sys.stdout.encoding))
 
 
 def _bars(trend: Mapping[str, Any] | None, log: bool = True) -> str:
-    if trend is None:
-        return ""
-    values = [math.nan if v is None else v for v in trend["values"]]
-    marked = [n > 0 for n in trend["nonfinite"]]
-    return sparkline(values, marked, log=log, bars=bars_for(sys.stdout.encoding))
-
-
-def _without_root(paths: Sequence[str]) -> list[str]:
-    """Paths without the model's name, where that begins all of them."""
-    roots = {path.partition("/")[0] for path in paths}
-    short = [path.partition("/")[2] for path in paths]
-    return short if len(roots) == 1 and all(short) else list(paths)
+    return trends.bars(trend, log, sys.stdout.encoding)
 
 
 def _title(text: str) -> None:

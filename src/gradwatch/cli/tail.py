@@ -11,16 +11,15 @@ from typing import Any
 import click
 
 from gradwatch.cli import options
-from gradwatch.cli.faults import FINE, FOUND, Fault, asking
+from gradwatch.cli.faults import FINE, FOUND, asking
 from gradwatch.cli.json_text import dumps
-from gradwatch.cli.opening import open_run, place_of
-from gradwatch.cli.overview import gradient_kind
+from gradwatch.cli.opening import open_or_wait
 from gradwatch.cli.text import compact, echo, printable
 from gradwatch.reading import Reading
 from gradwatch.store.reader.run import Run
-from gradwatch.store.reader.runs import is_run
 from gradwatch.store.reader.status import Status
 from gradwatch.summary import finite, l2
+from gradwatch.view.glance.layers import gradient_kind
 
 _HEADER = f"{'step':>9}  {'epoch':>5}  {'loss':>9}  {'grad L2':>9}  {'update/w':>9}  {'NaN/Inf':>7}"
 
@@ -45,7 +44,7 @@ def tail(run: Path, lines: int, wait: bool, interval: float, as_json: bool) -> i
     and whose it is. With --json, one JSON object a line. The exit code is 1 if the
     training ended without closing its record, or the run is damaged.
     """
-    with _open(run, wait, interval) as opened:
+    with open_or_wait(run, wait, interval) as opened:
         if not as_json:
             echo(_HEADER)
         for step in _steps(opened, lines, wait, interval):
@@ -105,15 +104,6 @@ def _line(facts: dict[str, Any]) -> str:
     if facts["largest_update_path"] is not None:
         more.insert(0, printable(facts["largest_update_path"]))
     return "  ".join((*cells, *more))
-
-
-def _open(path: Path, wait: bool, interval: float) -> Run:
-    while wait and not is_run(place_of(path)):
-        time.sleep(interval)
-    try:
-        return open_run(path)
-    except Fault as fault:
-        raise Fault(f"{fault.message} To wait for it: --wait.") from None
 
 
 def _steps(run: Run, lines: int, wait: bool, interval: float) -> Iterator[int]:

@@ -13,7 +13,10 @@ from gradwatch.reading import Reading
 
 
 class Recorded(Protocol):
-    """What is asked of a run: its steps, the readings of each, and what is known of its model."""
+    """What is asked of a run: its steps, the readings of each, and what is known of its model.
+
+    One that has `readings`, all of them in the order of steps, is asked for these instead.
+    """
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -73,7 +76,9 @@ def diagnose(
 
 
 def _readings(source: Any) -> Iterator[Reading]:
-    if hasattr(source, "at"):
+    if hasattr(source, "readings"):
+        yield from source.readings()
+    elif hasattr(source, "at"):
         for step in source.steps():
             yield from source.at(int(step))
     else:

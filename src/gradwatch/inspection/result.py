@@ -69,6 +69,7 @@ class Inspection:
         entries: the gradients, in network order: of each layer its weights, then
             its outputs.
         remarks: which outputs could not be seen, and why.
+        shown_in: the notebook's cell that has displayed it; None if none has.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Inspection:
         self.training = training
         self.entries = list(entries)
         self.remarks = list(remarks)
+        self.shown_in: int | None = None
         self._arrays = dict(arrays)
 
     def total(self) -> Summary:
@@ -135,10 +137,13 @@ class Inspection:
 
         return as_text(self)
 
-    def _repr_html_(self) -> str:
-        from gradwatch.inspection.show import as_html
+    def _repr_html_(self) -> str | None:
+        from gradwatch.inspection.show import running_cell
+        from gradwatch.view.notebook.inspection import inspection_html
 
-        return as_html(self)
+        if self.shown_in is not None and self.shown_in == running_cell():
+            return None
+        return inspection_html(self)
 
 
 _GRADIENTS = (Kind.GRADIENT, Kind.OUTPUT_GRADIENT)

@@ -1,9 +1,8 @@
-"""An inspection as text, as a table in a terminal, or as HTML."""
+"""An inspection as text, or as a table in a terminal."""
 
 from __future__ import annotations
 
 import sys
-from html import escape
 from typing import TYPE_CHECKING
 
 from gradwatch.sinks.table import printable
@@ -28,18 +27,27 @@ def show(inspection: Inspection) -> None:
     if terminal.is_jupyter:
         from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
 
-        display(inspection)
+        display(inspection)  # type: ignore[no-untyped-call,unused-ignore]
+        # As a cell's last line its value is displayed too, which would be the same once more.
+        inspection.shown_in = running_cell()
     elif not terminal.is_terminal:
         print(as_text(inspection), file=sys.stdout)
-    elif terminal.width >= _width(_cells(inspection)):
+    elif terminal.width >= _width(cells(inspection)):
         _print_table(inspection, terminal)
     else:
         _print_blocks(inspection, terminal)
 
 
+def running_cell() -> int | None:
+    """The number of the notebook's cell that is being run; None outside of one."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return None if shell is None else int(shell.execution_count)
+
+
 def as_text(inspection: Inspection) -> str:
     """One line a gradient, as long as it needs to be."""
-    table = [HEADER, *_cells(inspection)]
+    table = [HEADER, *cells(inspection)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [
         "  ".join(
@@ -48,37 +56,22 @@ def as_text(inspection: Inspection) -> str:
         ).rstrip()
         for row in table
     ]
-    return "\n".join([_title(inspection), *lines, *_remarks(inspection)])
+    return "\n".join([title(inspection), *lines, *remarks(inspection)])
 
 
-def as_html(inspection: Inspection) -> str:
-    """A table; every name is escaped."""
-
-    def row(cells: list[str], tag: str) -> str:
-        sides = ["left" if i in LEFT else "right" for i in range(len(cells))]
-        return "".join(
-            f'<{tag} style="text-align:{side};white-space:nowrap">{escape(cell)}</{tag}>'
-            for cell, side in zip(cells, sides, strict=True)
-        )
-
-    body = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in _cells(inspection))
-    remarks = "".join(f"<p>{escape(line)}</p>" for line in _remarks(inspection))
-    return (
-        f"<p><b>{escape(_title(inspection))}</b></p>"
-        f"<table><thead><tr>{row(HEADER, 'th')}</tr></thead><tbody>{body}</tbody></table>{remarks}"
-    )
-
-
-def _title(inspection: Inspection) -> str:
+def title(inspection: Inspection) -> str:
+    """What was inspected, in a line."""
     how = "as in training" if inspection.training else "as in prediction"
     return f"gradwatch · {printable(inspection.model)} · loss {inspection.loss:.6g} · called {how}"
 
 
-def _remarks(inspection: Inspection) -> list[str]:
+def remarks(inspection: Inspection) -> list[str]:
+    """What is not shown."""
     return [f"Not shown: {printable(remark)}" for remark in inspection.remarks]
 
 
-def _cells(inspection: Inspection) -> list[list[str]]:
+def cells(inspection: Inspection) -> list[list[str]]:
+    """The table below `HEADER`: a row for each entry, and one for all of them."""
     rows = [_row(entry) for entry in inspection.entries]
     total = inspection.total()
     if float(total.count) > 0:
@@ -124,11 +117,11 @@ def _print_table(inspection: Inspection, terminal: object) -> None:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
     for i, header in enumerate(HEADER):
         table.add_column(Text(header), justify="left" if i in LEFT else "right", no_wrap=True)
-    for row in _cells(inspection):
+    for row in cells(inspection):
         # As Text, so that a name like "[red]" is a name and no markup.
         table.add_row(*(Text(cell) for cell in row))
-    title = Text(_title(inspection), style="bold")
-    for part in (title, table, *map(Text, _remarks(inspection))):
+    first = Text(title(inspection), style="bold")
+    for part in (first, table, *map(Text, remarks(inspection))):
         terminal.print(part)  # type: ignore[attr-defined]
 
 
@@ -136,13 +129,13 @@ def _print_blocks(inspection: Inspection, terminal: object) -> None:
     """For a terminal too narrow for the table: a few lines for each gradient."""
     from rich.text import Text
 
-    lines = [Text(_title(inspection), style="bold")]
-    for name, *cells in _cells(inspection):
-        shape, dtype, *numbers, first = cells
+    lines = [Text(title(inspection), style="bold")]
+    for name, *others in cells(inspection):
+        shape, dtype, *numbers, first = others
         lines.append(Text(f"{name}  {shape} {dtype}".rstrip(), style="bold"))
         pairs = zip(HEADER[3:-1], numbers, strict=True)
         lines.append(Text("  " + "  ".join(f"{header} {cell}" for header, cell in pairs)))
         if first:
             lines.append(Text(f"  first values {first}"))
-    for line in (*lines, *map(Text, _remarks(inspection))):
+    for line in (*lines, *map(Text, remarks(inspection))):
         terminal.print(line)  # type: ignore[attr-defined]

@@ -17,18 +17,20 @@ class RunInfo:
 
     Attributes:
         directory: the run's own directory; it exists, and no other live
-            process writes there.
+            training writes there.
         first_step: the first step that may be recorded; a resumed run starts
             above 1.
         meaning: in words, what a measurement of each kind is.
         cost: tells, in words, how often is measured now and at what cost; empty if
             that is not known.
+        rank: the number of this process among those that train together.
     """
 
     directory: Path
     first_step: int = 1
     meaning: Mapping[Kind, str] = field(default_factory=dict)
     cost: Callable[[], str] = field(default=lambda: "", compare=False)
+    rank: int = 0
 
 
 class Sink:
@@ -41,6 +43,10 @@ class Sink:
     """
 
     threaded = True
+
+    of_each_rank = False
+    """Whether, of a training of many processes, those other than the first write to it too: what
+    is their own, such as their losses. Else only what the first writes gets here."""
 
     groups: Mapping[str, Any] = {}
     """Groups of sites, by name, of which this sink wants totals: path patterns, or

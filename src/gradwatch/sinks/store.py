@@ -18,7 +18,7 @@ class Store(Sink):
 
     Args:
         rank: the number of this process among those that train together in one
-            directory.
+            directory; what the engine says, `torch.distributed`, say, if not given.
 
     Example:
 
@@ -26,15 +26,18 @@ class Store(Sink):
     >>> monitor = gradwatch.Monitor("runs/a", sinks=[gradwatch.Store(), gradwatch.Console()])
     """
 
-    def __init__(self, rank: int = 0) -> None:
-        if rank < 0:
+    of_each_rank = True
+
+    def __init__(self, rank: int | None = None) -> None:
+        if rank is not None and rank < 0:
             raise ValueError(f"rank counts processes from 0. Received: {rank}")
         self.rank = rank
         self._writer: StoreWriter | None = None
 
     def open(self, run: RunInfo) -> None:
         self.close()
-        self._writer = writer_for(run.directory, run.first_step, self.rank)
+        rank = run.rank if self.rank is None else self.rank
+        self._writer = writer_for(run.directory, run.first_step, rank)
 
     def write(self, reading: Reading) -> None:
         if self._writer is None:

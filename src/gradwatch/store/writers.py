@@ -37,10 +37,14 @@ def writer_for(directory: Path, first_step: int, rank: int = 0) -> StoreWriter:
 
 
 def _has_successor(writer: StoreWriter) -> bool:
-    """Whether somebody else has begun to write since; attempts must stay in their order."""
+    """Whether somebody else has begun to write since; attempts must stay in their order.
+
+    Other ranks have their own order.
+    """
+    mine = f"-r{writer.rank:04d}-"
     for name in names.listed(writer.directory):
         journal = names.parse_journal(name)
         other = journal.writer if journal is not None else names.parse_manifest(name)
-        if other is not None and other > writer.name:
+        if other is not None and mine in other and other > writer.name:
             return True
     return False

@@ -31,8 +31,9 @@ export function Overlay(props: OverlayProps) {
   const identity = JSON.stringify([runs, request]);
   const { data, error } = useAnswer(
     (signal) => source.compareSeries(runs, { ...request, columns: COLUMNS }, signal),
-    [changes],
+    [source],
     identity,
+    changes,
   );
   const model = useMemo(
     () => (data ? overlayModel(data, runs, statistic) : null),

@@ -20,8 +20,9 @@ export function ComparePage({ source, query }: { source: Source; query: Query })
   const changes = useChangesOfAll(source, ids);
   const { data: runs, error } = useAnswer(
     (signal) => Promise.all(ids.map((id) => source.run(id, signal))),
-    [changes],
+    [source],
     ids.join(","),
+    changes,
   );
   const crumbs = [{ label: runs ? runs.map(({ name }) => name).join(" and ") : "Compare" }];
   return (
@@ -78,8 +79,9 @@ function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData
         { ...request, pattern, columns: columnsFor(runs, pattern === "" ? kind.sites : 1, align) },
         signal,
       ),
-    [changes, pattern],
+    [source, pattern],
     JSON.stringify([ids, request]),
+    changes,
   );
   const comparison = useMemo(() => (data ? decodeComparison(data) : null), [data]);
   const measure = measureOf(statistic);

@@ -32,5 +32,5 @@ export function useLiveSeries(
     kept.current = { key, series };
     return series;
   };
-  return useAnswer(ask, [key, changes], run);
+  return useAnswer(ask, [key], run, changes);
 }

@@ -26,7 +26,7 @@ interface SiteProps {
 /** All about one tensor, or about a layer or block with its tensors merged. */
 export function SitePage({ source, run, query }: SiteProps) {
   const changes = useChanges(source, run);
-  const { data, error } = useAnswer((signal) => source.run(run, signal), [changes], run);
+  const { data, error } = useAnswer((signal) => source.run(run, signal), [source], run, changes);
   const { kind = "", path = "" } = query;
   const crumbs = [
     { label: data?.name ?? "…", href: href({ page: "run", run }, { kind }) },

@@ -23,8 +23,9 @@ export function Pictures({
 }) {
   const { data, error } = useAnswer(
     (signal) => source.pictures(run, path, signal),
-    [changes],
+    [source],
     JSON.stringify([run, path]),
+    changes,
   );
   if (error) return <Problem error={error} />;
   if (data === null || data.steps.length === 0) return null;

@@ -152,7 +152,8 @@ class Observation:
             updates = self._gradients.updates
             by_path = self._variables
             flags = [
-                not site.kind.is_of_variable or updates.get(id(by_path[site.path][0]), True)
+                site.kind is not Kind.APPLIED_GRADIENT
+                or updates.get(id(by_path[site.path][0]), True)
                 for site in plan.sites
             ]
             result["updates"] = keras.ops.stack(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from gradwatch.store.reader.grid import Bucketing
 from gradwatch.store.reader.heatmap import by_width
 from gradwatch.store.reader.members import NotRecordedError
 from gradwatch.store.reader.run import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Values = NDArray[np.float64]
 Align = Literal["step", "fraction"]
@@ -63,6 +66,27 @@ class Comparison:
         worst = np.max(np.where(np.isnan(unlike), -1.0, unlike), axis=1, initial=-1.0)
         order = np.argsort(-worst, kind="stable")[:n]
         return [(self.sites[i], float(worst[i])) for i in order if worst[i] >= 0]
+
+    def plot(self, run: int = 1, base: int = 0, *, ax: Axes | None = None) -> Axes:
+        """Draw a run's values relative to another's with matplotlib, which is an extra.
+
+        Coloured by the power of 2 of the ratio: alike is pale, more is orange, less is purple.
+
+        Args:
+            run, base: which runs, by their place in `names`.
+            ax: the axes to draw on.
+
+        Returns:
+            The axes.
+        """
+        from gradwatch.view.notebook.plots.comparison import plot_comparison
+
+        return plot_comparison(self, run, base, ax)
+
+    def _repr_html_(self) -> str:
+        from gradwatch.view.notebook.comparison import comparison_html
+
+        return comparison_html(self)
 
 
 def compare(

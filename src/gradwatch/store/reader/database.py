@@ -126,9 +126,22 @@ class Database:
                 self._connection.execute(statement)
         self._has_attempts = has_attempts
 
-    def fetch(self, query: str, parameters: Sequence[Any] = ()) -> Columns:
-        """The result of a query of ours; NULL is NaN in numbers that are not whole."""
+    def fetch(
+        self,
+        query: str,
+        parameters: Sequence[Any] = (),
+        tables: Mapping[str, Columns] | None = None,
+    ) -> Columns:
+        """The result of a query of ours; NULL is NaN in numbers that are not whole.
+
+        Args:
+            query: the query.
+            parameters: for each `?` in it a value.
+            tables: further tables by their names, for this query alone.
+        """
         with self.cursor() as cursor:
+            for name, columns_of in (tables or {}).items():
+                cursor.register(name, columns_of)
             columns: Columns = cursor.execute(query, list(parameters)).fetchnumpy()
         return {name: _filled(values) for name, values in columns.items()}
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.histogram import CELLS, Histogram
-from gradwatch.sites import Kind
+from gradwatch.sites import Kind, Site
 from gradwatch.store.reader.members import NotRecordedError, kind_of, members
 from gradwatch.store.reader.series import condition, summaries
 from gradwatch.store.reader.snapshot import Snapshot
@@ -55,6 +55,32 @@ def histograms(
         steps[[i for i, _ in agreeing]],
         [Histogram(cells[i], summary[at]) for i, at in agreeing],
     )
+
+
+def histogram_steps(snapshot: Snapshot, sites: Sequence[Site], rank: int) -> Steps:
+    """The steps at which `histograms` has one of these sites of one kind."""
+    where, parameters = condition(snapshot, sites, rank)
+    part = "micro_batch IS NOT NULL" if snapshot.has_parts else "false"
+    rows = snapshot.database.fetch(
+        f"SELECT step, {part} AS part, sum(cell_count)::DOUBLE AS n FROM _histograms "
+        f"WHERE {where} GROUP BY ALL ORDER BY step, part",
+        parameters,
+    )
+    # Sorted so that a whole step comes before its parts, which it stands for.
+    steps, places = np.unique(rows["step"].astype(np.int64), return_index=True)
+    if not steps.size:
+        return steps
+    measured, summary = summaries(snapshot, sites, rank)
+    known = np.isin(steps, measured)
+    steps, counts = steps[known], rows["n"][places[known]]
+    agreeing: Steps = steps[counts == summary.count[np.searchsorted(measured, steps)]]
+    return agreeing
+
+
+def pictured(snapshot: Snapshot, rank: int) -> list[str]:
+    """The paths of the variables that were drawn, in the order of their names."""
+    query = "SELECT DISTINCT path FROM _pictures WHERE rank = ? ORDER BY path"
+    return [str(path) for path in snapshot.database.fetch(query, [rank])["path"]]
 
 
 def histogram(snapshot: Snapshot, kind: Kind | str, path: str, step: int, rank: int) -> Histogram:

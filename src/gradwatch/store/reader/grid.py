@@ -18,7 +18,10 @@ from gradwatch.store.reader.snapshot import Snapshot
 
 Values = NDArray[np.float64]
 
-_MERGE = {"min": "min", "max": "max"}
+FIRST, LAST = "first", "last"
+"""Beside the fields of a summary: the first and the last measured step of a cell."""
+
+_MERGE = {"min": "min", "max": "max", FIRST: "min", LAST: "max"}
 _FEW = 64
 
 
@@ -91,12 +94,12 @@ class Grid:
                     self._kept, fresh = {}, list(snapshot.segments)
                 if fresh:
                     more = _ask(snapshot, question, place, views.parquet(_absolute(fresh)))
-                    self._kept = _joined([self._kept, more])
+                    self._kept = joined([self._kept, more])
                     self._covered = frozenset(snapshot.segments)
                 kept = self._kept
             tail = _ask(snapshot, question, place, "_tail_summaries")
-            found = _joined([kept, tail])
-        return _dense(found, question, buckets)
+            found = joined([kept, tail])
+        return dense(found, len(question.sites), question.fields, buckets)
 
 
 def _absolute(paths: Sequence[Path]) -> list[Path]:
@@ -113,7 +116,8 @@ def _where(snapshot: Snapshot, question: Question) -> str:
     return where
 
 
-def _merges(fields: Sequence[str]) -> str:
+def merges(fields: Sequence[str]) -> str:
+    """How fields of rows are merged, in SQL."""
     return ", ".join(f"{_MERGE.get(f, 'sum')}({f})::DOUBLE AS {f}" for f in fields)
 
 
@@ -125,24 +129,24 @@ def _ask(snapshot: Snapshot, question: Question, place: dict[Site, int], source:
         place,
         snapshot.database.fetch(
             f"SELECT {writer}, site, {question.bucketing.sql()} AS bucket, "
-            f"count(*)::DOUBLE AS steps, {_merges(question.fields)} FROM ({judged}) "
+            f"count(*)::DOUBLE AS steps, {merges(question.fields)} FROM ({judged}) "
             f"WHERE {_where(snapshot, question)} AND NOT superseded GROUP BY ALL"
         ),
     )
 
 
 def _ask_merging_parts(snapshot: Snapshot, question: Question, place: dict[Site, int]) -> Columns:
-    merges = _merges(question.fields)
+    merged = merges(question.fields)
     return _placed(
         snapshot,
         place,
         snapshot.database.fetch(
             "WITH step_sums AS (SELECT writer, site, step, micro_batch IS NOT NULL AS part, "
-            f"{merges} FROM _summaries WHERE {_where(snapshot, question)} "
+            f"{merged} FROM _summaries WHERE {_where(snapshot, question)} "
             "GROUP BY writer, site, step, part "
             "QUALIFY row_number() OVER (PARTITION BY writer, site, step ORDER BY part) = 1) "
             f"SELECT writer, site, {question.bucketing.sql()} AS bucket, "
-            f"count(*)::DOUBLE AS steps, {merges} FROM step_sums GROUP BY ALL"
+            f"count(*)::DOUBLE AS steps, {merged} FROM step_sums GROUP BY ALL"
         ),
     )
 
@@ -161,27 +165,31 @@ def _placed(snapshot: Snapshot, place: dict[Site, int], rows: Columns) -> Column
     return {"row": row[chosen], **{name: values[chosen] for name, values in rows.items()}}
 
 
-def _joined(parts: Sequence[Columns]) -> Columns:
+def joined(parts: Sequence[Columns]) -> Columns:
+    """The rows of several answers, one below the other."""
     filled = [part for part in parts if part]
     if len(filled) == 1:
         return filled[0]
     return {name: np.concatenate([part[name] for part in filled]) for name in filled[0]}
 
 
-def _dense(found: Columns, question: Question, buckets: NDArray[np.int64]) -> dict[str, Values]:
-    shape = len(question.sites), buckets.size
+def dense(
+    found: Columns, rows: int, fields: Sequence[str], buckets: NDArray[np.int64]
+) -> dict[str, Values]:
+    """What was found for cells, as arrays of rows by buckets: `steps` and each field."""
+    shape = rows, buckets.size
     column = np.searchsorted(buckets, found["bucket"])
     # A journal may have been read on since the buckets were chosen.
     known = np.isin(found["bucket"], buckets)
     cell = found["row"][known] * buckets.size + column[known]
-    dense = {}
-    for field in ("steps", *question.fields):
-        values = found[field][known]
-        if field in _MERGE:
-            start = np.inf if field == "min" else -np.inf
-            flat = np.full(shape[0] * shape[1], start)
-            (np.minimum if field == "min" else np.maximum).at(flat, cell, values)
+    filled = {}
+    for name in ("steps", *fields):
+        values = found[name][known]
+        if name in _MERGE:
+            lowest = _MERGE[name] == "min"
+            flat = np.full(shape[0] * shape[1], np.inf if lowest else -np.inf)
+            (np.minimum if lowest else np.maximum).at(flat, cell, values)
         else:
             flat = np.bincount(cell, values, shape[0] * shape[1])
-        dense[field] = flat.reshape(shape)
-    return dense
+        filled[name] = flat.reshape(shape)
+    return filled

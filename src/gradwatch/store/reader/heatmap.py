@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,14 @@ from gradwatch.store.reader.series import UPDATE_RATIO, VALUE, more_statistics, 
 from gradwatch.store.reader.snapshot import Snapshot
 from gradwatch.summary import FIELDS, IDENTITY, Summary, statistic
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Steps = NDArray[np.int64]
 Values = NDArray[np.float64]
 
 _ALL = ("count", "nan", "posinf", "neginf")
-_NEEDED: dict[str, tuple[str, ...]] = {
+NEEDED: dict[str, tuple[str, ...]] = {
     "count": ("count",),
     "nan": ("nan",),
     "posinf": ("posinf",),
@@ -73,6 +77,17 @@ class Heatmap:
     steps: Values
     numbers: Steps
 
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw it with matplotlib, which is an extra; returns the axes, see docs/notebooks.md."""
+        from gradwatch.view.notebook.plots.run import plot_heatmap
+
+        return plot_heatmap(self, ax)
+
+    def _repr_html_(self) -> str:
+        from gradwatch.view.notebook.comparison import heatmap_html
+
+        return heatmap_html(self)
+
     def __repr__(self) -> str:
         rows, columns = self.values.shape
         stretch = f", steps {self.first[0]} to {self.last[-1]}" if columns else ""
@@ -113,7 +128,7 @@ class Heatmaps:
         ends = np.append(starts[1:], steps.size) - 1
 
         def of(chosen: Sequence[Site]) -> tuple[Summary, Values]:
-            fields = tuple(dict.fromkeys((*_NEEDED[name], "nan", "posinf", "neginf")))
+            fields = tuple(dict.fromkeys((*NEEDED[name], "nan", "posinf", "neginf")))
             question = Question(
                 rank, tuple(chosen), fields, bucketing, stretch, snapshot.bounds_key
             )
@@ -127,14 +142,14 @@ class Heatmaps:
         total, measured = of(sites)
         with np.errstate(all="ignore"):
             if name == VALUE:
-                values = value_of(_average(total, measured))
+                values = value_of(average(total, measured))
             elif name == UPDATE_RATIO:
                 weight, weighed = of([Site(Kind.WEIGHT, site.path) for site in sites])
-                size = np.sqrt(_average(weight, weighed).sum_squares)
-                change = np.sqrt(_average(total, measured).sum_squares)
+                size = np.sqrt(average(weight, weighed).sum_squares)
+                change = np.sqrt(average(total, measured).sum_squares)
                 values = np.where((weighed > 0) & (size > 0), change / size, np.nan)
             else:
-                values = statistic(name, _average(total, measured))
+                values = statistic(name, average(total, measured))
         return Heatmap(
             kind,
             name,
@@ -156,7 +171,7 @@ class Heatmaps:
             return grid
 
 
-def _average(total: Summary, steps: Values) -> Summary:
+def average(total: Summary, steps: Values) -> Summary:
     """The average step's summary: what adds up is divided by the number of steps."""
     n = np.maximum(steps, 1.0)
     bounds = {"min": total.min, "max": total.max}

@@ -9,6 +9,7 @@ from gradwatch.sites import Kind, Site
 from gradwatch.summary import STATISTICS
 
 MODEL = "model"
+_LONGEST, _MOST = 200, 2_000
 
 
 class NotRecordedError(LookupError):
@@ -98,7 +99,9 @@ def check_statistic(name: str, kind: Kind, more: Sequence[str] = ()) -> None:
 
 
 def _near(path: str, known: Sequence[str]) -> list[str]:
-    near = get_close_matches(path, known, n=5, cutoff=0.5)
+    # Comparing takes time by the product of lengths, for every one that is known.
+    comparable = [k for k in known if len(k) <= _LONGEST] if len(path) <= _LONGEST else []
+    near = get_close_matches(path, comparable[:_MOST], n=5, cutoff=0.5)
     words = {word for word in path.split("/") if word}
     shared = [k for k in known if words & set(k.split("/"))]
     ends = [k for k in known if path and path in k]

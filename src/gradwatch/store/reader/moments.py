@@ -18,9 +18,15 @@ from gradwatch.store.reader.attempts import Bounds
 from gradwatch.store.reader.database import Columns, Database
 
 _NAMES = ("writer", "rank", "attempt", "kind", "group", "epoch", "step")
-_WHAT = (
-    f"{', '.join(map(views.quoted, _NAMES))}, min(time) AS first, max(time) AS last, "
+_TIMES = (
+    "min(time) AS first, max(time) AS last, "
     "count(*)::BIGINT AS rows, count(micro_batch)::BIGINT AS parts"
+)
+_WHAT = f"{', '.join(map(views.quoted, _NAMES))}, {_TIMES}"
+# A sealed file is of one writer: to compare its name row by row takes several times as long.
+_WHAT_OF_FILE = (
+    "any_value(writer) AS writer, any_value(rank) AS rank, "
+    f"{', '.join(map(views.quoted, _NAMES[2:]))}, {_TIMES}"
 )
 _COLUMNS = (*_NAMES, "first", "last", "rows", "parts")
 
@@ -36,11 +42,13 @@ class MomentCache:
         for path in segments:
             if path not in self._known:
                 self._known[path] = database.fetch(
-                    f"SELECT {_WHAT} FROM {views.parquet([path.absolute()])} GROUP BY ALL"
+                    f"SELECT {_WHAT_OF_FILE} FROM {views.parquet([path.absolute()])} GROUP BY ALL"
                 )
         tail = database.fetch(f"SELECT {_WHAT} FROM _tail_summaries GROUP BY ALL")
         parts = [*(self._known[path] for path in segments), tail]
-        return Moments({name: np.concatenate([p[name] for p in parts]) for name in _COLUMNS})
+        columns = {name: np.concatenate([p[name] for p in parts]) for name in _COLUMNS}
+        columns["file"] = np.repeat(np.arange(len(parts)), [p["step"].size for p in parts])
+        return Moments(columns)
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,8 @@ class Moments:
     Attributes:
         columns: `writer`, `rank`, `attempt`, `kind`, `group`, `epoch`, `step`, the
             `first` and `last` time, how many `rows` there are, and how many of
-            them are of micro-batches: `parts`.
+            them are of micro-batches: `parts`; and in which `file` they are, the last
+            one being all that is not sealed.
     """
 
     columns: Columns
@@ -81,6 +90,14 @@ class Moments:
     def steps(self) -> NDArray[np.int64]:
         """The steps, ascending, each once."""
         return np.unique(self.columns["step"]).astype(np.int64)
+
+    @property
+    def shared_steps(self) -> NDArray[np.int64]:
+        """The steps of which several files have rows, ascending."""
+        order = np.lexsort((self.columns["file"], self.columns["step"]))
+        steps, files = self.columns["step"][order], self.columns["file"][order]
+        shared = (steps[1:] == steps[:-1]) & (files[1:] != files[:-1])
+        return np.unique(steps[1:][shared]).astype(np.int64)
 
     @property
     def rows(self) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,16 @@ from gradwatch.store.reader.content import Content
 from gradwatch.store.reader.epochs import Epoch, epochs_of
 from gradwatch.store.reader.grid import Bucketing
 from gradwatch.store.reader.heatmap import Heatmap, Heatmaps, by_width
-from gradwatch.store.reader.members import NotRecordedError, kind_of
+from gradwatch.store.reader.members import NotRecordedError, kind_of, members
 from gradwatch.store.reader.moments import Moments
-from gradwatch.store.reader.readings import readings_at
+from gradwatch.store.reader.readings import readings, readings_at
 from gradwatch.store.reader.result import Result
+from gradwatch.store.reader.row_tables import RowTable, RowTables
+from gradwatch.store.reader.rows import Rows
 from gradwatch.store.reader.status import Status, status_of
+
+if TYPE_CHECKING:
+    from gradwatch.view.notebook.plots.run import RunPlots
 
 Steps = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -73,15 +78,19 @@ class Run:
         self.path = Path(path)
         self._content = Content(self.path.absolute())
         self._heatmaps = Heatmaps()
+        self._row_tables = RowTables()
         self._infos: tuple[Mapping[str, Any], tuple[Site, ...], list[SiteInfo]] | None = None
         self._facts, self._facts_damage = facts.read(self.path)
 
     def refresh(self) -> bool:
         """Read what has been written since; returns whether anything has changed."""
-        known = self._facts, self._facts_damage
-        self._facts, self._facts_damage = facts.read(self.path)
+        told = facts.read(self.path)
+        same = told == (self._facts, self._facts_damage)
+        if not same:
+            # Else the same object as before: what was derived from it need not be again.
+            self._facts, self._facts_damage = told
         changed = self._content.refresh()
-        return changed or known != (self._facts, self._facts_damage)
+        return changed or not same
 
     @property
     def name(self) -> str:
@@ -183,6 +192,20 @@ class Run:
         infos = (info for info in self.infos if kind is None or info.kind == kind)
         return [info.site for info in infos if selector.selects(info)]
 
+    @property
+    def site_order(self) -> tuple[Site, ...]:
+        """All sites in network order; the same object for as long as there are no others."""
+        return self._content.snapshot.sites
+
+    def members(self, kind: Kind | str, path: str) -> list[Site]:
+        """The sites that a path stands for, as in `series`: one, or those that are merged.
+
+        Raises:
+            NotRecordedError: there is none; the nearest are named.
+        """
+        snapshot = self._content.snapshot
+        return members(kind_of(kind, snapshot.sites), path, snapshot.sites, snapshot.groups)
+
     def series(
         self,
         kind: Kind | str,
@@ -237,6 +260,15 @@ class Run:
         """The steps at which histograms were taken, and these; `path` as in `series`."""
         return distributions.histograms(self._content.snapshot, kind, path, self._rank(rank))
 
+    def histogram_steps(self, kind: Kind | str, path: str, *, rank: int | None = None) -> Steps:
+        """The steps at which `histograms` has one, without reading them."""
+        sites = self.members(kind, path)
+        return distributions.histogram_steps(self._content.snapshot, sites, self._rank(rank))
+
+    def pictured(self, *, rank: int | None = None) -> list[str]:
+        """The paths of the variables that were drawn."""
+        return distributions.pictured(self._content.snapshot, self._rank(rank))
+
     def pictures(self, path: str, *, rank: int | None = None) -> tuple[Steps, list[bytes]]:
         """The steps at which a variable was drawn, and the pictures as PNG files.
 
@@ -249,6 +281,10 @@ class Run:
         """What was recorded at a step, a reading for each part of the training and each
         micro-batch; empty if nothing was. Pictures are left out."""
         return readings_at(self._content.snapshot, step, self._rank(rank))
+
+    def readings(self, *, rank: int | None = None) -> Iterator[Reading]:
+        """What `at` has of each step, in their order: faster than asking step by step."""
+        return readings(self._content.snapshot, self._rank(rank))
 
     def heatmap(
         self,
@@ -304,6 +340,33 @@ class Run:
         snapshot = self._content.snapshot
         return self._heatmaps.make(snapshot, sites, statistic, measured, stretch, bucketing, rank)
 
+    def row_table(
+        self,
+        kind: Kind | str,
+        rows: Rows,
+        statistics: Sequence[str],
+        bucketing: Bucketing,
+        stretch: tuple[int, int] = EVER,
+        rank: int | None = None,
+    ) -> RowTable:
+        """Statistics of sites merged into rows, with columns of your own choice.
+
+        Args:
+            kind: of all the sites.
+            rows: which sites are merged into each row.
+            statistics: as in `series`.
+            bucketing: which column a step falls into.
+            stretch: only from the first to the last of these two steps.
+            rank: the process of a parallel training.
+        """
+        rank = self._rank(rank)
+        chosen = kind_of(kind, self._content.snapshot.sites)
+        measured = within(self.steps(chosen, rank), stretch)
+        snapshot = self._content.snapshot
+        return self._row_tables.make(
+            snapshot, chosen, rows, statistics, measured, stretch, bucketing, rank
+        )
+
     def sql(self, query: str, parameters: Sequence[Any] = ()) -> Result:
         """Ask in SQL (DuckDB's). One SELECT statement; nothing but this run can be read.
 
@@ -330,6 +393,19 @@ class Run:
     def to_polars(self) -> Any:
         """All summaries as a `polars.DataFrame`."""
         return self.sql(_SUMMARIES).to_polars()
+
+    @property
+    def plot(self) -> RunPlots:
+        """Plots with matplotlib, which is an extra: `run.plot.heatmap()`, `run.plot.series()`,
+        `run.plot.histograms()`; see docs/notebooks.md."""
+        from gradwatch.view.notebook.plots.run import RunPlots
+
+        return RunPlots(self)
+
+    def _repr_html_(self) -> str:
+        from gradwatch.view.notebook.run import run_html
+
+        return run_html(self)
 
     def close(self) -> None:
         """Let go of what is held in memory; the files are not open in between."""

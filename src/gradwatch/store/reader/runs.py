@@ -168,6 +168,11 @@ class Runs:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _repr_html_(self) -> str:
+        from gradwatch.view.notebook.run import runs_html
+
+        return runs_html(self)
+
     def __repr__(self) -> str:
         shown = ", ".join(self.names[:5]) + (", ..." if len(self) > 5 else "")
         return f"Runs({str(self.path)!r}: {len(self)}: {shown})"

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradwatch.sites import Kind, Site
 from gradwatch.store import tables
@@ -49,6 +50,7 @@ class Snapshot:
         self._cache = cache
         self._lock = threading.Lock()
         self._moments: Moments | None = None
+        self._shared: dict[tuple[int, str], NDArray[np.int64]] = {}
         writers = list(catalog.writers.values())
         for writer in writers:
             if writer.without_manifest and not writer.sites:
@@ -96,6 +98,14 @@ class Snapshot:
             if self._moments is None:
                 self._moments = self._cache.of(self.database, self.segments)
             return self._moments
+
+    def shared_steps(self, rank: int, kind: str) -> NDArray[np.int64]:
+        """The steps of a kind of which several files have rows that are not superseded."""
+        known = self._shared.get((rank, kind))
+        if known is None:
+            known = self.moments.current(self.bounds).of(rank, kind).shared_steps
+            self._shared[rank, kind] = known
+        return known
 
     @property
     def has_parts(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the commands ask of a run, in SQL: one pass over its rows each."""
+"""What is asked of a run for people, in SQL: one pass over its rows each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradwatch.sites import Site
-from gradwatch.store.reader.run import Run
+from gradwatch.store.reader.run import EVER, Run
 from gradwatch.store.reader.views import NUMBER
 from gradwatch.summary import STATISTICS
 
@@ -16,12 +16,13 @@ _NOT_FINITE = "(nan + posinf + neginf)"
 
 @dataclass(frozen=True)
 class Newest:
-    """The last measurement of a site."""
+    """The last measurement of a site; `value` is that of a kind that is one number."""
 
     step: int
     count: int
     zeros: int
     l2: float
+    value: float
 
     @property
     def zero_share(self) -> float | None:
@@ -77,21 +78,41 @@ class Span:
     highest_step: int | None
 
 
-def newest(run: Run, rank: int) -> dict[Site, Newest]:
-    """The last measurement of every site; that of the step as a whole if there is one."""
+def newest(run: Run, rank: int, since: int | None = None) -> dict[Site, Newest]:
+    """The last measurement of every site; that of the step as a whole if there is one.
+
+    Args:
+        run: the run.
+        rank: the process of a parallel training.
+        since: leave out sites that were measured only before that step.
+    """
     rows = _ask(
         run,
-        """
-        WITH own AS (FROM summaries WHERE rank = ?),
+        f"""
+        WITH own AS (FROM summaries WHERE rank = ? AND step >= ?),
         last AS (SELECT kind, path, max(step) AS step FROM own GROUP BY kind, path)
-        SELECT kind, path, step, sum(count)::BIGINT, sum(zeros)::BIGINT, sqrt(sum(l2 * l2))
+        SELECT kind, path, step, sum(count)::BIGINT, sum(zeros)::BIGINT, sqrt(sum(l2 * l2)),
+        sum({NUMBER})
         FROM own JOIN last USING (kind, path, step)
         GROUP BY kind, path, step, micro_batch IS NULL
         QUALIFY row_number() OVER (PARTITION BY kind, path ORDER BY micro_batch IS NULL DESC) = 1
         """,
         rank,
+        EVER[0] if since is None else since,
     )
     return {site: Newest(*numbers) for site, numbers in rows.items()}
+
+
+def pace(run: Run, rank: int, since: int) -> tuple[float | None, float | None]:
+    """Steps per second from that step on, and when the last one was; None if not known."""
+    rows = run.sql(
+        "SELECT step, min(time) FROM summaries WHERE rank = ? AND step >= ? GROUP BY step",
+        (rank, since),
+    ).fetchall()
+    if not rows:
+        return None, None
+    (first, begun), (last, ended) = min(rows), max(rows)
+    return (last - first) / (ended - begun) if ended > begun else None, ended
 
 
 def records(run: Run, rank: int) -> dict[Site, Record]:

@@ -34,7 +34,7 @@ def sparkline(
 
     Example:
 
-    >>> from gradwatch.cli.sparkline import sparkline
+    >>> from gradwatch.view.glance.sparkline import sparkline
     >>> sparkline([1, 10, 100, 1000, 0, float("nan"), float("inf")])
     '▁▃▆█_ !'
     """

@@ -1,0 +1,1 @@
+"""What people look at: the web viewer, reports, the terminal, notebooks."""

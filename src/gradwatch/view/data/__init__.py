@@ -1,0 +1,33 @@
+"""What is shown of a run, as the plain values that `viewer/src/api/types.ts` describes."""
+
+from gradwatch.view.data.comparison import compare, compare_series
+from gradwatch.view.data.distribution import distribution, picture, pictures
+from gradwatch.view.data.entries import broken_entry, entry, unknown_entry
+from gradwatch.view.data.heatmap import heatmap, tree
+from gradwatch.view.data.numbers import numbers
+from gradwatch.view.data.overview import overview
+from gradwatch.view.data.plain import Answer
+from gradwatch.view.data.selection import selection
+from gradwatch.view.data.series import series
+from gradwatch.view.data.shown import Shown, StaleTreeError, Window
+
+__all__ = [
+    "Answer",
+    "Shown",
+    "StaleTreeError",
+    "Window",
+    "broken_entry",
+    "compare",
+    "compare_series",
+    "distribution",
+    "entry",
+    "heatmap",
+    "numbers",
+    "overview",
+    "picture",
+    "pictures",
+    "selection",
+    "series",
+    "tree",
+    "unknown_entry",
+]

@@ -1,0 +1,130 @@
+"""How the elements of a tensor are distributed, over time; and its pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.histogram import Histogram
+from gradwatch.store.reader.members import NotRecordedError
+from gradwatch.store.reader.run import within
+from gradwatch.summary import finite
+from gradwatch.view.data.plain import Answer, doubles, whole
+from gradwatch.view.data.shown import Shown, Window
+
+Values = NDArray[np.float64]
+
+LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+BINS = 64
+_TAIL = 0.002
+"""The share at either end that may be in one wide bin, so that outliers do not squeeze the rest."""
+
+
+def distribution(shown: Shown, kind: str, path: str, window: Window) -> Answer:
+    """`DistributionData` of `types.ts`; neighbouring histograms are merged until they fit.
+
+    Raises:
+        NotRecordedError: there is no such site.
+    """
+    taken, histograms = shown.run.histograms(shown.kind(kind), path, rank=shown.rank)
+    chosen = np.isin(taken, within(taken, window.stretch))
+    steps = taken[chosen]
+    own = [each for each, is_chosen in zip(histograms, chosen, strict=True) if is_chosen]
+    columns = window.bucketing(steps).of(steps)
+    merged = [
+        reduce(Histogram.merge, [own[i] for i in np.flatnonzero(columns == column)])
+        for column in np.unique(columns)
+    ]
+    last = [int(steps[columns == column][-1]) for column in np.unique(columns)]
+    edges = edges_for(merged)
+    quantiles = [_quantiles(each) for each in merged]
+    return {
+        "kind": kind,
+        "path": path,
+        "steps": last,
+        "levels": list(LEVELS),
+        "quantiles": doubles(np.array(quantiles)),
+        "edges": doubles(edges),
+        "shares": doubles([shares(each, edges) for each in merged]),
+    }
+
+
+def _quantiles(histogram: Histogram) -> list[float]:
+    """The values at `LEVELS`; the outermost are exact."""
+    if finite(histogram.summary) == 0:
+        return [float("nan")] * len(LEVELS)
+    inner = [histogram.quantile(level) for level in LEVELS[1:-1]]
+    return [float(histogram.summary.min), *inner, float(histogram.summary.max)]
+
+
+def edges_for(histograms: Sequence[Histogram], bins: int = BINS) -> Values:
+    """Borders of bins that suit all of them: of one width, but for the outermost two,
+    which reach as far as the largest elements do."""
+    known = [each for each in histograms if finite(each.summary) > 0]
+    if not known:
+        return np.zeros(0)
+    lowest = min(float(each.summary.min) for each in known)
+    highest = max(float(each.summary.max) for each in known)
+    if lowest == highest:
+        # All are the same: a bin needs some width, and 1 is as good as any around 0.
+        room = abs(lowest) / 2 or 0.5
+        return np.array([lowest - room, highest + room])
+    low = min(each.quantile(_TAIL) for each in known)
+    high = max(each.quantile(1 - _TAIL) for each in known)
+    if not low < high:
+        low, high = lowest, highest
+    inner = np.linspace(low, high, bins - 1)
+    return np.unique(np.concatenate([[lowest], inner, [highest]]))
+
+
+def shares(histogram: Histogram, edges: Values) -> Values:
+    """The share of the finite elements in each bin, the last of which has its upper edge too.
+
+    Within a cell of the histogram elements are taken as evenly spread.
+
+    >>> import numpy as np
+    >>> from gradwatch.histogram import Histogram
+    >>> from gradwatch.view.data.distribution import shares
+    >>> shares(Histogram.of(np.array([0.0, 0.0, 1.0, 3.0])), np.array([-1.0, 0.5, 2.0, 3.0]))
+    array([0.5 , 0.25, 0.25])
+    """
+    lower, upper, counts = histogram.buckets()
+    found = np.zeros(max(edges.size - 1, 0))
+    total = counts.sum()
+    if not total or not found.size:
+        return found
+    # What has no width, such as the zeros, is in one bin; all else may be in several.
+    point = upper <= lower
+    place = np.clip(np.searchsorted(edges, lower[point], "right") - 1, 0, found.size - 1)
+    np.add.at(found, place, counts[point])
+    low, high, many = lower[~point], upper[~point], counts[~point]
+    with np.errstate(over="ignore"):
+        passed = (edges[None, :] - low[:, None]) / (high - low)[:, None]
+    found += (np.diff(np.clip(passed, 0.0, 1.0), axis=1) * many[:, None]).sum(axis=0)
+    return np.asarray(found / total)
+
+
+def pictures(shown: Shown, path: str) -> Answer:
+    """`PicturesData` of `types.ts`.
+
+    Raises:
+        NotRecordedError: it was never drawn.
+    """
+    steps, _ = shown.run.pictures(path, rank=shown.rank)
+    return {"path": path, "steps": whole(steps)}
+
+
+def picture(shown: Shown, path: str, step: int) -> bytes:
+    """The picture that was drawn at a step, as a PNG file.
+
+    Raises:
+        NotRecordedError: none was drawn then.
+    """
+    steps, files = shown.run.pictures(path, rank=shown.rank)
+    for at, file in zip(steps.tolist(), files, strict=True):
+        if at == step:
+            return file
+    raise NotRecordedError(f"There is no picture of {path!r} of step {step}.")

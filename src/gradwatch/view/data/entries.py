@@ -1,0 +1,53 @@
+"""A run in the list of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradwatch.diagnose.finding import Finding, Severity
+from gradwatch.store.reader.run import Run
+from gradwatch.view.data.plain import Answer, number
+
+_UNKNOWN = (
+    "status", "started", "duration", "last_step", "steps", "sites", "loss", "health", "error",
+)  # fmt: skip
+
+
+def unknown_entry(id: str, name: str) -> Answer:
+    """`RunEntry` of `types.ts` of a run that has not been opened."""
+    return {"id": id, "name": name, **dict.fromkeys(_UNKNOWN)}
+
+
+def broken_entry(id: str, name: str, error: str) -> Answer:
+    """The same of a run that cannot be opened."""
+    return {**unknown_entry(id, name), "status": "broken", "error": error}
+
+
+def entry(run: Run, id: str, name: str, findings: Sequence[Finding] | None) -> Answer:
+    """The same of a run; findings are None if they are not known."""
+    losses = run.sites("loss")
+    last = np.zeros(0)
+    if losses:
+        _, last = run.series("loss", losses[0].path, "value")
+    return {
+        **unknown_entry(id, name),
+        "status": str(run.status),
+        "started": run.started,
+        "duration": run.duration,
+        "last_step": run.last_step,
+        "steps": int(run.steps().size),
+        "sites": len(run.site_order),
+        "loss": number(float(last[-1])) if last.size else None,
+        "health": None if findings is None else health(findings),
+    }
+
+
+def health(findings: Sequence[Finding]) -> Answer:
+    """How many findings are alarms."""
+    alarms = [finding.severity for finding in findings if finding.is_alarm]
+    return {
+        "errors": alarms.count(Severity.ERROR),
+        "warnings": alarms.count(Severity.WARNING),
+    }

@@ -1,0 +1,151 @@
+"""All that is known of a run beside its numbers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gradwatch.budget.cost import Cost
+from gradwatch.diagnose.finding import Finding
+from gradwatch.sites import Kind
+from gradwatch.view.data.labels import ORDER, kind_label, statistics_of
+from gradwatch.view.data.numbers import number_sites
+from gradwatch.view.data.plain import Answer, number
+from gradwatch.view.data.shown import Shown
+from gradwatch.view.glance.words import counted, duration
+
+
+def overview(shown: Shown, findings: Sequence[Finding], *, complete: bool = True) -> Answer:
+    """`RunData` of `types.ts`.
+
+    Args:
+        shown: the run.
+        findings: what is wrong with it.
+        complete: whether all of the run has been looked at for these.
+    """
+    run = shown.run
+    steps = run.steps()
+    return {
+        "id": shown.id,
+        "name": shown.name,
+        "status": str(run.status),
+        "started": run.started,
+        "duration": run.duration,
+        "first_step": int(steps[0]) if steps.size else None,
+        "last_step": int(steps[-1]) if steps.size else None,
+        "steps": int(steps.size),
+        "ranks": list(run.ranks),
+        "epochs": [
+            {"epoch": e.number, "first": e.first_step, "last": e.last_step} for e in run.epochs
+        ],
+        "kinds": kinds_of(shown),
+        "numbers": [{"kind": str(s.kind), "path": s.path} for s in number_sites(shown)],
+        "meaning": run.meaning,
+        "findings": [finding_facts(finding) for finding in findings],
+        "findings_complete": complete,
+        "facts": facts_of(shown),
+        "cost": cost_words(run.facts.get("cost")),
+        "damage": [f"{damage.file.name}: {damage.what}" for damage in run.damage],
+        "lost_rows": run.lost_rows,
+        "pictured": run.pictured(rank=shown.rank) if run.ranks else [],
+    }
+
+
+def kinds_of(shown: Shown) -> list[Answer]:
+    """The kinds that have a heatmap, with their statistics."""
+    counts: dict[Kind, int] = {}
+    for site in shown.run.site_order:
+        counts[site.kind] = counts.get(site.kind, 0) + 1
+    return [
+        {
+            "kind": str(kind),
+            "label": kind_label(kind),
+            "statistics": statistics_of(kind, with_ratio=Kind.WEIGHT in counts),
+            "sites": counts[kind],
+        }
+        for kind in ORDER
+        if kind in counts
+    ]
+
+
+def finding_facts(finding: Finding) -> Answer:
+    """`Finding` of `types.ts`."""
+    evidence = {
+        name: value if isinstance(value, str) else number(value)
+        for name, value in finding.evidence.items()
+    }
+    return {**finding.facts(), "evidence": evidence}
+
+
+def cost_words(cost: Any) -> str:
+    """What the monitor itself has cost; empty if that is not known."""
+    if not isinstance(cost, Mapping):
+        return ""
+    known: dict[str, Any] = {k: math.nan if v is None else v for k, v in cost.items()}
+    known |= {name: cost.get(name) for name in ("budget", "interval")}
+    try:
+        return Cost(**known).words()
+    except (TypeError, ValueError):
+        return ""  # of another version
+
+
+def facts_of(shown: Shown) -> list[Answer]:
+    """Facts for people, those that they ask for first first."""
+    run = shown.run
+    told = _mapping(run.facts)
+    fits = told.get("fits")
+    fit = _mapping(fits[-1] if isinstance(fits, list) and fits else None)
+    model = _mapping(told.get("model") or fit.get("model"))
+    loss, optimizer = _mapping(model.get("loss")), _mapping(model.get("optimizer"))
+    environment = _mapping(fit.get("environment"))
+    watched = fit.get("watch")
+    imported = _mapping(fit.get("imported"))
+    begun = (
+        ""
+        if run.started is None
+        else time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(run.started))
+    )
+    known = {
+        "started": begun,
+        "took": duration(run.duration),
+        "steps": _steps(shown),
+        "optimizer": _optimizer(optimizer),
+        "loss": loss.get("name"),
+        "batch size": model.get("batch_size"),
+        "precision": model.get("precision"),
+        "measured": fit.get("every"),
+        "watched": "; ".join(map(str, watched)) if isinstance(watched, list) else "",
+        "rows": counted(run.rows, "row"),
+        "processes": len(run.ranks) if len(run.ranks) > 1 else "",
+        "shown process": f"rank {shown.rank}" if len(run.ranks) > 1 else "",
+        "fits": told.get("fit_count") if told.get("fit_count", 1) != 1 else "",
+        "imported": f"from {imported.get('tool')}: {imported.get('from')}" if imported else "",
+        "made with": ", ".join(f"{k} {v}" for k, v in environment.items() if k != "machine"),
+        "machine": environment.get("machine"),
+    }
+    return [{"name": name, "value": str(value)} for name, value in known.items() if value]
+
+
+def _steps(shown: Shown) -> str:
+    steps = shown.run.steps()
+    if not steps.size:
+        return "none yet"
+    return f"to {int(steps[-1]):,}, {steps.size:,} of them measured"
+
+
+def _optimizer(about: Mapping[str, Any]) -> str:
+    if not about.get("name"):
+        return ""
+    rate = about.get("learning_rate")
+    is_rate = isinstance(rate, int | float) and not isinstance(rate, bool)
+    words = [str(about["name"])] + [f"learning rate {rate:.4g}"] * is_rate
+    if about.get("is_scheduled"):
+        words.append("scheduled")
+    return ", ".join(words)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """What `run.json` has is not always what it should be."""
+    return value if isinstance(value, Mapping) else {}

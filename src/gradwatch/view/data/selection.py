@@ -1,0 +1,66 @@
+"""Sites by the library's selectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_, or_
+
+from gradwatch import select
+from gradwatch.sites import SiteInfo
+from gradwatch.view.data.plain import Answer
+from gradwatch.view.data.shown import Shown
+
+MOST_WORDS = 16
+
+
+def selection(shown: Shown, kind: str, pattern: str) -> Answer:
+    """`Selection` of `types.ts`.
+
+    Several patterns with spaces between them select what any of them does, less what one with a
+    `!` names. An empty pattern selects all.
+
+    Raises:
+        NotRecordedError: nothing of that kind is recorded.
+        ValueError: it is no pattern.
+    """
+    tree = shown.tree(kind)
+    infos = [info for info in shown.run.infos if info.site in tree.node_of]
+    return {
+        "revision": tree.revision,
+        "nodes": sorted(tree.node_of[info.site] for info in selected(infos, pattern)),
+    }
+
+
+def selected(infos: Sequence[SiteInfo], pattern: str) -> list[SiteInfo]:
+    """The sites that a pattern of the user's selects.
+
+    Raises:
+        ValueError: it is no pattern.
+    """
+    text = pattern.strip()
+    if not text:
+        return list(infos)
+    # A name may have spaces in it: first as one pattern, and then as several.
+    whole = select.as_selector(text)
+    found = [info for info in infos if whole.selects(info)]
+    if len(text.split()) > 1 and (not found or text.startswith("!")):
+        several = selector(text)
+        found = [info for info in infos if several.selects(info)]
+    return found
+
+
+def selector(pattern: str) -> select.Selector:
+    """What several patterns with spaces between them select together.
+
+    >>> from gradwatch.view.data.selection import selector
+    >>> selector("conv*/kernel !block1")
+    ('conv*/kernel' & ~'block1')
+    """
+    words = pattern.split()
+    if len(words) > MOST_WORDS:
+        raise ValueError(f"At most {MOST_WORDS} patterns go together. Received: {len(words)}")
+    wanted = [select.as_selector(word) for word in words if not word.startswith("!")]
+    unwanted = [select.as_selector(word) for word in words if word.startswith("!")]
+    chosen = [reduce(or_, wanted)] if wanted else []
+    return reduce(and_, [*chosen, *unwanted])

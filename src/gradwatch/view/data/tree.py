@@ -1,0 +1,130 @@
+"""The rows that a kind can be shown in: blocks, layers and sites, as a tree."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gradwatch.sites import Site, SiteInfo
+from gradwatch.store.reader.rows import Rows
+
+
+@dataclass(eq=False)
+class Tree:
+    """Blocks, layers and sites of one kind in network order, a parent before its children.
+
+    Chains of only children are one node with a "/" in its label.
+
+    Attributes:
+        revision: stands for the nodes; another one if there are others.
+        label, parent, sites, count: of each node what `Tree` of `types.ts` says; `sites`
+            has the site itself, or None for what is merged.
+        shape: "3x3x16 float32", or "" if that is not known.
+
+    Example:
+
+    >>> from gradwatch import Kind, Site
+    >>> from gradwatch.store.reader.facts import bare_info
+    >>> from gradwatch.view.data.tree import Tree
+    >>> paths = ["net/a/b/kernel", "net/a/b/bias", "net/c/kernel"]
+    >>> tree = Tree.of([bare_info(Site(Kind.GRADIENT, path)) for path in paths])
+    >>> tree.label, tree.parent, tree.count
+    (['net', 'a/b', 'kernel', 'bias', 'c/kernel'], [-1, 0, 1, 1, 0], [3, 2, 1, 1, 1])
+    """
+
+    revision: str
+    label: list[str] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    sites: list[Site | None] = field(default_factory=list)
+    count: list[int] = field(default_factory=list)
+    shape: list[str] = field(default_factory=list)
+    end: list[int] = field(default_factory=list)
+    """The number after the last node below each."""
+    node_of: dict[Site, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, infos: Sequence[SiteInfo]) -> Tree:
+        """The tree of sites of one kind, in network order."""
+        root = _Node("")
+        for info in infos:
+            node = root
+            for part in info.path.split("/"):
+                found = node.children.get(part)
+                if found is None:
+                    found = node.children[part] = _Node(part)
+                node = found
+            node.info = info
+        told = "\0".join(f"{i.path}\0{shape_of(i)}" for i in infos)
+        digest = hashlib.sha256(told.encode("utf-8", "surrogatepass"))
+        tree = cls(digest.hexdigest()[:16])
+        # Not by recursion: a name may have any number of slashes.
+        waiting = [(child, -1) for child in reversed(root.children.values())]
+        while waiting:
+            node, parent = waiting.pop()
+            label = node.label
+            while node.info is None and len(node.children) == 1:
+                node = next(iter(node.children.values()))
+                label = f"{label}/{node.label}"
+            number = len(tree.label)
+            tree._add(label, parent, node.info)
+            waiting += [(child, number) for child in reversed(node.children.values())]
+        tree._count()
+        return tree
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def path(self, node: int) -> str:
+        """The labels from the root to a node."""
+        labels = []
+        while node >= 0:
+            labels.append(self.label[node])
+            node = self.parent[node]
+        return "/".join(reversed(labels))
+
+    def members(self, node: int) -> tuple[Site, ...]:
+        """What a node shows: its own site, or else all below it; slices are in no total."""
+        own = self.sites[node]
+        if own is not None:
+            return (own,)
+        below = (self.sites[i] for i in range(node + 1, self.end[node]))
+        return tuple(site for site in below if site is not None and not site.is_slice)
+
+    def rows(self, nodes: Sequence[int]) -> Rows:
+        """What is merged into the rows of these nodes."""
+        kinds = {site.kind for site in self.node_of}
+        key = (*kinds, self.revision, tuple(nodes))
+        return Rows(key, tuple(self.members(node) for node in nodes))
+
+    def _add(self, label: str, parent: int, info: SiteInfo | None) -> None:
+        if info is not None:
+            self.node_of[info.site] = len(self.label)
+        self.label.append(label)
+        self.parent.append(parent)
+        self.sites.append(None if info is None else info.site)
+        self.shape.append("" if info is None else shape_of(info))
+
+    def _count(self) -> None:
+        self.count = [int(site is not None) for site in self.sites]
+        self.end = [i + 1 for i in range(len(self))]
+        for node in reversed(range(len(self))):
+            parent = self.parent[node]
+            if parent >= 0:
+                self.count[parent] += self.count[node]
+                self.end[parent] = max(self.end[parent], self.end[node])
+
+
+class _Node:
+    """A component of paths, while the tree is made."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.info: SiteInfo | None = None
+        self.children: dict[str, _Node] = {}
+
+
+def shape_of(info: SiteInfo) -> str:
+    """Shape and dtype; what is not known is left out, and a scalar has no shape."""
+    sizes = "x".join(str(size) for size in info.shape)
+    return f"{sizes} {info.dtype}".strip()

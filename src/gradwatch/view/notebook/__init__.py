@@ -1,0 +1,1 @@
+"""How runs and the like display themselves in notebooks, and their plots."""

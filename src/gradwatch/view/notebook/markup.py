@@ -1,0 +1,51 @@
+"""Pieces of HTML: no scripts, nothing from elsewhere, and every name as text."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from gradwatch.sinks.table import printable, shortened
+
+_CELL = "padding:2px 8px;text-align:{side};white-space:nowrap"
+SEVERITIES = {"error": "#c4342b", "warning": "#b07100", "info": "#2f7f93"}
+GOOD, MUTED = "#23945a", "opacity:0.7"
+
+
+def text(words: object, most: int | None = None) -> str:
+    """Any text, as text: escaped, with control characters and direction marks spelled out.
+
+    >>> from gradwatch.view.notebook.markup import text
+    >>> text("<b>\\u202e")
+    '&lt;b&gt;\\\\u202e'
+    """
+    shown = printable(str(words))
+    return html.escape(shown if most is None else shortened(shown, most))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: frozenset[int]) -> str:
+    """A table of cells that are already markup; those in `left` columns are words."""
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "".join(
+            f'<{tag} style="{_CELL.format(side="left" if i in left else "right")}">{cell}</{tag}>'
+            for i, cell in enumerate(cells)
+        )
+
+    body = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in rows)
+    return f"<table><thead><tr>{row(header, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def coloured(words: str, colour: str) -> str:
+    """Text in a colour that is seen on light and dark ground."""
+    return f'<span style="color:{colour};font-weight:600">{text(words)}</span>'
+
+
+def line(*parts: str, style: str = "") -> str:
+    """A line of pieces that are already markup."""
+    return f'<div style="margin:2px 0;{style}">{" ".join(parts)}</div>'
+
+
+def whole(*parts: str) -> str:
+    """All pieces together."""
+    return f'<div style="font-size:13px;line-height:1.45">{"".join(parts)}</div>'

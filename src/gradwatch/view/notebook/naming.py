@@ -1,0 +1,36 @@
+"""What plots and pictures call what they show."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gradwatch.sites import Kind
+from gradwatch.view.data.labels import kind_label, statistics_of
+
+
+class Quantity(NamedTuple):
+    """A statistic of a kind.
+
+    Attributes:
+        label: what to call it, with its unit.
+        scale: how it is best shown: `"log"`, `"signed"` or `"linear"`.
+    """
+
+    label: str
+    scale: str
+
+
+def quantity(kind: Kind, statistic: str) -> Quantity:
+    """What a statistic of a kind is called, and how it is best shown.
+
+    >>> from gradwatch import Kind
+    >>> from gradwatch.view.notebook.naming import quantity
+    >>> quantity(Kind.GRADIENT, "l2")
+    Quantity(label='gradient, L2 norm (loss per unit of weight)', scale='log')
+    """
+    for about in statistics_of(kind, with_ratio=True):
+        if about["name"] == statistic:
+            unit = f" ({about['unit']})" if about["unit"] else ""
+            return Quantity(f"{kind_label(kind)}, {about['label']}{unit}", about["scale"])
+    name = kind_label(kind) if statistic == "value" else f"{kind_label(kind)}, {statistic}"
+    return Quantity(name, "signed")

@@ -1,0 +1,67 @@
+"""A run in the few facts that Markdown and JSON tell of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from gradwatch.store.reader.run import Run
+from gradwatch.view.glance import layers, queries, trends
+from gradwatch.view.report.worst import worst_layers
+
+COLUMNS = 24
+"""How many values a series over time has at most."""
+WORST = 12
+"""How many layers are told apart as those to look at first."""
+
+
+def digest(run: Run, data: Mapping[str, Any], rank: int, version: str) -> dict[str, Any]:
+    """What a run was like: verdict, findings, layers, losses, facts.
+
+    Args:
+        run: the run.
+        data: the contract's `RunData` of it.
+        rank: the process of a parallel training that layers and losses are of.
+        version: of this library.
+
+    Returns:
+        Plain facts. In numbers over time, None is where nothing was measured.
+    """
+    findings = data["findings"]
+    alarms = [f["severity"] for f in findings if not f["explained_by"]]
+    errors, warnings = alarms.count("error"), alarms.count("warning")
+    newest = queries.newest(run, rank)
+    sites = run.sites()
+    # A record of every site takes one pass over all rows; nothing else has the count.
+    nonfinite = {site: each.nonfinite for site, each in queries.records(run, rank).items()}
+    own = layers.layers_of(run, sites, newest, nonfinite, COLUMNS, rank)
+    worst = worst_layers(own, findings, WORST)
+    by_name = {layer["layer"]: layer for layer in own}
+    return {
+        "gradwatch_report": version,
+        "made": time.time(),
+        "run": data["name"],
+        "status": data["status"],
+        "verdict": "errors" if errors else "warnings" if warnings else "healthy",
+        "errors": errors,
+        "warnings": warnings,
+        "started": data["started"],
+        "duration": data["duration"],
+        "last_step": data["last_step"],
+        "measured_steps": data["steps"],
+        "ranks": data["ranks"],
+        "rank": rank,
+        "findings": findings,
+        "worst_layers": [{**by_name[name], "why": why} for name, why in worst.items()],
+        # Their courses would be most of the text, and are for those to look at.
+        "layers": [
+            {key: value for key, value in layer.items() if key != "gradient_trend"} for layer in own
+        ],
+        "numbers": trends.numbers_of(run, sites, COLUMNS, rank),
+        "meaning": data["meaning"],
+        "facts": data["facts"],
+        "cost": data["cost"],
+        "damage": data["damage"],
+        "lost_rows": data["lost_rows"],
+    }

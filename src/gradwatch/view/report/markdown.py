@@ -1,0 +1,135 @@
+"""A report as Markdown: what fits into a pull request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gradwatch.view.glance.sparkline import sparkline
+from gradwatch.view.glance.words import compact, counted, duration, percent
+from gradwatch.view.report.escaping import code, prose, table
+
+MARK = "<!-- gradwatch report -->"
+"""The first line, by which a report is told from other files."""
+FINDINGS = 40
+"""How many findings are told: what is posted has a limit of 65,536 characters."""
+_SIGNS = {"error": "🔴 error", "warning": "🟡 warning", "info": "🔵 info"}
+
+Facts = Mapping[str, Any]
+
+
+def markdown(facts: Facts) -> str:
+    """The report, in the Markdown of GitHub.
+
+    Args:
+        facts: as `digest` gives them.
+    """
+    lines = [MARK, f"## {code(facts['run'])}: {_verdict(facts)}", "", _what(facts), ""]
+    lines += _damage(facts)
+    lines += _findings(facts["findings"])
+    if facts["worst_layers"]:
+        lines += _layers(facts)
+    if facts["numbers"]:
+        lines += _numbers(facts["numbers"])
+    if facts["facts"]:
+        lines += ["<details><summary>Facts</summary>", ""]
+        rows = [[prose(each["name"]), prose(each["value"])] for each in facts["facts"]]
+        lines += [*table(["", ""], rows), "", "</details>", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _verdict(facts: Facts) -> str:
+    parts = [counted(facts[f"{what}s"], what) for what in ("error", "warning") if facts[f"{what}s"]]
+    sign = _SIGNS["error" if facts["errors"] else "warning"].partition(" ")[0]
+    return f"{sign} {', '.join(parts)}" if parts else "🟢 healthy"
+
+
+def _what(facts: Facts) -> str:
+    last = facts["last_step"]
+    steps = "nothing measured yet"
+    if last is not None:
+        steps = f"to step {last:,}, {counted(facts['measured_steps'], 'step')} measured"
+    parts = [facts["status"], steps, f"took {duration(facts['duration'])}"]
+    if len(facts["ranks"]) > 1:
+        parts.append(f"process {facts['rank']} of {len(facts['ranks'])}")
+    return " · ".join(parts)
+
+
+def _damage(facts: Facts) -> list[str]:
+    lines = [f"- Damaged: {prose(each)}" for each in facts["damage"]]
+    if facts["lost_rows"]:
+        lines.append(f"- {counted(facts['lost_rows'], 'row')} could not be written at the time.")
+    return [*lines, ""] if lines else []
+
+
+def _findings(findings: Sequence[Facts]) -> list[str]:
+    lines = ["### Findings", ""]
+    shown = [f for f in findings if not f["explained_by"]][:FINDINGS]
+    if not shown:
+        return [*lines, "Nothing is wrong as far as the rules can tell.", ""]
+    rows = []
+    for finding in shown:
+        when = f"step {finding['since']:,}"
+        if finding["until"] is not None:
+            when = f"steps {finding['since']:,} to {finding['until']:,}"
+        evidence = ", ".join(f"{name} {_word(x)}" for name, x in finding["evidence"].items())
+        where = code(finding["layer"]) if finding["layer"] else "model"
+        what = f"{prose(finding['title'])} ({code(finding['rule'])})"
+        said = [where, when, prose(evidence), prose(finding["remedy"])]
+        rows.append([_SIGNS[finding["severity"]], what, *said])
+    lines += table(["", "what", "where", "since", "evidence", "what to do"], rows)
+    causes = len([f for f in findings if f["explained_by"]])
+    more = len(findings) - causes - len(shown)
+    notes = [f"{counted(more, 'more finding')} not shown."] if more else []
+    if causes:
+        notes.append(f"{counted(causes, 'more finding')} explained by these.")
+    return [*lines, "", *notes, *[""] * bool(notes)]
+
+
+def _layers(facts: Facts) -> list[str]:
+    rows = [
+        [
+            code(each["layer"]),
+            prose(each["why"]),
+            _bars(each["gradient_trend"]),
+            compact(each["gradient_l2"]),
+            percent(each["gradient_zero_share"]),
+            compact(each["weight_l2"]),
+            compact(each["update_ratio"]),
+            f"{each['nonfinite']:,}",
+        ]
+        for each in facts["worst_layers"]
+    ]
+    header = ["layer", "why", "gradient over time", "gradient L2", "zeros", "weight L2"]
+    header += ["update / weight", "NaN or Inf"]
+    of = f" ({len(rows)} of {counted(len(facts['layers']), 'layer')})"
+    return [f"### Layers to look at first{of}", "", *table(header, rows, "lllrrrrr"), ""]
+
+
+def _numbers(numbers: Sequence[Facts]) -> list[str]:
+    rows = [
+        [
+            code(each["path"]),
+            _bars(each["trend"], log=False),
+            *(compact(each[name]) for name in ("first", "last", "lowest", "highest")),
+        ]
+        for each in numbers
+    ]
+    header = ["name", "over time", "first", "last", "lowest", "highest"]
+    return ["### Losses and other numbers", "", *table(header, rows, "llrrrr"), ""]
+
+
+def _bars(trend: Facts | None, log: bool = True) -> str:
+    if trend is None:
+        return ""
+    values = [math.nan if value is None else value for value in trend["values"]]
+    line = sparkline(values, [count > 0 for count in trend["nonfinite"]], log=log)
+    # Several spaces are one in HTML, and a gap would no longer be as wide as a bar.
+    return f"`{line.replace(' ', '·')}`" if line else ""
+
+
+def _word(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if float(value).is_integer() else compact(value)

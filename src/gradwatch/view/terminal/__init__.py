@@ -1,0 +1,1 @@
+"""`gradwatch top`: a run in the terminal, as it goes on."""

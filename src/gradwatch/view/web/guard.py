@@ -1,0 +1,170 @@
+"""The gate before everything: whom a request comes from, and what every answer says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+from gradwatch.view.web.hosts import Hosts
+from gradwatch.view.web.session import Sessions
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; font-src 'none'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""With every answer. Nothing is cached: all of it is for one person and of one moment."""
+
+TOKEN = "token"
+API = "/api/"
+_LONGEST = 128 * 1024
+
+
+class Guard:
+    """Lets through what the person who started the server may ask, and refuses the rest.
+
+    Every request has to name this server as its `Host`, and may come only from a page of
+    its own, or from the address bar. Data needs a session. The page itself has nothing to
+    hide and needs none, so that a link to it works wherever it is clicked.
+
+    Args:
+        app: what answers.
+        hosts: the server's names.
+        sessions: who is known.
+    """
+
+    def __init__(self, app: App, hosts: Hosts, sessions: Sessions) -> None:
+        self._app, self._hosts, self._sessions = app, hosts, sessions
+        # Cookies are of a host with all its ports: two servers must not share one.
+        self.cookie = f"gradwatch-{hosts.port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = _Headers(scope["headers"])
+        status, words = self._judge(scope, headers)
+        if status:
+            await _refuse(send, status, words)
+            return
+        tokens = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if TOKEN in tokens:
+            await self._exchange(scope["path"], tokens[TOKEN], send)
+            return
+        if scope["path"].startswith(API) and not self._is_known(headers):
+            await _refuse(send, 401, "There is no session. Open the printed link again.")
+            return
+        await self._app(scope, receive, _with_headers(send))
+
+    def _judge(self, scope: Scope, headers: _Headers) -> tuple[int, str]:
+        """Why a request is refused, whoever asks; 0 if it is not."""
+        host = headers.only("host")
+        if host is None or not self._hosts.allow(host):
+            return 403, "This is not the host that is served here."
+        if headers.all("origin"):
+            origin = headers.only("origin")
+            if origin is None or not self._hosts.allow_origin(origin, host):
+                return 403, "This was asked by a page of another origin."
+        if headers.all("sec-fetch-site") and not _is_own(scope["path"], headers):
+            return 403, "This was asked by a page of another site."
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, "Nothing can be changed here: only GET and HEAD are answered."
+        if len(scope["query_string"]) > _LONGEST:
+            return 400, "The request is too long."
+        return 0, ""
+
+    def _is_known(self, headers: _Headers) -> bool:
+        for line in headers.all("cookie"):
+            jar: SimpleCookie = SimpleCookie()
+            try:
+                jar.load(line)
+            except CookieError:
+                continue
+            found = jar.get(self.cookie)
+            if found is not None and self._sessions.knows(found.value):
+                return True
+        return False
+
+    async def _exchange(self, path: str, tokens: list[str], send: Send) -> None:
+        session = self._sessions.exchange(tokens[0]) if len(tokens) == 1 and path == "/" else None
+        if session is None:
+            await _refuse(send, 401, "This is not the token. Open the printed link again.")
+            return
+        cookie = f"{self.cookie}={session}; HttpOnly; SameSite=Strict; Path=/"
+        # A page without the token in its address: it is in no history and no screenshot.
+        await _answer(send, 303, b"", {"location": "/", "set-cookie": cookie})
+
+
+class _Headers:
+    """A request's headers; what is given twice is nobody's."""
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self._found: dict[str, list[str]] = {}
+        for name, value in raw:
+            self._found.setdefault(name.decode("latin-1").lower(), []).append(
+                value.decode("latin-1")
+            )
+
+    def all(self, name: str) -> list[str]:
+        return self._found.get(name, [])
+
+    def only(self, name: str) -> str | None:
+        found = self.all(name)
+        return found[0] if len(found) == 1 else None
+
+
+def _is_own(path: str, headers: _Headers) -> bool:
+    """Whether the browser says that our own page, or the person, asks.
+
+    A link elsewhere may lead to the page, though to nothing else.
+    """
+    if headers.only("sec-fetch-site") in ("same-origin", "none"):
+        return True
+    is_link = (headers.only("sec-fetch-mode"), headers.only("sec-fetch-dest")) == (
+        "navigate",
+        "document",
+    )
+    return is_link and path == "/"
+
+
+def _with_headers(send: Send) -> Send:
+    added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", []), *added]}
+        await send(message)
+
+    return sending
+
+
+async def _refuse(send: Send, status: int, words: str) -> None:
+    body = json.dumps({"error": words}).encode("ascii")
+    more = {"allow": "GET, HEAD"} if status == 405 else {}
+    await _answer(send, status, body, {"content-type": "application/json", **more})
+
+
+async def _answer(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:
+    told = {**headers, "content-length": str(len(body))}
+    raw = [(name.encode(), value.encode()) for name, value in told.items()]
+    with_headers = _with_headers(send)
+    await with_headers({"type": "http.response.start", "status": status, "headers": raw})
+    await with_headers({"type": "http.response.body", "body": body})

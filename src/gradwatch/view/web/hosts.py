@@ -1,0 +1,77 @@
+"""By which names the server may be asked: a page of another name is another's."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?", re.ASCII)
+
+
+class Hosts:
+    """The names of the server.
+
+    A browser can be made to take any name for this machine (DNS rebinding), but the page
+    is then of that name, and says so in `Host`. So only names are taken that nobody else
+    can have: loopback's, and of a server for others also addresses in digits and the
+    machine's own name.
+
+    Args:
+        host: what the server is bound to.
+        port: its port.
+
+    Example:
+
+    >>> from gradwatch.view.web.hosts import Hosts
+    >>> hosts = Hosts("127.0.0.1", 6007)
+    >>> [hosts.allow(h) for h in ("localhost:6007", "localhost", "evil.example:6007")]
+    [True, False, False]
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.port = port
+        self.is_local = is_loopback(host)
+        self._names = {"localhost", "127.0.0.1", "[::1]", shown(host).lower()}
+        if not self.is_local:
+            self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    def allow(self, host: str) -> bool:
+        """Whether a request may name this host; with its port, unless that is 80."""
+        found = _HOST.fullmatch(host.lower())
+        if found is None or int(found["port"] or 80) != self.port:
+            return False
+        name = found["name"]
+        return name in self._names or (not self.is_local and _is_address(name))
+
+    def allow_origin(self, origin: str, host: str) -> bool:
+        """Whether a request to this host may come from a page of that origin: only from its own."""
+        return self.allow(host) and origin.lower() == f"http://{host.lower()}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that is bound to it.
+
+    >>> from gradwatch.view.web.hosts import is_loopback
+    >>> [is_loopback(h) for h in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "box.example")]
+    [True, True, True, False, False]
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def shown(host: str) -> str:
+    """A host as it is written in a URL."""
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

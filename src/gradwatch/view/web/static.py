@@ -1,0 +1,36 @@
+"""The page's own files: a fixed table, read from the package."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+Files = dict[str, tuple[bytes, str]]
+"""By the path of a URL, a file's bytes and type."""
+
+_TYPES = {
+    "index.html": "text/html; charset=utf-8",
+    "app.js": "text/javascript; charset=utf-8",
+    "app.css": "text/css; charset=utf-8",
+}
+
+
+class NotBuiltError(Exception):
+    """The front end is not there."""
+
+
+def load() -> Files:
+    """By the path of a URL, each file's bytes and type. Nothing else is ever served.
+
+    Raises:
+        NotBuiltError: they are not there.
+    """
+    folder = files("gradwatch.view") / "static"
+    try:
+        table = {f"/{name}": ((folder / name).read_bytes(), t) for name, t in _TYPES.items()}
+    except OSError as error:
+        raise NotBuiltError(
+            "The viewer's front end is not built. In a checkout of gradwatch, build it with: "
+            "npm --prefix viewer ci && npm --prefix viewer run build. An installed gradwatch "
+            "has it: install it again."
+        ) from error
+    return {"/": table["/index.html"], **table}

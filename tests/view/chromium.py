@@ -1,0 +1,80 @@
+"""A real Chromium, and pages of which everything is noticed that must not happen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def chromium_path() -> str:
+    """Where the browser is; the test fails where there is none, as nothing was tested then."""
+    found = os.environ.get("GRADWATCH_CHROMIUM") or next(
+        filter(None, map(shutil.which, _NAMES)), ""
+    )
+    if not found:
+        pytest.fail(
+            "These tests need Chromium. Install it: apt-get install chromium. Or name one by "
+            "the environment variable GRADWATCH_CHROMIUM.",
+            pytrace=False,
+        )
+    return found
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The browser, without a window."""
+    with sync_playwright() as playwright:
+        # Without a sandbox of its own, which needs rights that containers do not give.
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A page, and what has gone wrong on it.
+
+    Attributes:
+        page: Playwright's.
+        wrong: console errors and warnings, exceptions, dialogs, violations of the policy.
+        requests: the addresses that were asked for.
+    """
+
+    def __init__(self, browser: Browser, **options: object) -> None:
+        self.wrong: list[str] = []
+        self.requests: list[str] = []
+        self._context = browser.new_context(**options)  # type: ignore[arg-type]
+        self.page: Page = self._context.new_page()
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.wrong.append(f"exception: {error}"))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("dialog", self._dialog)
+        self.page.add_init_script(
+            "addEventListener('securitypolicyviolation', (e) => console.error("
+            "`policy: ${e.violatedDirective} ${e.blockedURI}`))"
+        )
+
+    def close(self) -> None:
+        """Close it."""
+        self._context.close()
+
+    def __enter__(self) -> Watched:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _console(self, message: object) -> None:
+        kind, text = message.type, message.text  # type: ignore[attr-defined]
+        if kind in ("error", "warning", "assert"):
+            self.wrong.append(f"{kind}: {text}")
+
+    def _dialog(self, dialog: object) -> None:
+        self.wrong.append(f"dialog: {dialog.message}")  # type: ignore[attr-defined]
+        dialog.dismiss()  # type: ignore[attr-defined]

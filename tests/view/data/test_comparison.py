@@ -1,0 +1,108 @@
+"""Runs side by side."""
+
+import numpy as np
+import pytest
+
+import gradwatch
+from gradwatch.sites import Kind
+from gradwatch.store.reader.members import NotRecordedError
+from gradwatch.view.data import Shown, compare, compare_series
+from tests.view.data.made import doubles, recorder, truth
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """A long run, a short one and one that lacks block1 and has another block."""
+    place = tmp_path_factory.mktemp("runs")
+    recorder(place / "a").write(range(1, 41)).close()
+    recorder(place / "b", attempt=0, rank=1).write(range(1, 21)).close()
+    odd = recorder(place / "c")
+    odd.sites = [s for s in odd.sites if "block1" not in s.path]
+    odd.write(range(1, 21)).close()
+    return [Shown(gradwatch.open(place / name), f"id-{name}") for name in "abc"]
+
+
+def values_of(answer):
+    shape = len(answer["runs"]), len(answer["paths"]), doubles(answer["position"]).size
+    return doubles(answer["values"], *shape)
+
+
+def test_columns_are_the_same_steps_and_rows_are_layers_and_sites(several):
+    answer = compare(several[:2], "gradient", "l2", "step", "", 10)
+    assert [run["id"] for run in answer["runs"]] == ["id-a", "id-b"]
+    assert dict(zip(answer["paths"], answer["merged"], strict=True)) == {
+        "net/stem/kernel": False,
+        "net/block1/conv": True,
+        "net/block1/conv/kernel": False,
+        "net/block1/conv/bias": False,
+        "net/block1/norm/gamma": False,
+        "net/block2/lstm/kernel": False,
+        "net/block2/lstm/kernel[forget]": False,
+        "net/block2/lstm/kernel[input]": False,
+        "net/head": True,
+        "net/head/kernel": False,
+        "net/head/bias": False,
+    }
+    assert answer["only"] == [0, 0]
+    width = 6
+    position = doubles(answer["position"])
+    assert position.tolist() == [width * i for i in range(7)]
+    for run, (last, rank) in enumerate([(40, 0), (20, 1)]):
+        for row, path in enumerate(answer["paths"]):
+            for column, start in enumerate(position.astype(int)):
+                steps = [s for s in range(start, start + width) if 1 <= s <= last]
+                true = truth(Kind.GRADIENT, path, "l2", steps, rank=rank) if steps else np.nan
+                np.testing.assert_allclose(values_of(answer)[run, row, column], true, rtol=1e-9)
+
+
+def test_columns_are_the_same_share_of_training(several):
+    answer = compare(several[:2], "gradient", "mean", "fraction", "head", 5)
+    assert answer["paths"] == ["net/head", "net/head/kernel", "net/head/bias"]
+    assert doubles(answer["position"]).tolist() == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
+    for run, (each, rank) in enumerate([(8, 0), (4, 1)]):
+        for column in range(5):
+            steps = range(1 + column * each, 1 + (column + 1) * each)
+            true = truth(Kind.GRADIENT, "net/head", "mean", steps, rank=rank)
+            np.testing.assert_allclose(values_of(answer)[run, 0, column], true, rtol=1e-9)
+
+
+def test_what_only_some_have_is_counted(several):
+    answer = compare(several, "gradient", "l2", "step", "", 10)
+    assert answer["only"] == [3, 3, 0]
+    assert not any("block1" in path for path in answer["paths"])
+    with pytest.raises(
+        NotRecordedError, match=r"have no gradient in common\. Selected of each: 3, 0"
+    ):
+        compare([several[0], several[2]], "gradient", "l2", "step", "block1", 10)
+
+
+@pytest.mark.parametrize(("most", "paths"), [(10, 6), (5, 5), (1, 1)])
+def test_with_too_many_rows_layers_and_then_blocks_are_compared(several, most, paths):
+    answer = compare(several[:2], "gradient", "l1", "step", "", 2, rows=most)
+    if most == 10:
+        names = ["stem", "block1/conv", "block1/norm", "block2/lstm", "head"]
+        assert answer["paths"] == [f"net/{name}" for name in names]
+    assert len(answer["paths"]) <= paths
+    assert all(
+        merged != (path.endswith(("kernel", "gamma")))
+        for path, merged in zip(answer["paths"], answer["merged"], strict=True)
+    )
+    position = doubles(answer["position"]).astype(int)
+    width = int(position[1] - position[0]) if position.size > 1 else 64
+    for row, path in enumerate(answer["paths"]):
+        steps = [s for s in range(position[0], position[0] + width) if 1 <= s <= 40]
+        true = truth(Kind.GRADIENT, path, "l1", steps)
+        np.testing.assert_allclose(values_of(answer)[0, row, 0], true, rtol=1e-9)
+
+
+def test_series_of_each_run_have_their_own_positions(several):
+    answer = compare_series(several, "gradient", "net/block1", "l2", "step", 100)
+    assert [run["id"] for run in answer["runs"]] == ["id-a", "id-b"]
+    for run, shown in zip(answer["runs"], several, strict=False):
+        steps, values = shown.run.series("gradient", "net/block1", "l2")
+        assert doubles(run["position"]).tolist() == steps.tolist()
+        np.testing.assert_allclose(doubles(run["values"]), values, rtol=1e-9)
+    shares = compare_series(several, "gradient", "net/head", "l2", "fraction", 100)["runs"]
+    assert doubles(shares[1]["position"]).tolist() == pytest.approx([i / 20 for i in range(20)])
+    with pytest.raises(NotRecordedError, match="No gradient of 'net/block9'"):
+        compare_series(several, "gradient", "net/block9", "l2", "step", 100)

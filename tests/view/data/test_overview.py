@@ -1,0 +1,96 @@
+"""What is said of a run beside its numbers."""
+
+import json
+
+import numpy as np
+import pytest
+
+import gradwatch
+from gradwatch.diagnose.finding import Finding, Severity
+from gradwatch.sites import Kind, Site
+from gradwatch.view.data import Shown, entry, overview
+from gradwatch.view.data.labels import ORDER, statistics_of
+from tests.store.recorded import loss_at, settle
+
+
+def test_an_overview_is_what_the_reader_says(shown):
+    run = shown.run
+    answer = overview(shown, [])
+    assert (answer["id"], answer["name"], answer["status"]) == ("the-id", "blocks", "finished")
+    assert (answer["first_step"], answer["last_step"], answer["steps"]) == (1, 60, 60)
+    assert answer["duration"] == run.duration == 59.0
+    assert answer["epochs"][1] == {"epoch": 2, "first": 11, "last": 20}
+    assert [(k["kind"], k["sites"]) for k in answer["kinds"]] == [
+        ("gradient", 9),
+        ("update", 9),
+        ("weight", 9),
+    ]
+    assert answer["kinds"][1]["statistics"][0]["name"] == "update_ratio"
+    assert answer["numbers"] == [{"kind": "loss", "path": "loss"}]
+    assert answer["findings_complete"]
+    json.dumps(answer, allow_nan=False)
+
+
+def test_findings_have_strict_json_in_their_evidence(shown):
+    evidence = {"norm": float("inf"), "share": float("nan"), "count": 3, "name": "x"}
+    sites = (Site(Kind.GRADIENT, "a/kernel"),)
+    finding = Finding("rule", Severity.ERROR, "Bad.", 1, 2, sites=sites, evidence=evidence)
+    [found] = overview(shown, [finding], complete=False)["findings"]
+    assert found["evidence"] == {"norm": "inf", "share": "nan", "count": 3, "name": "x"}
+    assert found["sites"] == [["gradient", "a/kernel"]]
+    assert found["severity"] == "error"
+
+
+def test_every_kind_that_is_no_number_has_an_order_a_label_and_statistics():
+    assert set(ORDER) == {kind for kind in Kind if not kind.is_number}
+    for kind in ORDER:
+        names = [about["name"] for about in statistics_of(kind, with_ratio=True)]
+        assert len(set(names)) == len(names) > 1
+        assert ("update_ratio" in names) == (kind is Kind.UPDATE)
+    without = [about["name"] for about in statistics_of(Kind.UPDATE, with_ratio=False)]
+    assert "update_ratio" not in without
+
+
+def test_facts_that_are_not_what_they_should_be_are_left_out(tmp_path):
+    with gradwatch.Monitor(tmp_path / "a", every=1, sinks=[gradwatch.Store()]) as monitor:
+        monitor.record(gradients={"a/kernel": np.ones(2)})
+    run = gradwatch.open(tmp_path / "a")
+    for told in ({}, {"fits": 3, "model": [1], "cost": "?"}, {"fits": [None], "cost": {"x": 1}}):
+        run._facts = told
+        answer = overview(Shown(run), [])
+        assert answer["cost"] == ""
+        assert {fact["name"] for fact in answer["facts"]} >= {"started", "took", "steps"}
+
+
+def test_no_file_is_named_by_where_it_is(tmp_path):
+    with gradwatch.Monitor(tmp_path / "a", every=1, sinks=[gradwatch.Store()]) as monitor:
+        monitor.record(gradients={"a/kernel": np.ones(2)})
+    settle()
+    for segment in (tmp_path / "a" / "segments").iterdir():
+        segment.write_bytes(segment.read_bytes()[:-3])
+    answer = overview(Shown(gradwatch.open(tmp_path / "a")), [])
+    assert answer["status"] == "damaged"
+    assert answer["damage"]
+    assert str(tmp_path) not in json.dumps(answer)
+
+
+def test_an_entry_has_the_last_loss(shown):
+    known = entry(shown.run, "id", "name", None)
+    assert known["loss"] == pytest.approx(float(loss_at(60)))
+    assert known["health"] is None
+    findings = [
+        Finding("a", Severity.ERROR, "", 1, 2),
+        Finding("b", Severity.WARNING, "", 1, 2),
+        Finding("c", Severity.WARNING, "", 1, 2, explained_by="a"),
+        Finding("d", Severity.INFO, "", 1, 2),
+    ]
+    assert entry(shown.run, "id", "name", findings)["health"] == {"errors": 1, "warnings": 1}
+
+
+def test_an_empty_run_has_an_overview(tmp_path):
+    gradwatch.Monitor(tmp_path / "a", every=1, sinks=[gradwatch.Store()]).close()
+    (tmp_path / "a").mkdir(exist_ok=True)
+    from gradwatch.store.reader.run import Run
+
+    answer = overview(Shown(Run(tmp_path / "a")), [])
+    assert (answer["steps"], answer["kinds"], answer["last_step"]) == (0, [], None)

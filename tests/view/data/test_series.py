@@ -1,0 +1,173 @@
+"""A site, a layer or a block over time."""
+
+import numpy as np
+import pytest
+
+import gradwatch
+from gradwatch.diagnose.finding import Finding, Severity
+from gradwatch.measure.numpy import summarize
+from gradwatch.reading import Reading
+from gradwatch.sites import Kind, Site
+from gradwatch.store.writer import StoreWriter
+from gradwatch.summary import Summary
+from gradwatch.view.data import Shown, Window, numbers, selection, series
+from gradwatch.view.data.series import STATISTICS
+from tests.store.recorded import array, loss_at
+from tests.view.data.made import columns, doubles, members, recorder, truth
+
+PATHS = [
+    "net/stem/kernel",
+    "net/block2/lstm/kernel[forget]",
+    "net/block1/conv",
+    "net/block1",
+    "model",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_step_is_what_the_reader_says(shown, path):
+    answer = series(shown, "update", path, Window(1000))
+    for name in (*STATISTICS, "update_ratio"):
+        steps, values = shown.run.series("update", path, name)
+        found = doubles(answer["statistics"][name])
+        if name == "update_ratio":
+            # At steps without a finite weight there is none to the reader.
+            found, values = found[~np.isnan(found)], values[~np.isnan(values)]
+        else:
+            assert answer["first"] == answer["last"] == steps.tolist()
+        np.testing.assert_allclose(found, values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_wide_columns_are_merged_and_not_picked(shown, path):
+    answer = series(shown, "gradient", path, Window(9))
+    whole = "net" if path == "model" else path
+    for name in STATISTICS:
+        true = [truth(Kind.GRADIENT, whole, name, range(a, b + 1)) for a, b in columns(answer)]
+        np.testing.assert_allclose(doubles(answer["statistics"][name]), true, rtol=1e-9)
+    for name, is_so in (("zeros", lambda a: a == 0), ("nonfinite", lambda a: ~np.isfinite(a))):
+        true = []
+        for first, last in columns(answer):
+            sites = members(Kind.GRADIENT, whole)
+            steps = range(first, last + 1)
+            everything = np.concatenate([array(site, s) for site in sites for s in steps])
+            true.append(is_so(everything).mean())
+        np.testing.assert_allclose(doubles(answer[name]), true, rtol=1e-12)
+
+
+def test_it_says_how_many_tensors_are_merged(shown):
+    block = series(shown, "gradient", "net/block2", Window(9))
+    assert (block["sites"], block["elements"]) == (1, 24)  # its slices are in no total
+    assert series(shown, "gradient", "net/block1", Window(9))["sites"] == 3
+    assert series(shown, "gradient", "model", Window(9))["elements"] == 24 * 7
+
+
+def test_the_steps_of_histograms_are_those_that_the_reader_has(tmp_path):
+    writer = recorder(tmp_path / "a")
+    for step in range(1, 13):
+        writer.write([step], histograms=step % 4 == 0)
+    writer.close()
+    shown = Shown(gradwatch.open(tmp_path / "a"))
+    for path in ("net/stem/kernel", "net/block1", "model"):
+        answer = series(shown, "gradient", path, Window(9))
+        assert answer["histogram_steps"] == [4, 8, 12]
+        assert shown.run.histograms("gradient", path)[0].tolist() == [4, 8, 12]
+
+
+def test_a_step_at_which_only_some_sites_had_a_histogram_has_none_of_the_block(tmp_path):
+    writer = recorder(tmp_path / "a")
+    everything = writer.sites
+    writer.write([1], histograms=True)
+    writer.sites = [site for site in everything if "conv" in site.path]
+    writer.write([2], histograms=True, group="one")
+    writer.sites = [site for site in everything if "norm" in site.path]
+    writer.write([2], group="other")
+    writer.close()
+    shown = Shown(gradwatch.open(tmp_path / "a"))
+    for path, steps in {"net/block1/conv": [1, 2], "net/block1": [1]}.items():
+        answer = series(shown, "gradient", path, Window(9))
+        assert answer["histogram_steps"] == steps
+        assert shown.run.histograms("gradient", path)[0].tolist() == steps
+
+
+def test_findings_are_those_that_name_it_or_its_layer(shown):
+    def finding(layer, *paths):
+        sites = tuple(Site(Kind.GRADIENT, path) for path in paths)
+        return Finding("dead-units", Severity.ERROR, "", 1, 2, layer=layer, sites=sites)
+
+    findings = [
+        finding(""),
+        finding("net/block1/conv"),
+        finding("", "net/block1/conv/bias"),
+        finding("net/head", "net/head/bias"),
+    ]
+    where = {
+        "net/block1/conv/kernel": [1],
+        "net/block1": [1, 2],
+        "net/head": [3],
+        "model": [1, 2, 3],
+    }
+    for path, places in where.items():
+        assert series(shown, "gradient", path, Window(9), findings)["findings"] == places
+
+
+def test_numbers_are_the_true_losses_where_they_were_not_finite_too(shown):
+    [loss] = numbers(shown, Window(1000))["numbers"]
+    assert (loss["kind"], loss["path"]) == ("loss", "loss")
+    assert loss["first"] == list(range(1, 61))
+    np.testing.assert_array_equal(doubles(loss["values"]), [loss_at(s) for s in range(1, 61)])
+
+
+def test_numbers_of_wide_columns_are_means(shown):
+    [loss] = numbers(shown, Window(8))["numbers"]
+    true = [np.mean([float(loss_at(s)) for s in range(a, b + 1)]) for a, b in columns(loss)]
+    np.testing.assert_allclose(doubles(loss["values"]), true, rtol=1e-12)
+    assert np.isnan(true).sum() == 1
+
+
+def test_numbers_that_are_measured_seldom_have_their_own_columns(tmp_path):
+    writer = StoreWriter(tmp_path / "a")
+    for step in range(1, 21):
+        sites = [Site(Kind.LOSS, "often")] + [Site(Kind.LOSS, "seldom")] * (step == 13)
+        rows = np.array([summarize(np.array(1.0 / step))] * len(sites))
+        writer.write(Reading(step, 1, 1.7e9 + step, sites, Summary.unpack(rows)))
+    writer.close()
+    shown = Shown(gradwatch.open(tmp_path / "a"))
+    found = {each["path"]: each for each in numbers(shown, Window(3))["numbers"]}
+    assert (found["seldom"]["first"], found["seldom"]["last"]) == ([13], [13])
+    assert doubles(found["seldom"]["values"]).tolist() == [1.0 / 13]
+    assert found["often"]["last"][-1] == 20
+
+
+@pytest.mark.parametrize(
+    "pattern", ["kernel", "block1", "conv/*", "!bias", "kernel[*]", "lstm/kernel[forget]"]
+)
+def test_a_pattern_selects_what_the_library_does(shown, pattern):
+    answer = selection(shown, "gradient", pattern)
+    tree = shown.tree("gradient")
+    assert answer["revision"] == tree.revision
+    found = [tree.path(node) for node in answer["nodes"]]
+    assert sorted(found) == sorted(site.path for site in shown.run.sites("gradient", pattern))
+    assert found
+
+
+def test_several_patterns_select_what_any_does_less_what_one_excludes(shown):
+    tree = shown.tree("gradient")
+    chosen = selection(shown, "gradient", "head block1 !bias")["nodes"]
+    assert [tree.path(node) for node in chosen] == [
+        "net/block1/conv/kernel",
+        "net/block1/norm/gamma",
+        "net/head/kernel",
+    ]
+    assert len(selection(shown, "gradient", " ")["nodes"]) == 9
+    assert selection(shown, "gradient", "nothing")["nodes"] == []
+    with pytest.raises(ValueError, match="empty component"):
+        selection(shown, "gradient", "a//b")
+
+
+def test_a_name_with_a_space_can_be_asked_for(tmp_path):
+    with gradwatch.Monitor(tmp_path / "a", every=1, sinks=[gradwatch.Store()]) as monitor:
+        monitor.record(gradients={"my layer/kernel": np.ones(2), "layer/kernel": np.ones(2)})
+    shown = Shown(gradwatch.open(tmp_path / "a"))
+    [node] = selection(shown, "gradient", "my layer")["nodes"]
+    assert shown.tree("gradient").path(node) == "my layer/kernel"

@@ -1,0 +1,201 @@
+"""What notebooks display: true values, every name as text, nothing from elsewhere."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import gradwatch
+from gradwatch import Kind, Site
+from gradwatch.view.glance.words import compact
+from gradwatch.view.notebook import picture
+from gradwatch.view.notebook.colours import LEVELS, NOT_FINITE, scale_for
+from gradwatch.view.notebook.folding import MOST, by_layer
+from tests.cli.support import arrays, make_run
+
+ALLOWED = {
+    "b", "circle", "div", "path", "rect", "span", "svg", "table", "tbody", "td", "text", "th",
+    "thead", "title", "tr",
+}  # fmt: skip
+ATTRIBUTES = {
+    "aria-label", "cx", "cy", "d", "fill", "font-family", "font-size", "height", "pointer-events",
+    "r", "role", "shape-rendering", "stroke", "stroke-width", "style", "text-anchor", "viewbox",
+    "width", "x", "xmlns", "y",
+}  # fmt: skip
+
+
+class Checker(HTMLParser):
+    """Takes HTML apart, and refuses what a display must not have."""
+
+    def __init__(self, markup):
+        super().__init__()
+        self.texts, self.titles, self.fills, self._open = [], [], [], []
+        self.feed(markup)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag, attributes):
+        assert tag in ALLOWED, tag
+        for name, value in attributes:
+            assert name in ATTRIBUTES, name
+            assert "url(" not in (value or "")
+        if tag not in ("path", "rect", "circle") or not self.get_starttag_text().endswith("/>"):
+            self._open.append(tag)
+        self.fills += [value for name, value in attributes if name == "fill"]
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        (self.titles if self._open[-1:] == ["title"] else self.texts).append(data)
+
+
+def displays(run, other):
+    return {
+        "run": run,
+        "heatmap": run.heatmap("gradient", "l2"),
+        "mean": run.heatmap("weight", "mean"),
+        "ratio": run.heatmap("update", "update_ratio"),
+        "loss": run.heatmap("loss", "value"),
+        "comparison": gradwatch.compare(run, other),
+        "by fraction": gradwatch.compare(run, other, kind="weight", align="fraction"),
+    }
+
+
+def test_every_display_is_self_contained_and_small(run, other):
+    for name, shown in displays(run, other).items():
+        markup = shown._repr_html_()
+        Checker(markup)
+        assert len(markup) < 60_000, name
+
+
+def test_hostile_names_are_text(hostile):
+    for shown in displays(hostile, hostile).values():
+        page = Checker(shown._repr_html_())
+        said = "".join(page.texts + page.titles)
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", said)
+    titles = Checker(hostile.heatmap("gradient")._repr_html_()).titles
+    assert any(t.startswith("net/<script>alert(1)</script>/kernel: last") for t in titles)
+    assert any(r"\x1b[31mred\x1b[0m" in t for t in titles)
+
+
+def test_a_run_shows_its_facts_loss_and_findings(run):
+    page = Checker(run._repr_html_())
+    said = " ".join(page.texts)
+    assert "shown" in said
+    assert "finished" in said
+    assert "40 steps to 40" in said
+    assert f"{compact(1 / 40)} at step 40" in said
+    assert "Inf in step 9, first in weight net/dense/bias. (at step 9, gone since)" in said
+    assert NOT_FINITE in page.fills
+    assert "NaN or Inf" in said
+
+
+def test_rows_of_a_heatmap_tell_the_readers_values(run):
+    found = run.heatmap("gradient", "l2")
+    titles = Checker(found._repr_html_()).titles
+    assert len(titles) == len(found.sites)
+    for title, site, values in zip(titles, found.sites, found.values, strict=True):
+        assert title.startswith(
+            f"{site.path.removeprefix('net/')}: last {compact(values[-1])}, "
+            f"from {compact(values.min())} to {compact(values.max())}"
+        )
+    assert titles[0].endswith("NaN or Inf in 1 columns")
+
+
+def test_the_rows_of_a_run_are_its_layers_merged(run, truth):
+    folded = by_layer(run, 60, 0)
+    assert folded.names == ["conv", "dense"]
+    for i, layer in enumerate(folded.names):
+        for column, step in enumerate(range(1, 41)):
+            own = [truth[Site(Kind.GRADIENT, f"net/{layer}/{p}")][step] for p in ("kernel", "bias")]
+            elements = np.concatenate(own)
+            norm = np.linalg.norm(elements[np.isfinite(elements)])
+            assert folded.values[i, column] == pytest.approx(norm, rel=1e-12)
+    assert np.argwhere(folded.marked).tolist() == [[0, 6]]
+
+
+@pytest.mark.parametrize("blocks", [10, 60, 1000])
+def test_a_network_of_many_layers_is_folded_into_rows_that_one_can_look_at(tmp_path, blocks):
+    names = tuple(f"net/b{i // 4}/l{i % 4}/kernel" for i in range(blocks))
+    rng = np.random.default_rng(0)
+    truth = {Site(Kind.GRADIENT, n): {1: rng.normal(size=2), 2: rng.normal(size=2)} for n in names}
+    make_run(tmp_path / "a", truth)
+    with gradwatch.open(tmp_path / "a") as run:
+        folded = by_layer(run, 60, 0)
+        Checker(run._repr_html_())
+    assert len(folded.names) <= MOST
+    assert folded.names[0] == {10: "b0/l0", 60: "b0", 1000: "b0 to b6"}[blocks]
+    # Nothing is left out: all rows together are the whole network.
+    for column, step in enumerate((1, 2)):
+        whole = np.linalg.norm(np.concatenate([series[step] for series in truth.values()]))
+        assert np.linalg.norm(folded.values[:, column]) == pytest.approx(whole, rel=1e-12)
+
+
+def test_colours_stand_for_the_right_values():
+    values = np.array([[1e-6, 1e-3, 1.0, 0.0, np.nan]])
+    scale = scale_for(values, "log")
+    assert scale.places(values).tolist()[0][:4] == [0.0, 0.5, 1.0, -1.0]
+    marked = np.array([[False, False, False, False, True]])
+    drawn = picture.heatmap(values, marked, ["a"], ("1", "5"), scale, "x")
+    width = picture.WIDTH / 5
+    left = float(re.search(r'<rect x="([\d.]+)" y="0"', drawn).group(1))
+    colours = scale.colours()
+    for column, colour in ((0, colours[0]), (2, colours[LEVELS - 1]), (4, NOT_FINITE)):
+        [path] = re.findall(rf'<path fill="{colour}" d="M([\d.]+) 0h', drawn)
+        assert float(path) == pytest.approx(left + column * width, abs=0.06)
+
+
+def test_a_long_heatmap_keeps_its_largest_values_and_marks(tmp_path):
+    site = Site(Kind.GRADIENT, "net/a/kernel")
+    truth = {site: {step: np.array([1.0]) for step in range(1, 1001)}}
+    truth[site][500] = np.array([1000.0])
+    truth[site][700] = np.array([np.inf])
+    make_run(tmp_path / "a", truth)
+    with gradwatch.open(tmp_path / "a") as run:
+        found = run.heatmap("gradient")
+        page = Checker(found._repr_html_())
+    assert found.values.shape == (1, 1000)
+    assert "to 1.00e+03" in page.titles[0]
+    assert NOT_FINITE in page.fills
+    assert "A cell shows the largest of 9 columns." in " ".join(page.texts)
+
+
+def test_runs_are_a_table_and_one_that_is_broken_hides_no_other(tmp_path, monkeypatch):
+    for name in ("a", "b<i>"):
+        make_run(tmp_path / name, arrays())
+    runs = gradwatch.open(tmp_path)
+    real = type(runs).fresh
+    monkeypatch.setattr(
+        type(runs), "fresh", lambda self, n: real(self, n) if n == "a" else _fail("no <luck>")
+    )
+    page = Checker(runs._repr_html_())
+    said = " ".join(page.texts)
+    assert "2 runs" in said
+    assert compact(1 / 40) in said
+    assert "cannot be opened: no <luck>" in said
+
+
+def _fail(words):
+    raise OSError(words)
+
+
+def test_an_empty_run_displays_itself_too(tmp_path):
+    (tmp_path / "run.json").write_text("{}")
+    with gradwatch.open(tmp_path) as run:
+        assert "no step yet" in " ".join(Checker(run._repr_html_()).texts)
+
+
+def test_a_comparison_names_what_differs_most_and_what_only_one_has(run, other):
+    found = gradwatch.compare(run, other)
+    page = Checker(found._repr_html_())
+    said = " ".join(page.texts)
+    worst = found.most_different(5)
+    for site, _ in worst:
+        assert site.path in said
+    assert said.index(worst[0][0].path) < said.index(worst[-1][0].path)
+    assert "log2 of other / shown" in said

@@ -1,0 +1,211 @@
+"""The list of runs: there at once, and filled in."""
+
+import json
+import shutil
+
+import pytest
+
+import gradwatch
+from gradwatch.view.web.diagnoses import Diagnoses
+from gradwatch.view.web.hub import Hub
+from gradwatch.view.web.library import Library, NoSuchRunError, id_of
+from gradwatch.view.web.opened import signature
+from gradwatch.view.web.watcher import Watcher
+from tests.view.data.made import recorder
+from tests.view.web.served import wait_for
+
+
+@pytest.fixture
+def diagnoses():
+    made = Diagnoses(lambda id: None)
+    yield made
+    made.close()
+
+
+def library(place, diagnoses):
+    return Library(gradwatch.open(place), "runs", diagnoses)
+
+
+def test_a_thousand_runs_are_listed_before_any_is_opened(tmp_path, place, diagnoses, monkeypatch):
+    [manifest] = (place / "deep" / "b").glob("manifest-*.json")
+    for i in range(1000):
+        folder = tmp_path / "runs" / f"run{i}"
+        folder.mkdir(parents=True)
+        shutil.copy(manifest, folder)
+    opened = []
+    runs = gradwatch.open(tmp_path / "runs")
+    monkeypatch.setattr(type(runs), "fresh", lambda self, name: opened.append(name))
+    listed = Library(runs, "runs", diagnoses).entries()
+    assert [entry["name"] for entry in listed] == [f"run{i}" for i in range(1000)]
+    assert len({entry["id"] for entry in listed}) == 1000
+    assert all(entry["status"] is entry["loss"] is entry["health"] is None for entry in listed)
+    assert opened == []
+
+
+def test_entries_fill_in_while_somebody_looks(place, diagnoses):
+    runs, hub = library(place, diagnoses), Hub()
+    told = []
+    hub.tell = lambda **change: told.append(change)
+    watcher = Watcher(runs, hub)
+    watcher.start()
+    watcher.wake()
+    wait_for(lambda: all(entry["status"] for entry in runs.entries()))
+    watcher.close()
+    first, second = runs.entries()
+    assert (first["status"], first["last_step"], first["steps"]) == ("finished", 20, 20)
+    assert first["sites"] == 28
+    assert first["loss"] == pytest.approx(1 / 20)
+    assert second["name"] == "deep/b"
+    assert any(change.get("list_too") for change in told)
+    json.dumps(runs.entries(), allow_nan=False)
+
+
+def test_a_run_that_is_finished_is_not_read_again(place, diagnoses, monkeypatch):
+    runs = library(place, diagnoses)
+    [first, *_] = runs.names
+    assert runs.enter(first)
+    monkeypatch.setattr(runs, "_entry", lambda id: pytest.fail("it was read again"))
+    assert not runs.enter(first)
+
+
+def test_a_run_that_cannot_be_opened_hides_no_other(tmp_path, place, diagnoses, monkeypatch):
+    shutil.copytree(place / "a", tmp_path / "runs" / "good")
+    shutil.copytree(place / "a", tmp_path / "runs" / "bad")
+    runs = library(tmp_path / "runs", diagnoses)
+    fresh = runs._found.fresh
+
+    def failing(name):
+        if name == "bad":
+            raise PermissionError(13, "Permission denied", str(tmp_path / "runs" / "bad"))
+        return fresh(name)
+
+    monkeypatch.setattr(runs._found, "fresh", failing)
+    for id in runs.names:
+        runs.enter(id)
+    bad, good = runs.entries()
+    assert (bad["status"], good["status"]) == ("broken", "finished")
+    assert bad["error"] == "PermissionError: Permission denied"
+    assert str(tmp_path) not in json.dumps(runs.entries())
+
+
+def test_runs_come_and_go(tmp_path, place, diagnoses):
+    shutil.copytree(place / "a", tmp_path / "runs" / "one")
+    runs = library(tmp_path / "runs", diagnoses)
+    assert not runs.refresh()
+    shutil.copytree(place / "a", tmp_path / "runs" / "two")
+    assert runs.refresh()
+    assert list(runs.names.values()) == ["one", "two"]
+    assert runs.shown(id_of("two")).name == "two"
+    assert runs.shown(id_of("one")).name == "one"
+    shutil.rmtree(tmp_path / "runs" / "one")
+    assert runs.refresh()
+    with pytest.raises(NoSuchRunError):
+        runs.shown(id_of("one"))
+
+
+def test_ids_are_the_same_when_the_server_is_started_again(place, diagnoses):
+    first, second = library(place, diagnoses), library(place, diagnoses)
+    assert first.names == second.names
+    assert all(len(id) == 16 for id in first.names)
+
+
+def test_what_is_open_is_read_on(tmp_path, diagnoses):
+    writer = recorder(tmp_path / "runs" / "a")
+    writer.write([1])
+    runs = library(tmp_path / "runs", diagnoses)
+    [id] = runs.names
+    assert runs.shown(id).run.last_step == 1
+    before = runs.key(id)
+    writer.write([2, 3])
+    assert runs.look(id)
+    assert runs.shown(id).run.last_step == 3
+    assert runs.key(id) != before
+    assert not runs.look(id)
+    assert runs.enter(id)
+    assert runs.entries()[0]["status"] == "live"
+    writer.close()
+    runs.look(id)
+    assert runs.enter(id)
+    assert runs.entries()[0]["status"] == "finished"
+
+
+def test_a_change_that_a_request_saw_first_is_told_of_all_the_same(
+    tmp_path, diagnoses, monkeypatch
+):
+    monkeypatch.setattr("gradwatch.view.web.opened.FRESH", 0.0)
+    writer = recorder(tmp_path / "runs" / "a")
+    writer.write([1])
+    runs = library(tmp_path / "runs", diagnoses)
+    [id] = runs.names
+    assert runs.shown(id).run.last_step == 1
+    writer.write([2])
+    assert runs.shown(id).run.last_step == 2
+    assert runs.look(id)
+    assert not runs.look(id)
+    writer.close()
+
+
+def test_what_is_written_while_a_run_is_opened_is_read_at_the_next_look(
+    tmp_path, diagnoses, monkeypatch
+):
+    writer = recorder(tmp_path / "runs" / "a")
+    writer.write([1])
+    runs = library(tmp_path / "runs", diagnoses)
+    [id] = runs.names
+    fresh = runs._fresh
+
+    def slowly(id):
+        run = fresh(id)
+        writer.write([2])
+        return run
+
+    monkeypatch.setattr(runs, "_fresh", slowly)
+    assert runs.shown(id).run.last_step == 1
+    assert runs.look(id)
+    assert runs.shown(id).run.last_step == 2
+    writer.close()
+
+
+def test_many_runs_may_be_open_one_after_the_other(tmp_path, place, diagnoses):
+    for i in range(15):
+        shutil.copytree(place / "deep" / "b", tmp_path / "runs" / f"run{i}")
+    runs = library(tmp_path / "runs", diagnoses)
+    first = runs.shown(id_of("run0"))
+    for id in runs.names:
+        assert runs.shown(id).run.last_step == 10
+    assert len(runs.opened()) == 12
+    # One that a request is still at is not closed under its feet.
+    assert first.run.series("gradient", "net/head/bias")[0].size == 10
+
+
+def test_a_signature_changes_with_the_files(tmp_path):
+    (tmp_path / "a").write_text("x")
+    one = signature(tmp_path)
+    assert signature(tmp_path) == one
+    (tmp_path / "a").write_text("xy")
+    assert signature(tmp_path) != one
+    assert signature(tmp_path / "nothing") == ()
+
+
+def test_findings_are_those_of_the_whole_run_and_come_later(place, diagnoses):
+    from gradwatch.diagnose.of_run import findings_of
+
+    runs = library(place, diagnoses)
+    [id, *_] = runs.names
+    run = runs.shown(id).run
+    found, is_all = diagnoses.of(id, run, runs.key(id))
+    assert (found, is_all) == ([], False)
+    wait_for(lambda: diagnoses.of(id, run, runs.key(id))[1])
+    true = findings_of(run)
+    assert [f.title for f in diagnoses.of(id, run, runs.key(id))[0]] == [f.title for f in true]
+    assert true
+    assert diagnoses.known(id, run)
+
+
+def test_runs_at_a_url_are_served_from_their_copies(tmp_path, place, diagnoses, monkeypatch):
+    monkeypatch.setenv("GRADWATCH_CACHE", str(tmp_path / "cache"))
+    runs = library(f"file://{place}", diagnoses)
+    for id, name in runs.names.items():
+        assert runs.enter(id)
+        assert runs.shown(id).run.last_step == gradwatch.open(place / name).last_step
+    assert [entry["status"] for entry in runs.entries()] == ["finished", "finished"]

@@ -1,0 +1,206 @@
+"""A real server at a real port, and the command that starts it."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import webbrowser
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlencode, urlparse
+
+import numpy as np
+import pytest
+
+import gradwatch
+from gradwatch.view.web import static
+from gradwatch.view.web.launch import open_browser
+from gradwatch.view.web.server import PortTakenError, Server, listening
+from tests.view.data.made import recorder
+from tests.view.web.served import serving
+
+
+class Answered(NamedTuple):
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+def ask(port, path, **headers):
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request("GET", path, headers=headers)
+        answered = connection.getresponse()
+        return Answered(answered.status, answered.headers, answered.read())
+
+
+def cookie(port, token):
+    answered = ask(port, f"/?token={token}")
+    assert answered.status == 303
+    return answered.headers["set-cookie"].partition(";")[0]
+
+
+@contextmanager
+def listening_to(port, mine):
+    """The lines of the events."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request("GET", "/api/events", headers={"Cookie": mine})
+        with closing(connection.getresponse()) as events:
+            assert events.headers["content-type"].startswith("text/event-stream")
+            assert events.readline() == b": still here\n"
+            yield events
+
+
+def test_a_run_that_grows_is_told_of_and_answered(tmp_path):
+    writer = recorder(tmp_path / "runs" / "a")
+    writer.write([1, 2])
+    with serving(tmp_path / "runs") as server:
+        port, mine = server.port, cookie(server.port, server.sessions.token)
+        [run] = ask(port, "/api/runs", Cookie=mine).json["runs"]
+        assert ask(port, f"/api/run?run={run['id']}", Cookie=mine).json["last_step"] == 2
+        with listening_to(port, mine) as events:
+            writer.write([3])
+            told = []
+            while not any(run["id"] in change["runs"] for change in told):
+                line = events.readline()
+                if line.startswith(b"data: "):
+                    told.append(json.loads(line[6:]))
+        query = f"run={run['id']}&kind=gradient&path=net&columns=9&since=2&width=1"
+        answer = ask(port, f"/api/series?{query}", Cookie=mine).json
+        assert (answer["first"], answer["complete"]) == ([2, 3], False)
+        assert ask(port, "/api/runs").status == 401
+        assert ask(port, "/api/runs", Cookie=mine, Host="evil.example").status == 403
+    writer.close()
+
+
+def test_long_names_can_be_asked_for(tmp_path):
+    name = "\u00e9\u4f60" * 5_000 + "/kernel"
+    with gradwatch.Monitor(tmp_path / "runs" / "a", every=1, sinks=[gradwatch.Store()]) as monitor:
+        monitor.record(gradients={name: np.array([3.0, 4.0])})
+    with serving(tmp_path / "runs") as server:
+        [id] = server.library.names
+        query = urlencode({"run": id, "kind": "gradient", "path": name, "columns": 9})
+        mine = cookie(server.port, server.sessions.token)
+        assert ask(server.port, f"/api/series?{query}", Cookie=mine).json["path"] == name
+
+
+def test_raw_requests_that_lead_elsewhere_lead_nowhere(place):
+    with serving(place) as server:
+        for target in ("/../secret.txt", "/..%2fsecret.txt", "//secret.txt", "http://evil/"):
+            with socket.create_connection(("127.0.0.1", server.port)) as raw:
+                host = f"127.0.0.1:{server.port}"
+                raw.sendall(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+                said = raw.recv(65536)
+            assert re.match(rb"HTTP/1.1 40[0-4] ", said)
+            assert b"the secret" not in said
+
+
+def test_a_port_that_is_taken_is_said_or_the_next_is_used():
+    with listening("127.0.0.1", 0, 1) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(PortTakenError, match=f"Port {port} is taken"):
+            listening("127.0.0.1", port, 1)
+        with listening("127.0.0.1", port, 64) as second:
+            assert second.getsockname()[1] > port
+
+
+@contextmanager
+def command(*arguments, cwd=None, **environment):
+    """The command, which ends with the test."""
+    code = "from gradwatch.cli.main import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "view", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environment},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+needs_front_end = pytest.mark.skipif(
+    not (Path(static.__file__).parents[1] / "static" / "app.js").exists(),
+    reason="the front end is not built: make viewer",
+)
+
+
+@needs_front_end
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_prints_the_link_and_ends_quietly(place, how):
+    with command(place, "--port", "0", "--no-browser") as process:
+        lines = [process.stdout.readline() for _ in range(3)]
+        link = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{43})\s", "".join(lines))
+        mine = cookie(int(link[1]), link[2])
+        with listening_to(int(link[1]), mine):
+            process.send_signal(how)
+            rest, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (0, "")
+    assert link[2] not in rest
+    assert mine.partition("=")[2] not in rest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nothing"], "There is no directory 'nothing'"),
+        (["."], "There is no run in"),
+        (["{runs}", "--host", "0.0.0.0"], "--allow-remote"),
+        (["{runs}", "--port", "70000"], "70000"),
+        (["{runs}", "--port", "{taken}"], "is taken. Choose another"),
+        (["{runs}", "--host", "192.0.2.1", "--allow-remote"], "assign requested address"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(place, tmp_path, arguments, words):
+    with listening("127.0.0.1", 0, 1) as taken:
+        filled = [text.format(runs=place, taken=taken.getsockname()[1]) for text in arguments]
+        with command(*filled, "--no-browser", cwd=tmp_path) as process:
+            _, said = process.communicate(timeout=60)
+    assert words in said or "front end is not built" in said
+    assert said.count("\n") == 1
+
+
+def test_what_is_not_installed_is_named(place, tmp_path):
+    (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError(name='uvicorn')")
+    with command(place, "--no-browser", PYTHONPATH=str(tmp_path)) as process:
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "needs uvicorn: pip install 'gradwatch[view]'" in said
+
+
+def test_a_front_end_that_is_not_built_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(static, "files", lambda package: tmp_path)
+    with pytest.raises(static.NotBuiltError, match="npm --prefix viewer"):
+        static.load()
+
+
+def test_the_browser_is_opened_by_a_file_that_only_its_owner_reads(monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    link = "http://127.0.0.1:6007/?token=abc"
+    with open_browser(link):
+        [url] = opened
+        assert "abc" not in url
+        page = Path(unquote(urlparse(url).path))
+        assert link in page.read_text()
+        assert page.stat().st_mode & 0o077 == 0
+    assert not page.exists()
+
+
+def test_a_server_has_another_token_each_time(place):
+    found = gradwatch.open(place)
+    one, other = (Server(found, "runs", port=6007) for _ in range(2))
+    assert one.sessions.token != other.sessions.token
+    assert one.link == f"http://127.0.0.1:6007/?token={one.sessions.token}"
+    assert one.address == "http://127.0.0.1:6007/"
