@@ -112,15 +112,21 @@ def test_counters_of_their_own_count_as_one_does():
     np.testing.assert_array_equal(counts, np.bincount(cells, minlength=40))
 
 
-def test_every_element_is_in_one_head_or_tail():
-    sizes = [1, 5, 8, 8, 12, 100, 0, 64]
+def test_every_element_is_in_one_row_of_a_large_tensor_or_of_a_piece():
+    sizes = [1, 5, 8, 8, 12, 101, 64, 50]
     rows = Rows.of(sizes, width=4, large=50)
-    assert sorted(rows.heads) == [1, 2, 3, 4, 5, 7]
-    for i, size in enumerate(sizes):
-        assert rows.head(i) * (i in rows.heads) + rows.tail(i) * (i in rows.tails) == size
-    assert sum(tensors * each for tensors, each in rows.blocks) * 4 == sum(
-        rows.head(i) for i in rows.heads
-    )
+    assert rows.alone == (7, 6, 5)
+    seen = [np.zeros(size, int) for size in sizes]
+    for i in rows.alone:
+        seen[i][: rows.head(i)] += 1
+    for tensor, start, length in rows.pieces:
+        seen[tensor][start : start + length] += 1
+    assert all((each == 1).all() for each in seen)
+    heads = sum(rows.head(i) for i in rows.alone)
+    assert rows.lengths.sum() + heads == sum(sizes)
+    assert sum(many * each for many, each in rows.blocks) == len(rows.lengths) + heads // 4
+    assert sorted(rows.firsts) == [i for i in range(len(sizes) + 2) if i not in rows.rests.values()]
+    assert sorted(rows.rests) == [5, 7]
 
 
 def test_a_sum_of_many_equal_numbers_is_right():

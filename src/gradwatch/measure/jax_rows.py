@@ -108,22 +108,20 @@ def _on_gpu_by_rows(tensors: Sequence[Any]) -> Any:
 
 
 def _matrices(rows: Rows, tensors: Sequence[Any], padding: Any) -> list[Matrix]:
-    """The rows of all heads and, last, of the tails."""
+    """The rows of each large tensor and, last, of all pieces."""
     flat = [x.reshape(-1) for x in tensors]
-    heads = {i: flat[i][: rows.head(i)].reshape(-1, rows.width) for i in rows.heads}
-    found = [Matrix(heads[i], None) for i in rows.alone]
-    if rows.together:
-        small = [heads[i].astype(jnp.float32) for i in rows.together]
-        found.append(Matrix(jnp.concatenate(small), None))
-    if rows.tails:
-        lengths = [rows.tail(i) for i in rows.tails]
+    found = [Matrix(flat[i][: rows.head(i)].reshape(-1, rows.width), None) for i in rows.alone]
+    if rows.pieces:
         padded = []
-        # Equal ones at once: a kernel for each would take long to compile.
-        for length, same in rows.equal_tails:
-            tails = [flat[i][rows.head(i) :].astype(jnp.float32) for i in same]
-            matrix = jnp.concatenate(tails).reshape(-1, length)
-            padded.append(lax.pad(matrix, padding, [(0, 0, 0), (0, rows.width - length, 0)]))
-        found.append(Matrix(jnp.concatenate(padded), np.array(lengths)))
+        for piece in rows.pieces:
+            x = flat[piece.tensor][piece.start :].astype(jnp.float32)
+            # One by one: padded zeros in between would take longer to compile.
+            around = [(0, rows.padding(piece), 0)]
+            padded.append(lax.pad(x, padding, around) if rows.padding(piece) else x)
+        # Else XLA makes it anew in every reduction, which takes long to compile.
+        together = lax.optimization_barrier(jnp.concatenate(padded)).reshape(-1, rows.width)
+        is_padded = any(rows.padding(piece) for piece in rows.pieces)
+        found.append(Matrix(together, rows.lengths if is_padded else None))
     return found
 
 
@@ -133,52 +131,35 @@ def _padded_with_nan(matrix: Matrix) -> Matrix:
     return matrix._replace(values=jnp.where(_within(matrix), matrix.values, np.float32(np.nan)))
 
 
-def _brought_together(rows: Rows, tables: list[Table]) -> Table:
+def _brought_together(rows: Rows, tables: Sequence[Table]) -> Table:
     """The tensors' statistics from those of their rows, in float64."""
-    parts = []
-    if rows.tails:
-        parts.append((tables.pop(), rows.places(rows.tails)))
-    if tables:
-        every = Table(*(jnp.concatenate(column, axis=-1) for column in zip(*tables, strict=True)))
-        start, heads = 0, []
-        for tensors, each in rows.blocks:
-            block = slice(start, start + tensors * each)
-            start += tensors * each
-            heads.append(
-                Table(
-                    _cut(every.sums, block, each).astype(jnp.float64).sum(-1),
-                    _cut(every.low, block, each).min(-1),
-                    _cut(every.high, block, each).max(-1),
-                )
+    every = Table(*(jnp.concatenate(column, axis=-1) for column in zip(*tables, strict=True)))
+    start, parts = 0, []
+    for neighbours, each in rows.blocks:
+        block = slice(start, start + neighbours * each)
+        start += neighbours * each
+        parts.append(
+            Table(
+                _cut(every.sums, block, each).astype(jnp.float64).sum(-1),
+                _cut(every.low, block, each).astype(jnp.float64).min(-1),
+                _cut(every.high, block, each).astype(jnp.float64).max(-1),
             )
-        both = Table(*(jnp.concatenate(column, axis=-1) for column in zip(*heads, strict=True)))
-        parts.append((both, rows.places(rows.heads)))
-    found = [
-        Table(
-            _taken(part.sums, places, 0.0),
-            _taken(part.low, places, np.inf),
-            _taken(part.high, places, -np.inf),
         )
-        for part, places in parts
-    ]
-    if len(found) == 1:
-        return found[0]
-    a, b = found
-    return Table(a.sums + b.sums, jnp.minimum(a.low, b.low), jnp.maximum(a.high, b.high))
+    both = Table(*(jnp.concatenate(column, axis=-1) for column in zip(*parts, strict=True)))
+    first = Table(*(column[..., np.array(rows.firsts)] for column in both))
+    if not rows.rests:
+        return first
+    large, places = np.array(list(rows.rests)), np.array(list(rows.rests.values()))
+    return Table(
+        first.sums.at[..., large].add(both.sums[..., places]),
+        first.low.at[large].min(both.low[places]),
+        first.high.at[large].max(both.high[places]),
+    )
 
 
 def _cut(column: Any, block: slice, each: int) -> Any:
     part = column[..., block]
     return part.reshape(*part.shape[:-1], -1, each)
-
-
-def _taken(values: Any, places: list[int], otherwise: float) -> Any:
-    """The values at these places; the one after the last is `otherwise`."""
-    values = values.astype(jnp.float64)
-    if places == list(range(values.shape[-1])):
-        return values
-    widened = jnp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, 1)], constant_values=otherwise)
-    return widened[..., np.array(places)]
 
 
 def _packed(sizes: Any, columns: Sequence[Any], table: Table) -> Any:

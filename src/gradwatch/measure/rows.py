@@ -5,8 +5,9 @@ run, where tensors are small and many. So small tensors are laid out together in
 matrix and reduced at once; large ones are reduced where they lie. Either way a tensor
 becomes rows of equal width, whose statistics are then brought together:
 
-- its *head*, the whole rows in it: `alone` if it is large, else `together` with others;
-- its *tail*, what is left over, padded to one row.
+- the whole rows of a large tensor, its *head*, are a matrix of their own: it is `alone`;
+- small tensors, and what is left over of large ones, are *pieces* of one more matrix, each
+  padded to whole rows.
 """
 
 from __future__ import annotations
@@ -32,80 +33,114 @@ class Table(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """Some of the rows; `lengths` are those of padded rows."""
+    """Some of the rows; `lengths` are those of padded ones, None if none is."""
 
     values: Any
     lengths: Any
+
+
+class Piece(NamedTuple):
+    """Some elements of a tensor, padded to whole rows among those of others."""
+
+    tensor: int
+    start: int
+    length: int
 
 
 @dataclass(frozen=True)
 class Rows:
     """The rows of tensors of given sizes.
 
-    The rows of all heads are numbered one after the other: those of `alone`, then those of
-    `together`. Neighbours with equally many rows form a block, so that one reduction brings
-    together the rows of all of them.
+    All rows are numbered one after the other: those of `alone`, then those of `pieces`.
+    Neighbours with equally many rows form a block, so that one reduction brings together the rows
+    of all of them.
 
     Example:
 
     >>> from gradwatch.measure.rows import Rows
-    >>> rows = Rows.of([9, 100, 3, 8], width=4, large=50)
-    >>> rows.alone, rows.together, rows.tails
-    ((1,), (0, 3), (0, 2))
+    >>> rows = Rows.of([9, 101, 3, 8], width=4, large=50)
+    >>> rows.alone
+    (1,)
+    >>> [tuple(piece) for piece in rows.pieces]
+    [(1, 100, 1), (2, 0, 3), (3, 0, 8), (0, 0, 9)]
     >>> rows.blocks
-    ((1, 25), (2, 2))
+    ((1, 25), (2, 1), (1, 2), (1, 3))
+    >>> rows.lengths.tolist()
+    [1, 3, 4, 4, 4, 4, 1]
     """
 
     sizes: tuple[int, ...]
     width: int
     alone: tuple[int, ...]
-    """Tensors whose heads are large."""
-    together: tuple[int, ...]
-    """Tensors with other heads."""
-    tails: tuple[int, ...]
-    """Tensors with a tail, by its length."""
+    """Large tensors, by the number of their whole rows."""
+    pieces: tuple[Piece, ...]
+    """All else, by the number of rows."""
 
     @classmethod
     def of(cls, sizes: Sequence[int], width: int, large: int) -> Rows:
         """The layout of tensors of these sizes.
 
         Args:
-            sizes: their numbers of elements.
+            sizes: their numbers of elements, at least 1 each.
             width: of a row.
             large: the number of elements from which on a tensor is not copied.
         """
+        is_large = [size >= max(large, width) for size in sizes]
+        starts = [size // width * width if is_large[i] else 0 for i, size in enumerate(sizes)]
+        pieces = [Piece(i, s, n - s) for i, (s, n) in enumerate(zip(starts, sizes, strict=True))]
         # By the number of rows, so that equal ones are neighbours.
-        order = sorted(range(len(sizes)), key=lambda i: sizes[i] // width)
-        heads = [i for i in order if sizes[i] >= width]
         return cls(
             tuple(sizes),
             width,
-            tuple(i for i in heads if sizes[i] >= large),
-            tuple(i for i in heads if sizes[i] < large),
-            tuple(
-                sorted(
-                    (i for i in range(len(sizes)) if sizes[i] % width),
-                    key=lambda i: sizes[i] % width,
-                )
-            ),
+            tuple(sorted((i for i, large in enumerate(is_large) if large), key=starts.__getitem__)),
+            tuple(sorted((p for p in pieces if p.length), key=lambda p: -(-p.length // width))),
         )
 
     def head(self, tensor: int) -> int:
-        """How many elements are in its whole rows."""
+        """How many elements are in the whole rows of a large tensor."""
         return self.sizes[tensor] // self.width * self.width
 
-    def tail(self, tensor: int) -> int:
-        """How many elements are left over."""
-        return self.sizes[tensor] % self.width
+    def rows_of(self, piece: Piece) -> int:
+        """How many rows a piece has."""
+        return -(-piece.length // self.width)
+
+    def padding(self, piece: Piece) -> int:
+        """How many elements a piece lacks to whole rows."""
+        return -piece.length % self.width
 
     @property
-    def heads(self) -> tuple[int, ...]:
-        """The tensors that have whole rows, in the order of these."""
-        return self.alone + self.together
+    def lengths(self) -> NDArray[np.int64]:
+        """How many elements there are in each row of the pieces."""
+        counts = []
+        for piece in self.pieces:
+            counts += [self.width] * (self.rows_of(piece) - 1)
+            counts.append(self.width - self.padding(piece))
+        return np.array(counts, np.int64)
+
+    @property
+    def blocks(self) -> tuple[tuple[int, int], ...]:
+        """(how many neighbours, how many rows each has), of `alone` and then of `pieces`."""
+        heads = [self.head(i) // self.width for i in self.alone]
+        counts = groupby(heads + [self.rows_of(piece) for piece in self.pieces])
+        return tuple((len(list(same)), rows) for rows, same in counts)
+
+    @property
+    def firsts(self) -> list[int]:
+        """For each tensor the place, among `alone` and then `pieces`, where it begins."""
+        place = dict(zip(self.alone, range(len(self.alone)), strict=True))
+        for at, piece in enumerate(self.pieces, len(self.alone)):
+            if not piece.start:
+                place[piece.tensor] = at
+        return [place[i] for i in range(len(self.sizes))]
+
+    @property
+    def rests(self) -> dict[int, int]:
+        """By large tensor, the place of what is left over of it."""
+        return {p.tensor: at for at, p in enumerate(self.pieces, len(self.alone)) if p.start}
 
     @property
     def is_alone(self) -> NDArray[np.bool_]:
-        """For each tensor, whether its head is large."""
+        """For each tensor, whether it is large."""
         return np.isin(np.arange(len(self.sizes)), self.alone)
 
     def are_alike(self, total: Any, squares: Any) -> Any:
@@ -119,19 +154,3 @@ class Rows:
         """
         sizes = np.array(self.sizes, np.float64)
         return total * total > squares * (sizes * (1 - 1 / ALIKE))
-
-    @property
-    def blocks(self) -> tuple[tuple[int, int], ...]:
-        """(how many tensors, how many rows each has), in the order of `heads`."""
-        counts = groupby(self.sizes[i] // self.width for i in self.heads)
-        return tuple((len(list(same)), rows) for rows, same in counts)
-
-    @property
-    def equal_tails(self) -> list[tuple[int, list[int]]]:
-        """(length, the tensors whose tails have it), in the order of `tails`."""
-        return [(length, list(same)) for length, same in groupby(self.tails, self.tail)]
-
-    def places(self, tensors: Sequence[int]) -> list[int]:
-        """For each tensor its place among these; the place after the last if it is not there."""
-        place = {tensor: i for i, tensor in enumerate(tensors)}
-        return [place.get(i, len(tensors)) for i in range(len(self.sizes))]

@@ -51,71 +51,64 @@ def summarize_rows(tensors: Sequence[Any]) -> Any:
 
 
 def _matrices(rows: Rows, tensors: Sequence[Any]) -> list[Matrix]:
-    """The rows of all heads and, last, of the tails."""
-    flat = [tf.cast(tf.reshape(x, [-1]), tf.float32) for x in tensors]
+    """The rows of each large tensor and, last, of all pieces."""
+    whole = tf.constant([-1])
+    flat = [tf.cast(tf.reshape(x, whole), tf.float32) for x in tensors]
 
-    def head(i: int) -> Any:
-        whole = flat[i] if not rows.tail(i) else flat[i][: rows.head(i)]
-        return tf.reshape(whole, [-1, rows.width])
+    def part(i: int, start: int, end: int) -> Any:
+        return flat[i] if end - start == rows.sizes[i] else flat[i][start:end]
 
-    found = [Matrix(head(i), None) for i in rows.alone]
-    if rows.together:
-        found.append(Matrix(tf.concat([head(i) for i in rows.together], 0), None))
-    if rows.tails:
-        lengths = [rows.tail(i) for i in rows.tails]
+    found = [
+        Matrix(tf.reshape(part(i, 0, rows.head(i)), [-1, rows.width]), None) for i in rows.alone
+    ]
+    if rows.pieces:
+        # Shared, since each node of a graph takes its time.
+        around = {n: tf.constant([[0, n]]) for n in {rows.padding(piece) for piece in rows.pieces}}
         padded = []
-        for length, same in rows.equal_tails:
-            matrix = tf.reshape(tf.concat([flat[i][rows.head(i) :] for i in same], 0), [-1, length])
-            padded.append(tf.pad(matrix, [[0, 0], [0, rows.width - length]]))
-        found.append(Matrix(tf.concat(padded, 0), np.array(lengths)))
+        for piece in rows.pieces:
+            x = part(piece.tensor, piece.start, piece.start + piece.length)
+            missing = rows.padding(piece)
+            padded.append(tf.pad(x, around[missing]) if missing else x)
+        together = tf.reshape(tf.concat(padded, 0), [-1, rows.width])
+        found.append(Matrix(together, rows.lengths if set(around) != {0} else None))
     return found
 
 
-def _brought_together(rows: Rows, tables: list[Table]) -> Table:
+def _brought_together(rows: Rows, tables: Sequence[Table]) -> Table:
     """The tensors' statistics from those of their rows, in float64."""
-    parts = []
-    if rows.tails:
-        parts.append((tables.pop(), rows.places(rows.tails)))
-    if tables:
-        every = Table(*(tf.concat(column, -1) for column in zip(*tables, strict=True)))
-        start, heads = 0, []
-        for tensors, each in rows.blocks:
-            block = slice(start, start + tensors * each)
-            start += tensors * each
-            heads.append(
-                Table(
-                    tf.reduce_sum(_cut(every.sums, block, each), -1),
-                    tf.reduce_min(_cut(every.low, block, each), -1),
-                    tf.reduce_max(_cut(every.high, block, each), -1),
-                )
+    every = Table(*(tf.concat(column, -1) for column in zip(*tables, strict=True)))
+    start, parts = 0, []
+    for neighbours, each in rows.blocks:
+        block = slice(start, start + neighbours * each)
+        start += neighbours * each
+        parts.append(
+            Table(
+                tf.reduce_sum(_cut(every.sums, block, each), -1),
+                tf.reduce_min(_cut(every.low, block, each), -1),
+                tf.reduce_max(_cut(every.high, block, each), -1),
             )
-        both = Table(*(tf.concat(column, -1) for column in zip(*heads, strict=True)))
-        parts.append((both, rows.places(rows.heads)))
-    found = [
-        Table(
-            _taken(part.sums, places, 0.0),
-            _taken(part.low, places, np.inf),
-            _taken(part.high, places, -np.inf),
         )
-        for part, places in parts
-    ]
-    if len(found) == 1:
-        return found[0]
-    a, b = found
-    return Table(a.sums + b.sums, tf.minimum(a.low, b.low), tf.maximum(a.high, b.high))
+    both = Table(*(tf.concat(column, -1) for column in zip(*parts, strict=True)))
+    first = Table(*(tf.gather(column, rows.firsts, axis=-1) for column in both))
+    if not rows.rests:
+        return first
+    nothing = len(rows.alone) + len(rows.pieces)
+    places = [rows.rests.get(i, nothing) for i in range(len(rows.sizes))]
+    rest = Table(
+        tf.gather(tf.pad(both.sums, [[0, 0], [0, 1]]), places, axis=-1),
+        tf.gather(tf.pad(both.low, [[0, 1]], constant_values=np.inf), places),
+        tf.gather(tf.pad(both.high, [[0, 1]], constant_values=-np.inf), places),
+    )
+    return Table(
+        first.sums + rest.sums,
+        tf.minimum(first.low, rest.low),
+        tf.maximum(first.high, rest.high),
+    )
 
 
 def _cut(column: Any, block: slice, each: int) -> Any:
     part = column[..., block]
     return tf.reshape(part, [*part.shape[:-1], -1, each])
-
-
-def _taken(values: Any, places: list[int], otherwise: float) -> Any:
-    """The values at these places; the one after the last is `otherwise`."""
-    if places == list(range(values.shape[-1])):
-        return values
-    around = [[0, 0]] * (values.shape.rank - 1) + [[0, 1]]
-    return tf.gather(tf.pad(values, around, constant_values=otherwise), places, axis=-1)
 
 
 def _packed(sizes: Any, columns: Sequence[Any], table: Table) -> Any:
@@ -191,7 +184,7 @@ def _bounds(matrix: Matrix, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _within(matrix: Matrix) -> Any:
-    return np.arange(matrix.values.shape[1]) < matrix.lengths[:, None]
+    return tf.range(matrix.values.shape[1]) < matrix.lengths[:, None].astype(np.int32)
 
 
 def _nonzero(x: Any) -> Any:
