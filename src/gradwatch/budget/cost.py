@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -60,6 +61,18 @@ class Cost:
             return pace
         share = f"{self.fraction:.2%} of the training time"
         return f"{pace}, for {share}" if pace else f"measuring takes {share}"
+
+
+def in_words(facts: object) -> str:
+    """What the `facts` of a cost say; empty if they are none that are known here."""
+    if not isinstance(facts, Mapping):
+        return ""
+    known: dict[str, Any] = {k: math.nan if v is None else v for k, v in facts.items()}
+    known |= {name: facts.get(name) for name in ("budget", "interval")}
+    try:
+        return Cost(**known).words()
+    except (TypeError, ValueError):
+        return ""  # of another version
 
 
 def _ordinal(number: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
+from gradwatch.budget import cost
 from gradwatch.cli.table import Column, show, style, width
 from gradwatch.cli.text import (
     bytes_,
@@ -21,7 +22,6 @@ from gradwatch.cli.text import (
 from gradwatch.view.glance import trends
 from gradwatch.view.glance.layer_table import layer_columns
 from gradwatch.view.glance.layers import without_root
-from gradwatch.view.glance.standing import cost_in_words
 
 COLUMNS = 24
 """How many bars a series over time gets at most."""
@@ -66,7 +66,9 @@ def _heading(facts: Mapping[str, Any]) -> None:
     if facts["started"] is not None:
         begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["started"]))
         lines.insert(0, ("started", f"{begun}, took {duration(facts['duration'])}", ""))
-    if words := cost_in_words(facts["cost"]):
+    if len(facts["rank_statuses"]) > 1:
+        lines.append(("ranks", *_ranks(facts["rank_statuses"])))
+    if words := cost.in_words(facts["cost"]):
         lines.append(("cost", words, ""))
     if facts["imported"]:
         about = facts["imported"]
@@ -88,6 +90,29 @@ def _steps(facts: Mapping[str, Any]) -> str:
     if facts["attempts"] > max(1, len(facts["ranks"])):
         parts.append(counted(facts["attempts"], "attempt"))
     return ", ".join(parts)
+
+
+def _ranks(each: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """How the processes stand, those first that have stopped; and the colour for it."""
+    bad = [rank for rank in each if rank["status"] in ("crashed", "empty")]
+    parts = [_stopped(rank) for rank in bad[:_NAMED]]
+    if len(bad) > _NAMED:
+        parts.append(f"{len(bad) - _NAMED} more like these")
+    for status in ("live", "finished"):
+        count = sum(rank["status"] == status for rank in each)
+        if count:
+            parts.append(f"{count} of {len(each)} {status}")
+    is_crashed = any(rank["status"] == "crashed" for rank in bad)
+    return "; ".join(parts), "red" if is_crashed else ""
+
+
+def _stopped(rank: Mapping[str, Any]) -> str:
+    if rank["last_step"] is None:
+        return f"rank {rank['rank']} has recorded nothing"
+    words = f"rank {rank['rank']} crashed, last at step {rank['last_step']:,}"
+    if rank["last_time"] is None:
+        return words
+    return f"{words} ({time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(rank['last_time']))})"
 
 
 def _recorded(facts: Mapping[str, Any]) -> str:

@@ -129,16 +129,21 @@ def _rows(sites: Sequence[Site], most: int) -> tuple[list[str], list[tuple[Site,
     own = {site.path for site in sites}
     for site in sites:
         layers.setdefault(site.layer, []).append(site)
-    paths: list[str] = []
-    rows: list[tuple[Site, ...]] = []
-    with_sites = len(sites) + len(layers) <= most
+    whole = {
+        layer: tuple(site for site in members if not site.is_slice)
+        for layer, members in layers.items()
+    }
+    # A layer of one tensor would only repeat it.
+    several = {layer for layer, members in whole.items() if len(members) > 1 and layer not in own}
+    with_sites = len(sites) + len(several) <= most
     if not with_sites and len(layers) > most:
         return _blocks(sites, most)
+    paths: list[str] = []
+    rows: list[tuple[Site, ...]] = []
     for layer, members in layers.items():
-        whole = tuple(site for site in members if not site.is_slice)
-        if (len(whole) > 1 and layer not in own) or (whole and not with_sites):
+        if layer in several or (whole[layer] and not with_sites):
             paths.append(layer)
-            rows.append(whole)
+            rows.append(whole[layer])
         if with_sites:
             paths += [site.path for site in members]
             rows += [(site,) for site in members]

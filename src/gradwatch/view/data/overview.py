@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradwatch.budget.cost import Cost
+from gradwatch.budget import cost
 from gradwatch.diagnose.finding import Finding
 from gradwatch.sites import Kind
 from gradwatch.view.data.labels import ORDER, kind_label, statistics_of
@@ -46,7 +45,7 @@ def overview(shown: Shown, findings: Sequence[Finding], *, complete: bool = True
         "findings": [finding_facts(finding) for finding in findings],
         "findings_complete": complete,
         "facts": facts_of(shown),
-        "cost": cost_words(run.facts.get("cost")),
+        "cost": cost.in_words(run.facts.get("cost")),
         "damage": [f"{damage.file.name}: {damage.what}" for damage in run.damage],
         "lost_rows": run.lost_rows,
         "pictured": run.pictured(rank=shown.rank) if run.ranks else [],
@@ -77,18 +76,6 @@ def finding_facts(finding: Finding) -> Answer:
         for name, value in finding.evidence.items()
     }
     return {**finding.facts(), "evidence": evidence}
-
-
-def cost_words(cost: Any) -> str:
-    """What the monitor itself has cost; empty if that is not known."""
-    if not isinstance(cost, Mapping):
-        return ""
-    known: dict[str, Any] = {k: math.nan if v is None else v for k, v in cost.items()}
-    known |= {name: cost.get(name) for name in ("budget", "interval")}
-    try:
-        return Cost(**known).words()
-    except (TypeError, ValueError):
-        return ""  # of another version
 
 
 def facts_of(shown: Shown) -> list[Answer]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gradwatch import select
-from gradwatch.budget.cost import Cost
+from gradwatch.budget import cost
 from gradwatch.sites import Site
 from gradwatch.store.reader.heatmap import by_width
 from gradwatch.store.reader.run import Run
@@ -114,7 +113,7 @@ class Watcher:
                 run, sites, self._newest, self._nonfinite(sites, rank), self.columns, rank
             ),
             all_layers=len({s.layer for s in self._newest if is_of_network(s)}),
-            cost=cost_in_words(run.facts.get("cost")),
+            cost=cost.in_words(run.facts.get("cost")),
             damage=len(run.damage),
             lost_rows=run.lost_rows,
         )
@@ -166,15 +165,3 @@ class Watcher:
             totals = np.asarray(found.nonfinite).sum(axis=1).tolist()
             counts |= {site: int(n) for site, n in zip(found.sites, totals, strict=True)}
         return counts
-
-
-def cost_in_words(cost: object) -> str:
-    """What `run.json` says that measuring costs; empty if it says nothing that is known here."""
-    if not isinstance(cost, Mapping):
-        return ""
-    known: dict[str, Any] = {k: math.nan if v is None else v for k, v in cost.items()}
-    known |= {name: cost.get(name) for name in ("budget", "interval")}
-    try:
-        return Cost(**known).words()
-    except (TypeError, ValueError):
-        return ""  # of another version

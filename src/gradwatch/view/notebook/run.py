@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from gradwatch.budget.cost import in_words
 from gradwatch.diagnose import findings_file
 from gradwatch.diagnose.finding import Finding
 from gradwatch.diagnose.of_run import findings_of
@@ -14,7 +15,6 @@ from gradwatch.store.reader.run import Run
 from gradwatch.store.reader.runs import Runs
 from gradwatch.store.reader.status import Status
 from gradwatch.view.glance import trends
-from gradwatch.view.glance.standing import cost_in_words
 from gradwatch.view.glance.words import compact, counted, duration, when
 from gradwatch.view.notebook import markup, picture
 from gradwatch.view.notebook.colours import scale_for
@@ -70,7 +70,7 @@ def _title(run: Run) -> str:
     parts.append(f"{len(run.sites()):,} sites")
     if run.started is not None:
         parts.append(f"started {_moment(run.started)}, took {duration(run.duration)}")
-    if cost := cost_in_words(run.facts.get("cost")):
+    if cost := in_words(run.facts.get("cost")):
         parts.append(cost)
     name = f"<b>{markup.text(run.name, 80)}</b>"
     return markup.line(name, _status(run.status), markup.text(" · ".join(parts)))
