@@ -13,7 +13,7 @@ STATIC := src/gradwatch/view/static/index.html
 VIEWER := $(shell find viewer/src viewer/index.html viewer/*.json viewer/*.ts -type f)
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test viewer lint types test-viewer test-core test-tensorflow test-jax test-torch
+.PHONY: demo test viewer browser lint types test-viewer test-core test-tensorflow test-jax test-torch
 .PHONY: test-faults benchmark screenshots clean
 
 demo: $(READY) $(STATIC)
@@ -31,8 +31,17 @@ types: $(READY)
 test-viewer: $(MODULES)
 	cd viewer && npm run --silent check
 
+# Debian's, for the tests of the viewer; installed where that is permitted.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+	  as_root=$$(test "$$(id -u)" = 0 || echo "sudo -n"); \
+	  echo "Installing Chromium, in which the viewer is tested."; \
+	  { $$as_root apt-get install -qq -y chromium || { $$as_root apt-get update -qq && \
+	    $$as_root apt-get install -qq -y chromium; }; } >/dev/null 2>&1 || \
+	    echo "It could not be installed: the viewer's tests will fail without it." >&2; }
+
 # All but the tests of capture in Keras's fit ...
-test-core: $(READY) $(STATIC)
+test-core: $(READY) $(STATIC) browser
 	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n auto --ignore=tests/keras
 
 # ... which run once on each of its backends.

@@ -67,6 +67,7 @@ class Pacer:
         self.budget = None if budget is None else _fraction(budget)
         self.schedule = Schedule(f"budget({budget:g})" if budget else "budget()", self._due)
         self._is_quiet = is_quiet
+        self._followed: Callable[[int], bool] | None = None
         self._meter = Meter(clock)
         self.forget()
 
@@ -86,6 +87,15 @@ class Pacer:
         self._changes: list[tuple[int, int]] = [(0, START)]
         self._last_step = 0
         self._steps = self._measured_steps = 0
+
+    def follow(self, is_chosen: Callable[[int], bool] | None) -> None:
+        """Leave it to others which steps are chosen: the processes that train together."""
+        self._followed = is_chosen
+
+    @property
+    def pace(self) -> tuple[int, bool]:
+        """The interval that there is room for, and whether a pause is wished to compare with."""
+        return self._interval, self._in_gap
 
     def pause(self) -> None:
         """Training stops for something else: validation, the end of an epoch."""
@@ -145,6 +155,8 @@ class Pacer:
     def _due(self, moment: Moment) -> bool:
         if moment.stands_for_epoch:
             return True
+        if self._followed is not None:
+            return self._followed(moment.step)
         start, interval = self._changes[-1]
         if moment.step < start:
             place = bisect_right(self._changes, (moment.step, LONGEST)) - 1
