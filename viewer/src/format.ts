@@ -47,6 +47,22 @@ export function date(seconds: number): string {
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
+/** Characters without a look of their own; joiners are left, for words and emoji are made with them. */
+const UNSEEN = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+const SPELLED: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/**
+ * A name as it is shown: what cannot be seen, or turns the direction of writing, is spelled as
+ * programs spell it (\n, \u202e), so that no name looks like another or moves what follows it.
+ */
+export function printable(name: string): string {
+  return name.replace(UNSEEN, (character) => {
+    const code = (character.codePointAt(0) ?? 0).toString(16);
+    const escaped = code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
+    return SPELLED[character] ?? escaped;
+  });
+}
+
 /** One step, or the first and last of several. */
 export function stepRange(first: number, last: number): string {
   return first === last ? `step ${count(first)}` : `steps ${count(first)} – ${count(last)}`;

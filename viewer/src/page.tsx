@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import type { Source } from "./api/source";
+import { printable } from "./format";
 import { ConnectionDot } from "./frame/connection";
 import { ThemeButton } from "./frame/theme-button";
 import { href } from "./route";
@@ -22,7 +23,8 @@ interface PageProps {
 }
 
 /** The frame of every page: the bar with where one is, whether it is live, and the theme. */
-export function Page({ source, crumbs, actions, children }: PageProps) {
+export function Page({ source, actions, children, ...props }: PageProps) {
+  const crumbs = props.crumbs.map((crumb) => ({ ...crumb, label: printable(crumb.label) }));
   const title = crumbs.map((crumb) => crumb.label).join(" · ");
   useEffect(() => {
     document.title = title ? `${title} · gradwatch` : "gradwatch";

@@ -49,16 +49,24 @@ def ids(server):
     return run_ids(server)
 
 
+@pytest.fixture(scope="module")
+def window(browser, server):
+    """The window of all visits that ask for nothing special, as opening one takes a while."""
+    with Visit(browser, server) as window:
+        yield window
+
+
 @pytest.fixture
-def visit(browser, server):
+def visit(browser, server, window):
     """Opens pages: `visit("/run/...", color_scheme="dark")`."""
     visits = []
 
     def opened(route="/", **options):
-        visits.append(Visit(browser, server, **options))
+        visits.append(Visit(browser, server, **options) if options else window.blank())
         return visits[-1].go(route)
 
     yield opened
     for each in visits:
         each.assert_harmless()
-        each.close()
+        if each is not window:
+            each.close()

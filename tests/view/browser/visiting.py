@@ -21,8 +21,12 @@ from gradwatch.view.web.session import Sessions
 from tests.view.chromium import Watched
 
 ROOT = Path(__file__).parents[3]
-QUIET = 0.12
-"""Seconds without a request after which a page has all that it wants."""
+DRAWN = """() => new Promise((done) => {
+  const later = (rest) => rest === 0 ? done()
+    : requestAnimationFrame(() => setTimeout(() => later(rest - 1), 20));
+  later(3);
+})"""
+"""Goes on when the page has drawn thrice, however slow it is: it has asked for what it wants."""
 
 
 @contextmanager
@@ -69,33 +73,45 @@ def site_route(run: str, kind: str, path: str, more: str = "") -> str:
 
 
 class Visit(Watched):
-    """A page of a server, opened by its link."""
+    """A page of a server, in a browser that has been given a session."""
 
     def __init__(self, browser: Browser, server: Server, **options: Any) -> None:
         super().__init__(browser, **{"viewport": {"width": 1280, "height": 900}, **options})
         self.server = server
         self.allowed: tuple[str, ...] = ()
         self._pending: set[Request] = set()
-        self._busy = time.monotonic()
+        self._count = 0
         self.page.on("request", self._began)
         self.page.on("requestfinished", self._ended)
         self.page.on("requestfailed", self._ended)
-        self.page.goto(server.link)
-        self.settle()
+        session = server.sessions.exchange(server.sessions.token)
+        cookie = {"name": f"gradwatch-{server.port}", "value": session, "url": server.address}
+        self.page.context.add_cookies([cookie])
 
     def go(self, route: str) -> Visit:
         """To a page by its address, as by a link or a bookmark."""
         self.page.goto(f"{self.server.address}#{route}")
         return self.settle()
 
-    def settle(self) -> Visit:
-        """Wait until nothing is asked for any more."""
-        deadline = time.monotonic() + 30
-        self._busy = time.monotonic()
-        while self._pending or time.monotonic() - self._busy < QUIET:
-            assert time.monotonic() < deadline, [request.url for request in self._pending]
-            self.page.wait_for_timeout(20)
+    def blank(self) -> Visit:
+        """As it was before anything was opened."""
+        self.page.goto("about:blank")
+        self.wrong.clear()
+        self.requests.clear()
+        self.allowed = ()
         return self
+
+    def settle(self) -> Visit:
+        """Wait until nothing is asked for any more, and what was answered is drawn."""
+        deadline = time.monotonic() + 30
+        while True:
+            while self._pending:
+                assert time.monotonic() < deadline, [request.url for request in self._pending]
+                self.page.wait_for_timeout(10)
+            begun = self._count
+            self.page.evaluate(DRAWN)
+            if begun == self._count and not self._pending:
+                return self
 
     def until(self, is_so: Callable[[], Any], seconds: float = 30) -> Any:
         """What a function returns as soon as that is something; the page goes on meanwhile."""
@@ -132,10 +148,12 @@ class Visit(Watched):
         button = self.page.get_by_role("button", name=f"Table of {title}", exact=True)
         if button.get_attribute("aria-pressed") != "true":
             button.click()
-        found = self.chart(title).locator(".chart-table table")
-        head = found.locator("thead th").all_text_contents()
-        rows = found.locator("tbody").evaluate(
-            "body => [...body.rows].map(r => [...r.cells].map(c => c.textContent))"
+        head, *rows = (
+            self.chart(title)
+            .locator(".chart-table table")
+            .evaluate(
+                "table => [...table.rows].map(row => [...row.cells].map(cell => cell.textContent))"
+            )
         )
         return {name: [row[i] for row in rows] for i, name in enumerate(head)}
 
@@ -183,8 +201,7 @@ class Visit(Watched):
     def _began(self, request: Request) -> None:
         if "/api/events" not in request.url:
             self._pending.add(request)
-            self._busy = time.monotonic()
+            self._count += 1
 
     def _ended(self, request: Request) -> None:
         self._pending.discard(request)
-        self._busy = time.monotonic()

@@ -95,6 +95,14 @@ def test_with_too_many_rows_layers_and_then_blocks_are_compared(several, most, p
         np.testing.assert_allclose(values_of(answer)[0, row, 0], true, rtol=1e-9)
 
 
+def test_layers_of_one_tensor_need_no_row_beside_it(several):
+    sites = [site.path for site in several[0].run.sites("gradient")]
+    layers = ["net/block1/conv", "net/head"]
+    answer = compare(several[:2], "gradient", "l1", "step", "", 2, rows=len(sites) + len(layers))
+    assert sorted(answer["paths"]) == sorted([*sites, *layers])
+    assert sum(answer["merged"]) == len(layers)
+
+
 def test_series_of_each_run_have_their_own_positions(several):
     answer = compare_series(several, "gradient", "net/block1", "l2", "step", 100)
     assert [run["id"] for run in answer["runs"]] == ["id-a", "id-b"]

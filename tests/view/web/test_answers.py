@@ -6,9 +6,10 @@ import json
 import pytest
 
 import gradwatch
-from gradwatch.sites import Kind
+from gradwatch.sites import Kind, Site
 from gradwatch.view import data
 from gradwatch.view.data import Shown, Window
+from tests.store.recorded import Recorder
 from tests.view.data.made import doubles, recorder, truth
 from tests.view.web.served import asking
 
@@ -190,3 +191,15 @@ def test_the_rank_that_was_asked_for_is_shown(tmp_path):
         answer = asker.get("series", run=asker.ids[0], kind="gradient", path="net", columns=9)
         true = [truth(Kind.GRADIENT, "net", "l2", [step], rank=1) for step in (1, 2, 3)]
         assert doubles(answer["statistics"]["l2"]).tolist() == pytest.approx(true)
+
+
+def test_a_thousand_layers_have_a_row_each_in_a_comparison(tmp_path):
+    paths = [f"net/layer{i}/kernel" for i in range(1000)]
+    for name in "ab":
+        sites = [Site(Kind.GRADIENT, path) for path in paths]
+        Recorder(tmp_path / name, sites=sites).write([1, 2]).close()
+    with asking(tmp_path) as asker:
+        asked = {"kind": "gradient", "statistic": "l2", "align": "step", "columns": 50}
+        answer = asker.get("compare", runs=",".join(asker.ids), **asked)
+    assert answer["paths"] == paths
+    assert not any(answer["merged"])

@@ -1,3 +1,4 @@
+import { printable } from "../format";
 import { Changes } from "./changes";
 import {
   type CompareRequest,
@@ -31,12 +32,13 @@ export class HttpSource implements Source {
   readonly plotted = [];
   private readonly changes = new Changes("api/events");
 
-  runs(signal?: AbortSignal): Promise<Runs> {
-    return ask("api/runs", {}, signal);
+  async runs(signal?: AbortSignal): Promise<Runs> {
+    const found = await ask<Runs>("api/runs", {}, signal);
+    return { ...found, runs: found.runs.map(named) };
   }
 
-  run(run: string, signal?: AbortSignal): Promise<RunData> {
-    return ask("api/run", { run }, signal);
+  async run(run: string, signal?: AbortSignal): Promise<RunData> {
+    return named(await ask<RunData>("api/run", { run }, signal));
   }
 
   tree(run: string, kind: string, signal?: AbortSignal): Promise<Tree> {
@@ -84,16 +86,24 @@ export class HttpSource implements Source {
     return address("api/picture", { run, path, step });
   }
 
-  compare(runs: string[], request: CompareRequest, signal?: AbortSignal): Promise<ComparisonData> {
-    return ask("api/compare", { runs: runs.join(","), ...request }, signal);
+  async compare(
+    runs: string[],
+    request: CompareRequest,
+    signal?: AbortSignal,
+  ): Promise<ComparisonData> {
+    const parameters = { runs: runs.join(","), ...request };
+    const found = await ask<ComparisonData>("api/compare", parameters, signal);
+    return { ...found, runs: found.runs.map(named) };
   }
 
-  compareSeries(
+  async compareSeries(
     runs: string[],
     request: CompareSeriesRequest,
     signal?: AbortSignal,
   ): Promise<ComparedSeries> {
-    return ask("api/compare-series", { runs: runs.join(","), ...request }, signal);
+    const parameters = { runs: runs.join(","), ...request };
+    const found = await ask<ComparedSeries>("api/compare-series", parameters, signal);
+    return { ...found, runs: found.runs.map(named) };
   }
 
   hasHeatmap(): boolean {
@@ -111,6 +121,11 @@ export class HttpSource implements Source {
   onConnection(listener: (connection: Connection) => void): () => void {
     return this.changes.onConnection(listener);
   }
+}
+
+/** Runs are asked for by their ids; names are only shown. */
+function named<T extends { name: string }>(run: T): T {
+  return { ...run, name: printable(run.name) };
 }
 
 function address(path: string, parameters: Parameters): string {

@@ -1,3 +1,4 @@
+import { printable } from "../format";
 import { sliceHeatmap, sliceNumbers, sliceSeries } from "./slices";
 import { type HeatmapRequest, RequestError, type Source, type Window } from "./source";
 import { carriedTree, localSelection } from "./subtree";
@@ -68,7 +69,7 @@ export class SnapshotSource implements Source {
         statistics: kind.statistics.filter((s) => this.hasHeatmap(kind.kind, s.name)),
       }))
       .filter((kind) => kind.statistics.length > 0);
-    return { ...run, kinds };
+    return { ...run, name: printable(run.name), kinds };
   }
 
   async tree(_run: string, kind: string): Promise<Tree> {

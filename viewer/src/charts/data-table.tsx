@@ -1,4 +1,4 @@
-import { count } from "../format";
+import { count, printable } from "../format";
 import { cellText, type Table } from "./table";
 
 /** More would make the page slow; files have all. */
@@ -29,7 +29,7 @@ export function DataTable({ table, caption }: { table: Table; caption: string })
           {table.rows.slice(0, MOST).map((row, i) => (
             <tr key={i}>
               {row.map((cell, j) => (
-                <td key={j}>{cellText(cell)}</td>
+                <td key={j}>{printable(cellText(cell))}</td>
               ))}
             </tr>
           ))}

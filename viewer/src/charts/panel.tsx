@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { printable } from "../format";
 import { DataTable } from "./data-table";
 import type { Exportable } from "./export";
 import { ExportMenu } from "./export-menu";
@@ -23,7 +24,7 @@ export function ChartPanel({
   return (
     <section class="chart" aria-label={title}>
       <header class="chart-head">
-        <h3>{title}</h3>
+        <h3>{printable(title)}</h3>
         {note && <span class="chart-note">{note}</span>}
         <span class="chart-tools">
           {controls}

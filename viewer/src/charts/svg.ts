@@ -1,3 +1,4 @@
+import { printable } from "../format";
 import { colour } from "../theme";
 
 /** Small pieces of SVG as text. All text from outside goes through `text`, which escapes it. */
@@ -18,7 +19,11 @@ export function element(name: string, attributes: Attributes, content = ""): str
 }
 
 export function text(x: number, y: number, content: string, attributes: Attributes = {}): string {
-  return element("text", { x, y, fill: colour("--muted"), ...attributes }, escaped(content));
+  return element(
+    "text",
+    { x, y, fill: colour("--muted"), ...attributes },
+    escaped(printable(content)),
+  );
 }
 
 export function line(x1: number, y1: number, x2: number, y2: number, attributes: Attributes) {

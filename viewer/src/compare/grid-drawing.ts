@@ -2,7 +2,7 @@ import { tickTexts } from "../charts/numbers";
 import { stepTicks, ticks } from "../charts/scale";
 import { colour } from "../theme";
 import type { Comparison } from "./comparison";
-import { AXIS, endOf, fittingPath, type GridLayout, ROW } from "./grid-layout";
+import { AXIS, CHARACTER, endOf, fittingPath, type GridLayout, ROW } from "./grid-layout";
 import { shade } from "./shades";
 
 export interface GridShown {
@@ -54,11 +54,13 @@ function drawRow(
     ctx.fillRect(left, y, Math.max(1, right - left), ROW - 1);
   }
   const isChosen = path === chosen;
-  ctx.font = `${isChosen || merged[row] ? 600 : 400} 11px ${colour("--sans")}`;
+  const isBold = isChosen || merged[row];
+  ctx.font = `${isBold ? 600 : 400} 11px ${colour("--sans")}`;
   ctx.fillStyle = colour(isChosen ? "--accent" : pointed?.row === row ? "--ink" : "--muted");
   ctx.textAlign = "right";
   ctx.textBaseline = "middle";
-  ctx.fillText(fittingPath(path, layout.left - 10), layout.left - 8, y + ROW / 2);
+  const character = isBold ? CHARACTER.bold : CHARACTER.plain;
+  ctx.fillText(fittingPath(path, layout.left - 10, character), layout.left - 8, y + ROW / 2);
   if (isChosen) outline(ctx, layout.left, y, layout.right - layout.left, colour("--accent"));
   if (pointed?.row === row && pointed.column !== null) {
     const left = layout.borders[pointed.column] ?? 0;

@@ -1,3 +1,4 @@
+import { printable } from "../format";
 import type { Comparison } from "./comparison";
 
 /** Where the cells of the heatmap of differences lie, in CSS pixels. */
@@ -18,7 +19,11 @@ export interface GridLayout {
 
 export function gridLayout({ about, position }: Comparison, width: number): GridLayout {
   const longest = about.paths.reduce((most, path) => Math.max(most, path.length), 0);
-  const labels = Math.min(LABELS.most, Math.max(LABELS.least, longest * 6.4 + 12), width / 3);
+  const labels = Math.min(
+    LABELS.most,
+    Math.max(LABELS.least, longest * CHARACTER.bold + 12),
+    width / 3,
+  );
   const right = width - RIGHT;
   const columns = position.length;
   const start = position[0] ?? 0;
@@ -54,8 +59,12 @@ export function cellAt(
   return { row, column };
 }
 
+/** How wide a character is on average: in rows' names, in those of layers, in a list. */
+export const CHARACTER = { plain: 6.3, bold: 7, mono: 7.3 };
+
 /** A path that fits into so many pixels: its end tells more than its beginning. */
-export function fittingPath(path: string, pixels: number): string {
-  const most = Math.max(4, Math.floor(pixels / 6.3));
-  return path.length <= most ? path : `…${path.slice(path.length - most + 1)}`;
+export function fittingPath(path: string, pixels: number, character = CHARACTER.plain): string {
+  const shown = printable(path);
+  const most = Math.max(4, Math.floor(pixels / character));
+  return shown.length <= most ? shown : `…${shown.slice(shown.length - most + 1)}`;
 }

@@ -3,7 +3,7 @@ import { Canvas, type Draw } from "../charts/canvas";
 import { figures } from "../charts/numbers";
 import { ChartPanel } from "../charts/panel";
 import type { Table } from "../charts/table";
-import { counted, exact } from "../format";
+import { counted, exact, printable } from "../format";
 import { type Comparison, colourLimit, distances, type Measure } from "./comparison";
 import { drawGrid } from "./grid-drawing";
 import { AXIS, cellAt, gridLayout, MOST, ROW } from "./grid-layout";
@@ -130,7 +130,7 @@ function CellReadout({
 }: Pick<GridProps, "comparison" | "run" | "measure"> & { far: Float64Array; at: Pointed }) {
   const { paths, runs, align } = comparison.about;
   if (at === null || at.column === null) {
-    const hint = at ? (paths[at.row] ?? "") : "Point at a cell to read both values.";
+    const hint = at ? printable(paths[at.row] ?? "") : "Point at a cell to read both values.";
     return <div class="chart-readout compare-readout muted">{hint}</div>;
   }
   const { row, column } = at;
@@ -145,7 +145,7 @@ function CellReadout({
       data-other={exact(other)}
       data-distance={exact(distance)}
     >
-      <span class="path">{paths[row]}</span>
+      <span class="path">{printable(paths[row] ?? "")}</span>
       <span class="muted">{placeText(comparison.position[column] ?? 0, align)}</span>
       <span>
         {runs[0]?.name} <b>{valueText(first)}</b>

@@ -37,6 +37,10 @@ export function DifferenceLegend({
     <div class="compare-legend">
       <span class="muted">{label}</span>
       <Canvas height={HEIGHT} draw={draw} />
+      <span class="legend-key">
+        <span class="swatch unmeasured" aria-hidden="true" />
+        not measured in both
+      </span>
     </div>
   );
 }

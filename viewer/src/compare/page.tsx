@@ -149,13 +149,17 @@ function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData
 /** So many cells the server answers at most. */
 const CELLS = 150_000;
 
+/** Rows for each tensor: its own, and a part of its layer's. */
+const ROWS = 1.5;
+
 /**
- * As many columns as leave room for all rows. By shares of training, no more than each run has
- * steps, so that none has an empty column where another has a step.
+ * As many columns as leave room for all rows, and no more than there are steps; by shares of
+ * training, than each run has, so that none has an empty column where another has a step.
  */
-function columnsFor(runs: RunData[], rows: number, align: "step" | "fraction"): number {
-  const room = Math.floor(CELLS / runs.length / Math.max(1, rows));
-  const steps = align === "fraction" ? Math.min(...runs.map((run) => run.steps)) : 150;
+function columnsFor(runs: RunData[], tensors: number, align: "step" | "fraction"): number {
+  const room = Math.floor(CELLS / runs.length / Math.max(1, ROWS * tensors));
+  const each = runs.map((run) => run.steps);
+  const steps = align === "fraction" ? Math.min(...each) : each.reduce((sum, one) => sum + one, 0);
   return Math.max(1, Math.min(Math.max(40, Math.min(150, room)), steps));
 }
 

@@ -1,16 +1,18 @@
 import { useState } from "preact/hooks";
+import { useSize } from "../use";
 import type { Measure, Ranked } from "./comparison";
-import { fittingPath } from "./grid-layout";
+import { CHARACTER, fittingPath } from "./grid-layout";
 import { distanceText } from "./shades";
 
 const SHOWN = 12;
-/** How wide a path may be, in pixels. */
-const LABEL = 180;
+/** The part of the table's width that paths have, less their padding: see compare.css. */
+const PATHS = 0.56;
+const PADDING = 12;
 
 /** The layers that differ most, first; one is chosen by clicking on it. */
 export function Ranking({
   ranked,
-  measure,
+  measure: by,
   chosen,
   onChoose,
 }: {
@@ -20,6 +22,7 @@ export function Ranking({
   onChoose: (path: string) => void;
 }) {
   const [all, setAll] = useState(false);
+  const [measure, { width }] = useSize<HTMLTableElement>();
   const listed = all ? ranked : ranked.slice(0, SHOWN);
   const most = ranked[0]?.score || 1;
   return (
@@ -27,7 +30,7 @@ export function Ranking({
       <header class="chart-head">
         <h3>Most different layers</h3>
       </header>
-      <table class="compare-ranking">
+      <table class="compare-ranking" ref={measure}>
         <thead>
           <tr>
             <th scope="col">layer</th>
@@ -49,16 +52,16 @@ export function Ranking({
                   title={path}
                   onClick={() => onChoose(path)}
                 >
-                  {fittingPath(path, LABEL)}
+                  {fittingPath(path, PATHS * width - PADDING, CHARACTER.mono)}
                 </button>
               </td>
               <td class="number">
                 <span class="compare-bar">
                   <i style={{ width: `${(100 * score) / most}%` }} />
                 </span>
-                <span class="compare-score">{distanceText(score, measure).replace("+", "")}</span>
+                <span class="compare-score">{distanceText(score, by).replace("+", "")}</span>
               </td>
-              <td class="number">{distanceText(last, measure)}</td>
+              <td class="number">{distanceText(last, by)}</td>
             </tr>
           ))}
         </tbody>

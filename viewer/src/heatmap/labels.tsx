@@ -1,5 +1,5 @@
 import { memo } from "preact/compat";
-import { count } from "../format";
+import { count, printable } from "../format";
 import { type Forest, isBlock } from "./rows";
 
 interface LabelsProps {
@@ -38,7 +38,7 @@ export const Labels = memo((props: LabelsProps) => {
         const depth = flat ? 0 : (forest.depth[node] ?? 0);
         const path = forest.path[node] ?? "";
         const link = props.linkOf(node);
-        const label = flat ? path : (forest.tree.label[node] ?? "");
+        const label = printable(flat ? path : (forest.tree.label[node] ?? ""));
         const room = (width - 44 - depth * INDENT) / CHARACTER;
         const text = flat ? endOf(label, room) : label;
         return (

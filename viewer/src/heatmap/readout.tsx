@@ -1,5 +1,5 @@
 import type { StatisticData } from "../api/types";
-import { count, exact, stepRange } from "../format";
+import { count, exact, printable, stepRange } from "../format";
 import type { Cell } from "./band";
 
 export interface ReadoutProps {
@@ -37,7 +37,7 @@ export function Readout({ path, what, cell, step, statistic, loading, x, y }: Re
         transform: `translate(${right ? "-100%" : "0"}, ${above ? "-100%" : "0"})`,
       }}
     >
-      <div class="path">{path}</div>
+      <div class="path">{printable(path)}</div>
       <div class="muted">
         {what && `${what} · `}
         {cell ? stepRange(cell.first, cell.last) : `step ${count(Math.floor(step))}`}

@@ -1,6 +1,6 @@
 import type { Source } from "../api/source";
 import type { Finding, RunData } from "../api/types";
-import { count, short } from "../format";
+import { count, printable, short } from "../format";
 import { href, setQuery } from "../route";
 import { findingId } from "./findings";
 
@@ -23,7 +23,7 @@ export function FindingCard({
     <article id={findingId(finding)} class={`finding ${severity}`} tabIndex={-1}>
       <header>
         <span class="severity">{severity}</span>
-        <h2>{title}</h2>
+        <h2>{printable(title)}</h2>
         <button
           type="button"
           class="since"
@@ -41,7 +41,7 @@ export function FindingCard({
         {numbers.map(([name, value]) => (
           <span key={name} class="evidence">
             <span class="muted">{name.replaceAll("_", " ")}</span>{" "}
-            {typeof value === "number" ? short(value) : value}
+            {typeof value === "number" ? short(value) : printable(value)}
           </span>
         ))}
         <span class="evidence muted">rule {rule}</span>
@@ -66,10 +66,10 @@ function Where({ source, run, finding }: { source: Source; run: RunData; finding
           <span class="muted">{layer ? "layer" : of.replaceAll("_", " ")}</span>{" "}
           {hasPage(of, path) ? (
             <a class="path" href={href({ page: "site", run: run.id }, { kind: of, path })}>
-              {path}
+              {printable(path)}
             </a>
           ) : (
-            <span class="path">{path}</span>
+            <span class="path">{printable(path)}</span>
           )}
         </span>
       ))}

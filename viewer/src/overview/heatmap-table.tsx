@@ -1,4 +1,4 @@
-import { exact, stepRange } from "../format";
+import { exact, printable, stepRange } from "../format";
 import { type Band, cellOf } from "../heatmap/band";
 import type { Exported } from "./heatmap-export";
 
@@ -32,7 +32,7 @@ export function HeatmapTable({ what, rows }: { what: Exported; rows: number[] })
             if (!band || row === undefined) return null;
             return (
               <tr key={node} data-path={forest.path[node]}>
-                <th scope="row">{forest.path[node]}</th>
+                <th scope="row">{printable(forest.path[node] ?? "")}</th>
                 {columns.map((column) => {
                   const cell = cellOf(band, row, column);
                   const measured = !Number.isNaN(cell.value) || cell.nonfinite > 0;

@@ -52,14 +52,17 @@ export function nearestColumn(series: NumberSeries, step: number): number {
   return best;
 }
 
-/** The corners of a line, in pieces: where a value is not finite there is a gap. */
+/** Pixels that a value which is not finite is at least marked by. */
+const LEAST = 3;
+
+/** The corners of a line, in pieces: where a value is not finite there is a gap, to be marked. */
 export function linePieces(
   series: NumberSeries,
   scale: TimeScale,
   layout: StripLayout,
-): { pieces: [number, number][][]; nonfinite: number[] } {
+): { pieces: [number, number][][]; nonfinite: { x: number; width: number }[] } {
   const pieces: [number, number][][] = [];
-  const nonfinite: number[] = [];
+  const nonfinite: { x: number; width: number }[] = [];
   let piece: [number, number][] = [];
   series.values.forEach((value, column) => {
     const x = scale.x(middle(series, column) + 0.5);
@@ -69,7 +72,12 @@ export function linePieces(
       return;
     }
     piece = [];
-    if (x >= 0 && x <= scale.width) nonfinite.push(x);
+    if (x < 0 || x > scale.width) return;
+    const first = series.first[column] ?? 0;
+    // Whole pixels, so that no seams are seen between neighbours.
+    const left = Math.floor(scale.x(first));
+    const right = Math.ceil(scale.x((series.last[column] ?? first) + 1));
+    nonfinite.push({ x: left, width: Math.max(LEAST, right - left) });
   });
   return { pieces, nonfinite };
 }

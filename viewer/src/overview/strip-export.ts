@@ -75,12 +75,12 @@ function chart(group: NumberGroup, range: Range, top: number): string {
         .map(([x, y]) => `${(LEFT + x).toFixed(2)},${(top + y).toFixed(2)}`);
       parts.push(element("polyline", { points: points.join(" "), fill: "none", stroke: ink }));
     }
-    for (const x of nonfinite)
+    for (const { x, width } of nonfinite)
       parts.push(
         element("rect", {
-          x: LEFT + x - 1,
+          x: LEFT + x,
           y: top,
-          width: 2,
+          width,
           height: HEIGHT,
           fill: colour("--nonfinite"),
         }),

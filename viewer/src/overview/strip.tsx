@@ -122,6 +122,6 @@ function paint(
       });
     context.stroke();
     context.fillStyle = colour("--nonfinite");
-    for (const x of nonfinite) context.fillRect(x - 1.5, 0, 3, STRIP_HEIGHT);
+    for (const { x, width } of nonfinite) context.fillRect(x, 0, width, STRIP_HEIGHT);
   });
 }

@@ -62,6 +62,10 @@ export function useRows(
     [carried],
   );
   useEffect(() => {
+    // Also what a link or a reload has opened.
+    if (text !== "") carried.current = new Set([...open].map((node) => forest.path[node] ?? ""));
+  }, [carried, forest, open, text]);
+  useEffect(() => {
     const paths = carried.current;
     if (text !== "" || paths === null) return;
     const wanted = [...allBlocks(forest)].filter((node) => paths.has(forest.path[node] ?? ""));

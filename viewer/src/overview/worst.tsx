@@ -2,6 +2,7 @@ import { useMemo } from "preact/hooks";
 import type { Source } from "../api/source";
 import type { RunData } from "../api/types";
 import { LineChart } from "../charts/line-chart";
+import { printable } from "../format";
 import { href } from "../route";
 import { siteCharts } from "../site/models";
 import { decodeSeries } from "../site/series";
@@ -30,7 +31,7 @@ export function Worst({ source, run }: { source: Source; run: RunData }) {
       <ul class="worst-links">
         {places.map(([path, kinds]) => (
           <li key={path}>
-            <span class="path">{path}</span>
+            <span class="path">{printable(path)}</span>
             {kinds.map((kind) => (
               <a key={kind} href={href({ page: "site", run: run.id }, { kind, path })}>
                 {kind.replaceAll("_", " ")}

@@ -104,7 +104,12 @@ function badLoss(loss: number): string {
 }
 
 function Health({ health }: { health: RunEntry["health"] }) {
-  if (health === null) return null;
+  if (health === null)
+    return (
+      <span class="faint" title="Not known yet: open the run to have it diagnosed.">
+        –
+      </span>
+    );
   const { errors, warnings } = health;
   if (errors + warnings === 0) return <span class="well">well</span>;
   return (

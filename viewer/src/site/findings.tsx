@@ -1,5 +1,5 @@
 import type { Finding, RunData } from "../api/types";
-import { count } from "../format";
+import { count, printable } from "../format";
 
 /** The findings that concern a place, if any. */
 export function SiteFindings({ run, findings }: { run: RunData; findings: readonly number[] }) {
@@ -13,7 +13,7 @@ export function SiteFindings({ run, findings }: { run: RunData; findings: readon
         <li key={`${finding.rule} ${finding.since} ${finding.title}`} class={finding.severity}>
           <b>{finding.severity}</b>
           <span>
-            {finding.title}
+            {printable(finding.title)}
             <span class="muted"> since step {count(finding.since)}</span>
             {finding.remedy && <span class="site-remedy">{finding.remedy}</span>}
             {finding.explained_by && (

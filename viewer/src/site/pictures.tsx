@@ -88,13 +88,13 @@ function Slides({
           disabled={last < 1}
           aria-label="Step of the picture"
           aria-valuetext={`step ${step}`}
+          // Not in two listeners: the page would be drawn between them, with the old value.
           onInput={(event) => {
+            const wanted = Number(event.currentTarget.value);
             setPlaying(false);
-            setPlace(Number(event.currentTarget.value));
+            setPlace(wanted);
+            setQuery({ picture: String(steps[wanted] ?? "") });
           }}
-          onChange={(event) =>
-            setQuery({ picture: String(steps[Number(event.currentTarget.value)] ?? "") })
-          }
         />
         <output>
           step {count(step)} <span class="muted">({`${at + 1} of ${last + 1}`})</span>

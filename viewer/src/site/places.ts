@@ -1,5 +1,6 @@
 import { pathsOf } from "../api/subtree";
 import type { Tree } from "../api/types";
+import { printable } from "../format";
 
 /** Where a path stands among those of its kind, and where it can be found in others. */
 
@@ -60,6 +61,9 @@ export function pathParts(
   const parts = path.split("/");
   return parts.map((label, i) => {
     const above = parts.slice(0, i + 1).join("/");
-    return { label, above: i < parts.length - 1 && known.has(above) ? above : null };
+    return {
+      label: printable(label),
+      above: i < parts.length - 1 && known.has(above) ? above : null,
+    };
   });
 }
