@@ -21,7 +21,7 @@ from common import answer, keep, machine, row, worker
 
 BACKENDS = ("tensorflow", "jax", "torch")
 MODELS = ("mlp", "cnn", "deep")
-STEPS = {"mlp": 100, "cnn": 40, "deep": 100}
+STEPS = {"mlp": 150, "cnn": 60, "deep": 100}
 SETTLING = 400
 
 

@@ -21,8 +21,8 @@ images = images.reshape(-1, 8, 8, 1).astype("float32") / 16
 model = keras.Sequential(
     [
         keras.Input((8, 8, 1)),
-        keras.layers.Conv2D(16, 3, activation="relu", name="conv1"),
-        keras.layers.Conv2D(32, 3, activation="relu", name="conv2"),
+        keras.layers.Conv2D(32, 3, padding="same", activation="relu", name="conv1"),
+        keras.layers.Conv2D(64, 3, padding="same", activation="relu", name="conv2"),
         keras.layers.Flatten(),
         keras.layers.Dropout(0.3),
         keras.layers.Dense(64, activation="relu", name="dense"),

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from gradwatch import description
+from gradwatch import description, rundir
+from gradwatch.ranks import Rank
 from gradwatch.rundir import RunDirectory
 from gradwatch.sites import Kind, Site, SiteInfo
 
@@ -52,6 +53,45 @@ def test_another_thread_gets_a_directory_beside_it(tmp_path):
     assert [other.path.name for other in found] == ["a-2"]
     found[0].release()
     run.release()
+
+
+def claim_as_one_of_a_training(path, name, index, answer, done):
+    rundir.training = lambda rank: name
+    run = RunDirectory(path, on_lost=never, rank=Rank(index, 3))
+    run.describe({"first_step": index})
+    answer.put((name, index, run.path.name))
+    done.wait(20)
+    run.release()
+
+
+def test_processes_that_train_together_share_one_and_others_go_beside_it(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    answer, done = context.Queue(), context.Event()
+    everybody = [(name, index) for name in ("ours", "theirs") for index in range(3)]
+    processes = [
+        context.Process(
+            target=claim_as_one_of_a_training, args=(tmp_path / "a", *each, answer, done)
+        )
+        for each in everybody
+    ]
+    for process in processes:
+        process.start()
+    try:
+        found = [answer.get(timeout=60) for _ in everybody]
+        alone = RunDirectory(tmp_path / "a", on_lost=never)
+        assert alone.path.name == "a-3"
+        alone.release()
+    finally:
+        done.set()
+        for process in processes:
+            process.join()
+    places = {name: {place for n, _, place in found if n == name} for name in ("ours", "theirs")}
+    assert sorted(map(len, places.values())) == [1, 1]
+    assert places["ours"] | places["theirs"] == {"a", "a-2"}
+    for place in ("a", "a-2"):
+        # The first of them has said what the run is, and nobody else.
+        fits = description.read(tmp_path / place / "run.json")["fits"]
+        assert fits == [{"first_step": 0}]
 
 
 def test_once_released_it_is_free_again(tmp_path):

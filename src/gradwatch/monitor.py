@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradwatch import environment, ranks
+from gradwatch import agreement, environment, ranks
 from gradwatch import schedule as schedules
 from gradwatch import select as selectors
 from gradwatch.budget import Cost, Pacer
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 BUDGET = 0.01
 _BESIDE = frozenset({Kind.LOSS, Kind.SCALAR})
+_directories = itertools.count()
+"""Of those that nobody has named, so that processes agree on each."""
 
 
 class Monitor(LoopMethods):
@@ -230,7 +233,7 @@ class Monitor(LoopMethods):
                     spokesman.fault,
                     spokesman.remark,
                 )
-            self._watching = True
+            self._watching = self._may_measure(self._timetable)
 
     def epoch_begins(self, epoch: int, batches: int | None) -> None:
         with self._unharmed():
@@ -242,10 +245,11 @@ class Monitor(LoopMethods):
     def batch_begins(self, batch: int) -> None:
         with self._unharmed():
             if self._watching and self._capture is not None:
+                # First, and whatever else fails: all processes must measure the same steps.
+                self._capture.begin_batch(batch)
                 self._announce()
                 if self._must_stop():
                     self._capture.stop()
-                self._capture.begin_batch(batch)
 
     def batch_ends(self, batch: int, logs: Mapping[str, float]) -> None:
         """On a thread of Keras's, perhaps."""
@@ -283,8 +287,17 @@ class Monitor(LoopMethods):
                 lambda loop: None if self._pipeline is not None else self._open(loop),
                 lambda epoch: self.epoch_ends(epoch, {}),
                 self._spokesman.remark,
+                self._may_measure,
             )
         return self._recorder
+
+    def _may_measure(self, timetable: Timetable) -> bool:
+        """Whether all processes of this training measure the same, where that matters."""
+        agreement.pace(self._pacer)
+        why = agreement.refusal([*map(str, timetable.watches), str(timetable.every)])
+        if why is not None:
+            self._spokesman.remark(why)
+        return why is None
 
     def _fault(self, error: Exception) -> None:
         self._spokesman.fault(error)
@@ -294,15 +307,15 @@ class Monitor(LoopMethods):
         self._rank = rank = ranks.current()
         if self._has_chosen_directory:
             self._has_chosen_directory = False  # Each process may have come by another name.
-            self.directory = Path(
-                ranks.agreed(rank, "directory", str(self.directory)) or self.directory
-            )
+            key = f"directory/{next(_directories)}"
+            self.directory = Path(ranks.agreed(rank, key, str(self.directory)) or self.directory)
         wished = self.directory
         try:
             # Two monitors of one loop must not take the directory from each other by turns.
             beside = wished.with_name(f"{wished.name}-2") if self._is_displaced else wished
-            self._run = RunDirectory(beside, self._lose_directory, rank)
-            self.directory = self._run.path
+            if rank.has_own:
+                self._run = RunDirectory(beside, self._lose_directory, rank)
+                self.directory = self._run.path
             if self.directory != wished:
                 who = "monitor" if self._is_displaced else "process"
                 say(f"{wished} is being written by another {who}. Writing to {self.directory}.")
@@ -315,7 +328,7 @@ class Monitor(LoopMethods):
             self.directory, capture.next_step, meaning, lambda: self.cost.words(), rank.index
         )
         sinks = self._sinks if self._run else [s for s in self._sinks if not s.threaded]
-        sinks = [s for s in sinks if rank.is_first or s.of_each_rank]
+        sinks = [s for s in sinks if rank.is_first or (s.of_each_rank and rank.has_own)]
         self._pipeline = Pipeline(sinks, say)
         self._pipeline.open(run)
         if self._announcer is not None:
@@ -329,6 +342,7 @@ class Monitor(LoopMethods):
             facts = {
                 "started": _now(),
                 "first_step": run.first_step,
+                **({"ranks": rank.writers} if rank.writers > 1 else {}),
                 "every": str(self._timetable.every),
                 "watch": [str(w) for w in self._timetable.watches if not w.optional],
                 "meaning": {str(kind): text for kind, text in meaning.items()},
@@ -378,6 +392,8 @@ class Monitor(LoopMethods):
             unseen: sites that say nothing to a diagnosis.
             shown: leaves out what was measured for the diagnosis only.
         """
+        if not self._rank.has_own:
+            return
         # Of many processes, the first has what all have in common, and is the one to judge it.
         is_judge = self._announcer is not None and self._rank.is_first
         live = self._announcer.live if self._announcer is not None and is_judge else None

@@ -35,6 +35,16 @@ class Rank:
         """Whether it is the one that writes what all have in common."""
         return self.index == 0
 
+    @property
+    def has_own(self) -> bool:
+        """Whether it has anything to write: JAX's all have the same, summaries of whole arrays."""
+        return self.is_first or self.engine != "jax"
+
+    @property
+    def writers(self) -> int:
+        """How many of the processes have anything to write."""
+        return 1 if self.engine == "jax" else self.count
+
 
 def current() -> Rank:
     """What the engine says that trains in several processes; `Rank()` if none does.
@@ -84,7 +94,7 @@ def training(rank: Rank) -> str:
 def agreed(rank: Rank, key: str, wish: str) -> str | None:
     """What the processes of a training call something: the wish of whoever asks first.
 
-    Nobody is waited for. None where there is no way to agree: only torch has one here.
+    Nobody is waited for. None where there is no way to agree: torch and JAX have one.
 
     >>> from gradwatch import ranks
     >>> ranks.agreed(ranks.Rank(), "directory", "runs/a")
@@ -97,6 +107,12 @@ def agreed(rank: Rank, key: str, wish: str) -> str | None:
             store = sys.modules["torch.distributed.distributed_c10d"]._get_default_store()
             chosen: bytes = store.compare_set(f"gradwatch/{key}", "", wish)
             return chosen.decode()
+    if rank.engine == "jax":
+        with suppress(Exception):
+            client = sys.modules["jax._src.distributed"].global_state.client
+            with suppress(Exception):  # If somebody was faster.
+                client.key_value_set(f"gradwatch/agreed/{key}", wish, allow_overwrite=False)
+            return str(client.key_value_try_get(f"gradwatch/agreed/{key}"))
     return None
 
 
@@ -123,7 +139,9 @@ def _tensorflow() -> Rank | None:
         config = json.loads(os.environ["TF_CONFIG"])
         cluster, task = config["cluster"], config["task"]
         # A chief, if there is one, comes before the workers.
-        order = [(kind, i) for kind in ("chief", "worker") for i in range(len(cluster.get(kind, ())))]
+        order = [
+            (kind, i) for kind in ("chief", "worker") for i in range(len(cluster.get(kind, ())))
+        ]
         return Rank(order.index((task["type"], int(task["index"]))), len(order), "tensorflow")
     except (KeyError, TypeError, ValueError):
         return None  # Not of this form, or a task that does not train, an evaluator, say.

@@ -47,9 +47,7 @@ class RunDirectory:
         OSError: it cannot be made or written to.
     """
 
-    def __init__(
-        self, path: Path, on_lost: Callable[[], None], rank: Rank | None = None
-    ) -> None:
+    def __init__(self, path: Path, on_lost: Callable[[], None], rank: Rank | None = None) -> None:
         self._on_lost = on_lost
         self._rank = rank or Rank()
         self._training = training(self._rank).encode()
@@ -76,7 +74,7 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = self._open_lock()
         try:
-            is_free = self._take_lock()
+            is_free = fcntl is None or self._take_lock()
         except OSError:
             is_free = True  # A file system without locks: as on Windows.
         if not is_free:
@@ -87,8 +85,6 @@ class RunDirectory:
 
     def _take_lock(self) -> bool:
         """Whether the lock is ours: nobody's until now, or one of the same training has it."""
-        if fcntl is None:
-            return True
         for again in range(TRIES):
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -30,8 +30,8 @@ def watch(
     loss and the epoch, call `monitor.record(loss=loss, epoch=epoch)` after the step.
 
     Args:
-        module: the module; also a compiled one, or one wrapped in
-            `DistributedDataParallel`, where each process sees the reduced gradient.
+        module: the module; also a compiled one, one wrapped in `DistributedDataParallel`, or
+            sharded by `fully_shard`: there, call this on every rank. See docs/distributed.md.
         optimizer: the optimizer of its parameters; those it does not hold are not
             recorded.
         directory: where the run is kept, as for `Monitor`; or a `Monitor`, so that

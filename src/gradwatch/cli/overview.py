@@ -51,6 +51,7 @@ def facts_of(run: Run) -> dict[str, Any]:
         "measured_steps": len(run.steps()),
         "epochs": max(epochs, default=None),
         "ranks": list(run.ranks),
+        "rank_statuses": [{**vars(each), "status": str(each.status)} for each in run.rank_statuses],
         "attempts": int(run.sql("select count(*) from attempts").fetchall()[0][0]),
         "sites": kinds,
         "rows": run.rows,

@@ -7,7 +7,8 @@ from typing import Any
 
 import jax
 
-from gradwatch.measure import jax_local, jax_sharded
+import gradwatch.measure.jax_local as jax_local
+import gradwatch.measure.jax_sharded as jax_sharded
 from gradwatch.measure.jax_sharded import DeadUnits
 
 
@@ -18,7 +19,7 @@ def summarize(tensors: Sequence[Any]) -> Any:
 
 def count_cells(tensors: Sequence[Any], due: Any = True) -> Any:
     """Histogram cells, one row a tensor; all zero where the flag `due` is false."""
-    if _on_one_device() or not tensors:
+    if is_on_one_device() or not tensors or due is False:
         return jax_local.count_cells(tensors, due)
     return summarize_and_count(tensors, range(len(tensors)), due)[1]
 
@@ -36,7 +37,7 @@ def summarize_and_count(
         with_cells: the positions of those of which cells are counted, ascending.
         due: a flag: whether to count cells.
     """
-    if not _on_one_device() and tensors:
+    if not is_on_one_device() and tensors:
         return jax_sharded.summarize_and_count(tensors, with_cells, due)
     known = [x.flags() if isinstance(x, DeadUnits) else x for x in tensors]
     rows = jax_local.summarize(known)
@@ -47,10 +48,9 @@ def dead_units(outputs: Any, axis: int) -> Any:
     """For each unit along the axis 1.0 if all its outputs are 0, else 0.0; to be summarised."""
     units = DeadUnits(outputs, axis % outputs.ndim)
     # On several devices, whether a unit is dead is known only when their results meet.
-    return units.flags() if _on_one_device() else units
+    return units.flags() if is_on_one_device() else units
 
 
-def _on_one_device() -> bool:
-    return jax.device_count() == 1
-
-
+def is_on_one_device() -> bool:
+    """Whether all arrays of this process lie on one device, since it has no other."""
+    return bool(jax.device_count() == 1)

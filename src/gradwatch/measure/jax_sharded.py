@@ -12,7 +12,9 @@ has divided them, and the types of the arrays tell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -20,19 +22,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental.custom_partitioning import SdyShardingRule, custom_partitioning
+from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+import gradwatch.measure.jax_local as jax_local
 from gradwatch.histogram import CELLS
-from gradwatch.measure import jax_local
 from gradwatch.summary import FIELDS, IDENTITY
 
 ADDED = len(FIELDS) - 2
 """All fields but the last two, minimum and maximum, merge by addition."""
 _AXIS = "gradwatch"
-_Merge = Callable[[Any], Any]
+_UPWARDS = np.array([-1.0, 1.0])
+"""Minimum and maximum times this are two maxima."""
 
 
-class DeadUnits(NamedTuple):
+@partial(jax.tree_util.register_dataclass, data_fields=["outputs"], meta_fields=["axis"])
+@dataclass(frozen=True)
+class DeadUnits:
     """Stands for one number a unit of a layer: 1 if all its outputs are 0, else 0."""
 
     outputs: Any
@@ -48,13 +54,19 @@ class DeadUnits(NamedTuple):
         return jnp.any(self.outputs != 0, axis=others).astype(jnp.float32)
 
 
-class Place(NamedTuple):
-    """Where the part of an array lies that a device has."""
+class Meeting(NamedTuple):
+    """How a device's results come together with those of the others."""
 
     is_mine: Any
-    """Whether it is this device's to count."""
-    start: tuple[Any, ...] = ()
-    """In each dimension, the index of its first element in the whole."""
+    """For each array whether what the device has of it is its own to count."""
+    starts: Mapping[int, Any]
+    """Of arrays with units, the index of the device's first unit among all."""
+    units: Mapping[int, int]
+    """Of the same, the number of all units."""
+    add: Callable[[Any], Any]
+    """The sum over all devices."""
+    most: Callable[[Any], Any]
+    """The greatest over all devices."""
 
 
 def summarize_and_count(
@@ -69,7 +81,7 @@ def summarize_and_count(
         work = Work(
             tuple(tensors[i].axis if _is_units(tensors[i]) else None for i in present),
             tuple(k for k, i in enumerate(present) if i in counted) if due is not False else (),
-            due if isinstance(due, bool | np.bool_) else None,
+            bool(due) if isinstance(due, bool | np.bool_) else None,
         )
         # Nothing is differentiated here, even if the step is.
         arrays = [lax.stop_gradient(_array(tensors[i])) for i in present]
@@ -106,86 +118,70 @@ class Work(NamedTuple):
 
     def on_whole(self, *arrays: Any) -> tuple[Any, Any]:
         """The rows and cells of arrays of which this device has all."""
-        whole = [Place(True, (0,) * x.ndim) for x in arrays[: len(self.units)]]
-        sizes = [x.shape for x in arrays]
-        return self.on_parts(arrays, whole, sizes, None, None)
+        return self.on_parts(arrays, None)
 
-    def on_parts(
-        self,
-        arrays: Sequence[Any],
-        places: Sequence[Place],
-        shapes: Sequence[tuple[int, ...]],
-        add: _Merge | None,
-        most: _Merge | None,
-    ) -> tuple[Any, Any]:
+    def on_parts(self, arrays: Sequence[Any], meeting: Meeting | None) -> tuple[Any, Any]:
         """The same from what this device has of them.
 
         Args:
             arrays: the parts; then the flag, where there is one.
-            places: where each lies.
-            shapes: those of the whole arrays.
-            add: gives the sum over all devices; None if this one has everything.
-            most: gives the greatest over all devices.
+            meeting: how all devices' results come together; None if this one has everything.
         """
         plain = [i for i, axis in enumerate(self.units) if axis is None]
         units = [i for i, axis in enumerate(self.units) if axis is not None]
         packed = jax_local.summarize([arrays[i] for i in plain])
-        sums, bounds = packed[:, :ADDED], packed[:, ADDED:] * np.array([-1.0, 1.0])
-        alive = [self._alive(i, arrays[i], places[i], shapes[i]) for i in units]
-        if add is not None:
-            mine = jnp.stack([jnp.asarray(places[i].is_mine) for i in plain] or [jnp.asarray(True)])
+        sums, bounds = packed[:, :ADDED], packed[:, ADDED:] * _UPWARDS
+        if meeting is not None:
+            mine = meeting.is_mine[np.array(plain, np.int32)][:, None]
             # Not by multiplication: a sum of squares may be infinite.
-            sums = jnp.where(mine[: len(plain), None], sums, 0.0)
-            bounds = jnp.where(mine[: len(plain), None], bounds, -np.inf)
+            sums, bounds = jnp.where(mine, sums, 0.0), jnp.where(mine, bounds, -np.inf)
+        alive = [self._alive(i, arrays[i], meeting) for i in units]
+        no_cells = jnp.zeros((len(self.counted), CELLS), jnp.float64)
 
         def brought(with_cells: bool) -> list[Any]:
             parts = [sums, *alive]
-            if self.counted:
-                empty = jnp.zeros((len(self.counted), CELLS), jnp.float64)
-                parts += [self._cells(arrays, places, add) if with_cells else empty]
-            if add is None:
-                return parts
-            travelling = parts if with_cells or not self.counted else parts[:-1]
-            flat = add(jnp.concatenate([part.reshape(-1) for part in travelling]))
-            ends = np.cumsum([part.size for part in travelling])
-            arrived = jnp.split(flat, ends[:-1])
-            back = [a.reshape(p.shape) for a, p in zip(arrived, travelling, strict=True)]
-            return back + parts[len(travelling) :]
+            if with_cells:
+                parts.append(self._cells(arrays, meeting))
+            if meeting is not None:
+                parts = _at_once(meeting.add, parts)
+            return parts if with_cells else [*parts, no_cells]
 
         if self.counted and self.due is None:
             # The flag is the same everywhere, so all devices take the same branch.
             found = lax.cond(arrays[-1], lambda: brought(True), lambda: brought(False))
         else:
-            found = brought(bool(self.due))
-        cells = jnp.zeros((0, CELLS), jnp.int64)
-        if self.counted:
-            *found, counts = found
-            cells = counts.astype(jnp.int64)
-        if most is not None and plain:
-            bounds = most(bounds)
-        low_high = bounds * np.array([-1.0, 1.0])
-        tables = [jnp.concatenate([found[0], low_high], axis=1)]
-        tables += [jax_local.summarize([(flags == 0).astype(jnp.float32)]) for flags in found[1:]]
-        order = np.argsort(np.array(plain + units))
-        return jnp.concatenate(tables)[order], cells
+            found = brought(bool(self.counted and self.due))
+        sums, *alive, cells = found
+        if meeting is not None and plain:
+            bounds = meeting.most(bounds)
+        dead = [jax_local.summarize([(a == 0).astype(jnp.float32)]) for a in alive]
+        rows = jnp.concatenate([jnp.concatenate([sums, bounds * _UPWARDS], axis=1), *dead])
+        return rows[np.argsort(np.array(plain + units))], cells.astype(jnp.int64)
 
-    def _alive(self, i: int, part: Any, place: Place, shape: tuple[int, ...]) -> Any:
+    def _alive(self, i: int, part: Any, meeting: Meeting | None) -> Any:
         """For each unit of the whole whether this device has seen it alive."""
         axis = self.units[i]
         assert axis is not None
         alive = DeadUnits(part, axis).alive().astype(jnp.float64)
-        if len(alive) == shape[axis]:
+        if meeting is None or len(alive) == meeting.units[i]:
             return alive
-        return lax.dynamic_update_slice(
-            jnp.zeros((shape[axis],), jnp.float64), alive, (place.start[axis],)
-        )
+        every = jnp.zeros((meeting.units[i],), jnp.float64)
+        return lax.dynamic_update_slice(every, alive, (meeting.starts[i],))
 
-    def _cells(self, arrays: Sequence[Any], places: Sequence[Place], add: Any) -> Any:
+    def _cells(self, arrays: Sequence[Any], meeting: Meeting | None) -> Any:
         cells = jax_local.count_cells([arrays[i] for i in self.counted]).astype(jnp.float64)
-        if add is None:
+        if meeting is None:
             return cells
-        mine = jnp.stack([jnp.asarray(places[i].is_mine) for i in self.counted])
-        return jnp.where(mine[:, None], cells, 0.0)
+        return jnp.where(meeting.is_mine[np.array(self.counted)][:, None], cells, 0.0)
+
+
+def _at_once(function: Callable[[Any], Any], arrays: Sequence[Any]) -> list[Any]:
+    """A function of each array, element by element, called once for all."""
+    flat = function(jnp.concatenate([x.reshape(-1) for x in arrays]))
+    ends = np.cumsum([x.size for x in arrays])
+    return [
+        part.reshape(x.shape) for part, x in zip(jnp.split(flat, ends[:-1]), arrays, strict=True)
+    ]
 
 
 def _measured(work: Work, arrays: list[Any], flag: list[Any]) -> tuple[Any, Any]:
@@ -199,7 +195,8 @@ def _measured(work: Work, arrays: list[Any], flag: list[Any]) -> tuple[Any, Any]
         automatic = jax.sharding.auto_axes(
             lambda *args: _automatic(work, args), out_sharding=(whole, whole)
         )
-        return tuple(automatic(*arrays, *flag))  # type: ignore[return-value]
+        rows, cells = automatic(*arrays, *flag)
+        return rows, cells
     return _automatic(work, (*arrays, *flag))
 
 
@@ -247,8 +244,9 @@ def _divided(work: Work, args: Sequence[Any], results: Sequence[Any]) -> Any:
             for s, x in zip(shardings, args, strict=True)
         ]
         made = jax.make_jaxpr(function, axis_env=[(_AXIS, len(devices))])(*parts)
+        function = _with_x64(jaxpr_as_fun(made))  # It will be traced once more.
         if [(o.shape, o.dtype) for o in made.out_avals] != [(r.shape, r.dtype) for r in results]:
-            raise TypeError(f"Results of the wrong form: {made.out_avals}")
+            raise TypeError(f"Results of another form: {made.out_avals}, not {results}.")
     except Exception:
         # Every device gets all of everything: slower, and as true.
         shardings = [whole for _ in args]
@@ -259,48 +257,40 @@ def _divided(work: Work, args: Sequence[Any], results: Sequence[Any]) -> Any:
 def _on_parts_of(
     work: Work, args: Sequence[Any], shardings: Sequence[Any], devices: Sequence[Any]
 ) -> Callable[..., Any]:
-    tables = [
-        _table(s.devices_indices_map(x.shape), devices, x.shape)
+    starts = [
+        _starts(s.devices_indices_map(x.shape), devices)
         for s, x in zip(shardings, args, strict=True)
     ]
-    is_divided = any(len(np.unique(table.start, axis=0)) > 1 for table in tables)
-    if not is_divided:
+    if all(len(set(of_device)) == 1 for of_device in starts):
         return _with_x64(work.on_whole)
+    is_mine = np.array([_is_first(of_device) for of_device in starts]).T
+    axes = {i: axis for i, axis in enumerate(work.units) if axis is not None}
 
     def on_parts(*parts: Any) -> tuple[Any, Any]:
         device = lax.axis_index(_AXIS)
-        places = [
-            Place(
-                jnp.asarray(table.is_mine)[device],
-                tuple(jnp.asarray(starts)[device] for starts in table.start.T),
-            )
-            for table in tables
-        ]
-        return work.on_parts(
-            parts,
-            places,
-            [x.shape for x in args],
+        meeting = Meeting(
+            jnp.asarray(is_mine)[device],
+            {
+                i: jnp.asarray([start[axis] for start in starts[i]], jnp.int32)[device]
+                for i, axis in axes.items()
+            },
+            {i: args[i].shape[axis] for i, axis in axes.items()},
             lambda x: lax.psum(x, _AXIS),
             lambda x: lax.pmax(x, _AXIS),
         )
+        return work.on_parts(parts, meeting)
 
     return _with_x64(on_parts)
 
 
-class _Table(NamedTuple):
-    """The places of all devices, one row each."""
-
-    is_mine: Any
-    start: Any
+def _starts(indices: Any, devices: Sequence[Any]) -> list[tuple[int, ...]]:
+    """For each device, where in the whole array its part begins."""
+    return [tuple(cut.start or 0 for cut in indices[device]) for device in devices]
 
 
-def _table(
-    indices: dict[Any, tuple[slice, ...]], devices: Sequence[Any], shape: tuple[int, ...]
-) -> _Table:
-    starts = [tuple(cut.start or 0 for cut in indices[device]) for device in devices]
-    first = {start: k for k, start in reversed(list(enumerate(starts)))}
-    is_mine = np.array([first[start] == k for k, start in enumerate(starts)])
-    return _Table(is_mine, np.array(starts, np.int32).reshape(len(devices), len(shape)))
+def _is_first(starts: Sequence[Any]) -> list[bool]:
+    """For each device, whether no other before it has the same part."""
+    return [start not in starts[:k] for k, start in enumerate(starts)]
 
 
 def _with_x64(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -339,9 +329,7 @@ def _explicit_mesh(arrays: Sequence[Any]) -> Any:
     return None
 
 
-def _inside_shard_map(
-    work: Work, arrays: list[Any], flag: list[Any], mesh: Any
-) -> tuple[Any, Any]:
+def _inside_shard_map(work: Work, arrays: list[Any], flag: list[Any], mesh: Any) -> tuple[Any, Any]:
     """The rows and cells of all parts of the arrays together, the same on every device."""
     axes = tuple(mesh.manual_axes)
     left = [a for a in mesh.axis_names if a not in axes and mesh.shape[a] > 1]
@@ -365,21 +353,13 @@ def _inside_shard_map(
     divided = tuple(a for a in axes if any(a in each for each in varying))
     if not divided:
         return work.on_whole(*arrays, *flag)
-    places = []
-    for each in varying:
-        copies = tuple(a for a in divided if a not in each)
-        places.append(Place(lax.axis_index(copies) == 0 if copies else True))
-    parts = [
-        lax.pcast(x, tuple(a for a in divided if a not in each), to="varying")
-        for x, each in zip(arrays, varying, strict=True)
-    ]
-    return work.on_parts(
-        (*parts, *flag),
-        places,
-        [x.shape for x in arrays],
-        lambda x: lax.psum(x, divided),
-        lambda x: lax.pmax(x, divided),
+    copied = [tuple(a for a in divided if a not in each) for each in varying]
+    is_mine = [lax.axis_index(c) == 0 if c else jnp.asarray(True) for c in copied]
+    parts = [lax.pcast(x, c, to="varying") for x, c in zip(arrays, copied, strict=True)]
+    meeting = Meeting(
+        jnp.stack(is_mine), {}, {}, lambda x: lax.psum(x, divided), lambda x: lax.pmax(x, divided)
     )
+    return work.on_parts((*parts, *flag), meeting)
 
 
 def _varying(x: Any) -> frozenset[str]:

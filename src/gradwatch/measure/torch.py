@@ -6,6 +6,7 @@ There are three ways to measure: `torch_cpu` and `torch_cuda` take all tensors a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -43,6 +44,9 @@ def measure(tensors: Sequence[Any], with_cells: Sequence[int]) -> tuple[Any, Any
         The summaries, one row a tensor, and the cells, one row for each of `with_cells`;
         both on the device of the first tensor.
 
+    Raises:
+        TypeError: one is spread over processes, as a DTensor.
+
     Example:
 
     >>> import torch
@@ -51,6 +55,7 @@ def measure(tensors: Sequence[Any], with_cells: Sequence[int]) -> tuple[Any, Any
     >>> rows.shape, int(cells.sum())
     (torch.Size([2, 10]), 2)
     """
+    _refuse_spread(tensors)
     device = next((x.device for x in tensors if x is not None), torch.device("cpu"))
     if not tensors:
         empty = torch.zeros((0, len(FIELDS)), dtype=torch.float64)
@@ -98,6 +103,16 @@ def _way(device: Any) -> ModuleType:
     if device.type == "cpu":
         return torch_cpu
     return torch_cuda if device.type == "cuda" and torch_cuda.is_available() else torch_plain
+
+
+def _refuse_spread(tensors: Sequence[Any]) -> None:
+    spread = sys.modules.get("torch.distributed.tensor")
+    if spread is not None and any(isinstance(x, spread.DTensor) for x in tensors):
+        # Each operation on it would be a collective, for which another rank may never come.
+        raise TypeError(
+            "A DTensor, which is spread over processes, is recorded only by "
+            "gradwatch.watch(module, optimizer). Give record() its part here, tensor.to_local()."
+        )
 
 
 def _is_transforming() -> bool:

@@ -42,6 +42,7 @@ class AroundStep:
         kinds: what is to be noted.
         backend: the tensors' own framework.
         fault: told of an exception of ours; the step goes on without what it was about.
+        mine: tells whether it is the replica to be noted that runs; None if there is but one.
     """
 
     def __init__(
@@ -50,11 +51,13 @@ class AroundStep:
         kinds: Collection[Kind],
         backend: Backend,
         fault: Callable[[Exception], None],
+        mine: Callable[[], bool] | None = None,
     ) -> None:
         self._model = model
         self._kinds = frozenset(kinds)
         self._backend = backend
         self._fault = fault
+        self._mine = mine
         self._data: Any = None
         self._losses: list[Any] = []
         self._scope: Any = None
@@ -66,6 +69,7 @@ class AroundStep:
         kinds: Collection[Kind],
         backend: Backend,
         fault: Callable[[Exception], None],
+        mine: Callable[[], bool] | None = None,
     ) -> AroundStep | None:
         """One for the kinds that are asked for; None if none of them surrounds the network.
 
@@ -75,7 +79,7 @@ class AroundStep:
         wanted = [kind for kind in _ROOTS if kind in kinds]
         if not wanted or _is_compiled_by_torch(model):
             return None
-        return cls(model, wanted, backend, fault)
+        return cls(model, wanted, backend, fault, mine)
 
     @contextmanager
     def watching(self, data: Any) -> Iterator[None]:
@@ -87,6 +91,10 @@ class AroundStep:
                 for metric in self._trackers():
                     stack.enter_context(self._tapped(metric))
             yield
+
+    def give(self, data: Any) -> None:
+        """The data of the step, where it is known only after `watching` has begun."""
+        self._data = data
 
     def rows(self, sites: Sequence[Site], state: Any) -> list[Row]:
         """After the train step: the tensors of those of the sites that surround the network.
@@ -170,7 +178,8 @@ class AroundStep:
 
         def noting_update(values: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                self._noted(values)
+                if self._mine is None or self._mine():
+                    self._noted(values)
             except Exception as error:  # It may fail at its very call.
                 self._fault(error)
             return update(values, *args, **kwargs)

@@ -12,12 +12,13 @@ import keras
 
 from gradwatch.budget import Pacer
 from gradwatch.capture.keras.around import around_sites
-from gradwatch.capture.keras.backends import make_backend
+from gradwatch.capture.keras.backends import OfReplicas, make_backend
 from gradwatch.capture.keras.facts import facts_of
 from gradwatch.capture.keras.layers import output_sites_of
 from gradwatch.capture.keras.meaning import meanings
 from gradwatch.capture.keras.observation import Observation
 from gradwatch.capture.keras.optimizers import find_optimizers, innermost
+from gradwatch.capture.keras.replicas import ReplicaReadings, refusal, replicas_of
 from gradwatch.capture.keras.step import (
     MeasuredCall,
     MeasuredStep,
@@ -34,6 +35,8 @@ from gradwatch.diagnose.means import Reported
 from gradwatch.reading import Reading
 from gradwatch.schedule import Moment
 from gradwatch.sites import Kind, Site, SiteInfo
+
+__all__ = ["FitCapture", "StepCounter", "refusal"]
 
 
 class FitCapture:
@@ -77,6 +80,12 @@ class FitCapture:
         self._plan: Plan | None = None
         self._planned_variables = -1
         self._counter = StepCounter(model)
+        self._replicas = ReplicaReadings(replicas_of(model))
+        if any(w.per_replica for w in timetable.watches) and replicas_of(model) == 1:
+            remark(
+                "gradients(per_replica=True): this training has no replicas whose gradients could "
+                "be told apart, so only the gradients themselves are recorded."
+            )
         self._measured_step = MeasuredStep(model, self._backend)
         self._observer = self._make_observer()
         if _is_built(model):
@@ -107,7 +116,7 @@ class FitCapture:
 
     def meaning(self) -> Mapping[Kind, str]:
         """What the measurements of each kind are, in words."""
-        return meanings(find_optimizers(self._model))
+        return meanings(find_optimizers(self._model), replicas_of(self._model))
 
     def infos(self) -> list[SiteInfo]:
         """What is known of the chosen sites; none before the model's variables exist."""
@@ -172,6 +181,10 @@ class FitCapture:
             make_reading = partial(_reading, order.moment, time.time(), plan, due, layouts, wait)
             unseen = order.observer.observation.unseen
             self._submit(make_reading, len(due.summaries), unseen)
+            if due.per_replica and "replicas" in measured:
+                wait = self._backend.framework.fetch(measured, ["replicas"])
+                for reading in self._replicas.readings(order.moment, time.time(), plan, due, wait):
+                    self._submit(reading, len(due.per_replica), frozenset())
         except Exception as error:
             self._fault(error)
 
@@ -187,29 +200,25 @@ class FitCapture:
         return self._plan
 
     def _make_observer(self) -> Observer:
-        observation = Observation(
-            self._model,
-            self._timetable.kinds,
-            lambda: self._plan,
-            self._require_plan,
-            self._backend,
-            self._fault,
-            self._remark,
-            self._remark if self._timetable.is_asked_for_outputs else lambda text: None,
-        )
+        def make(mine: Callable[[], bool] | None = None) -> Observation:
+            return Observation(
+                self._model,
+                self._timetable.kinds,
+                lambda: self._plan,
+                self._require_plan,
+                self._backend,
+                self._fault,
+                self._remark,
+                self._remark if self._timetable.is_asked_for_outputs else lambda text: None,
+                mine,
+            )
+
+        observation: Any
+        if isinstance(self._backend, OfReplicas):
+            observation = self._backend.observation(make, self._require_plan)
+        else:
+            observation = make()
         return Observer(self._backend, observation, self._hand_over, self._fault)
-
-
-def refusal(model: Any) -> str | None:
-    """Why this model's training cannot be watched, in words; None if it can."""
-    strategy = getattr(model, "distribute_strategy", None)
-    replicas = getattr(strategy, "num_replicas_in_sync", 1)
-    if replicas > 1:
-        return (
-            f"The model trains on {replicas} replicas with tf.distribute, which gradwatch does "
-            "not measure yet. Nothing is recorded."
-        )
-    return None
 
 
 class StepCounter:
@@ -265,7 +274,7 @@ class StepCounter:
     def _catch_up(self, is_same_fit: bool) -> None:
         """Count what was really run since the last time; nothing may be under way."""
         # Not `iterations`, which with gradient accumulation counts the updates.
-        counters = [int(innermost(o)._iterations.value) for o in self._optimizers]
+        counters = [_number(innermost(o)._iterations.value) for o in self._optimizers]
         counted = max(counters, default=0)
         if self._optimizer_before is None or counted < self._optimizer_before:
             # The first time, or the model has gone back to a checkpoint.
@@ -294,6 +303,11 @@ class StepCounter:
             most -= 0 if self._model.stop_training else at_once
         skips_steps = any(o is not innermost(o) for o in self._optimizers)
         return (most, most) if skips_steps else (least, most)
+
+
+def _number(counter: Any) -> int:
+    # What tf.distribute keeps on several devices is no number itself.
+    return int(counter.read_value() if hasattr(counter, "read_value") else counter)
 
 
 def _is_built(model: Any) -> bool:

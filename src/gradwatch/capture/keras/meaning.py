@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -11,8 +12,26 @@ from gradwatch.capture.keras.optimizers import innermost
 from gradwatch.sites import Kind
 
 
-def meanings(optimizers: Sequence[Any]) -> Mapping[Kind, str]:
-    """What the measurements of each kind are, given how the model is optimised."""
+def meanings(optimizers: Sequence[Any], replicas: int = 1) -> Mapping[Kind, str]:
+    """What the measurements of each kind are, given how the model is optimised.
+
+    Args:
+        optimizers: those of the model.
+        replicas: how many train together, each on its share of the batch.
+    """
+    if replicas > 1:
+        reduced = _joined(partial(_reduced, replicas), optimizers)
+        first = (
+            "value of the variable after the step: the same on all replicas, or the first's of "
+            "what each keeps for itself"
+        )
+        return {
+            **meanings(optimizers),
+            Kind.WEIGHT: first,
+            Kind.GRADIENT: reduced,
+            Kind.APPLIED_GRADIENT: reduced,
+            Kind.LOSS: f"mean of the losses of {replicas} replicas, each on its share of the batch",
+        }
     return {
         Kind.WEIGHT: "value of the variable after the step",
         Kind.UPDATE: "change of the variable in the step: its value after minus before",
@@ -44,6 +63,17 @@ def _computed(optimizer: Any) -> str:
         words.append(f"of one micro-batch of {inner.gradient_accumulation_steps}")
     if _clipping(inner):
         words.append(f"before clipping ({_clipping(inner)})")
+    return ", ".join(words)
+
+
+def _reduced(replicas: int, optimizer: Any) -> str:
+    inner = innermost(optimizer)
+    words = [f"gradient that the update rule used, the sum over {replicas} replicas"]
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) or inner.loss_scale_factor:
+        words.append("with the loss scale divided out")
+    clipped = f"each clipped by itself before ({_clipping(inner)})"
+    words.append(clipped if _clipping(inner) else "not clipped")
+    words.append("of each one's share of the training loss")
     return ", ".join(words)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
@@ -37,6 +37,8 @@ class Observation:
         fault: told of an exception of ours.
         remark: told, in words, of what the user should know.
         remark_on_outputs: the same, of outputs of layers that cannot be recorded.
+        mine: where several replicas run the step, tells whether the one that is running is
+            the one to be watched, see `backends.replicas`.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class Observation:
         fault: Callable[[Exception], None],
         remark: Callable[[str], None],
         remark_on_outputs: Callable[[str], None],
+        mine: Callable[[], bool] | None = None,
     ) -> None:
         self._model = model
+        self._mine = mine
         self._kinds = kinds
         self._plan_so_far = plan_so_far
         self._make_plan = make_plan
@@ -59,12 +63,13 @@ class Observation:
         self.fault = fault
         self._remark = remark
         self._gradients = Gradients()
+        self._reduced: Mapping[int, Any] | None = None
         self._known_optimizers: tuple[Any, list[Any]] | None = None
         self._known_coverage: tuple[Any, ...] | None = None
         self._outputs: OutputWatch | None = None
         if any(kind.is_of_layer for kind in kinds):
-            self._outputs = OutputWatch(model, fault, remark_on_outputs)
-        self._around = AroundStep.of(model, kinds, backend, fault)
+            self._outputs = OutputWatch(model, fault, remark_on_outputs, mine)
+        self._around = AroundStep.of(model, kinds, backend, fault, mine)
         self._measure_rows = self._outputs.aside(self._measure) if self._outputs else self._measure
         self.unseen: frozenset[Site] = frozenset()
         """Sites that are recorded with count 0 since nobody saw their tensors, for which they
@@ -87,10 +92,49 @@ class Observation:
                     self.fault,
                     self._backend.scope,
                     snapshot=self._framework.snapshot if Kind.UPDATE in self._kinds else None,
-                    with_applied=Kind.APPLIED_GRADIENT in self._kinds,
+                    # Replicas clip before they reduce: what is applied is what was reduced.
+                    with_applied=Kind.APPLIED_GRADIENT in self._kinds and self._mine is None,
+                    mine=self._mine,
                 )
             )
             yield
+
+    def give(self, data: Any) -> None:
+        """The data of the step, where it is known only after `watching` has begun."""
+        if self._around is not None:
+            self._around.give(data)
+
+    @property
+    def optimizers(self) -> list[Any]:
+        """The optimizers that the model holds."""
+        return self._optimizers()
+
+    def rows_of_variables(self, plan: Plan, reduced: Mapping[int, Any]) -> list[Row]:
+        """After the train step on several replicas: weights and all that is of their shape.
+
+        Args:
+            plan: what is measured.
+            reduced: the gradients that the optimizers applied, by the variable's id.
+        """
+        self._reduced = reduced
+        try:
+            return self._rows_of_variables(plan, None)
+        finally:
+            self._reduced = None
+
+    def own_gradients(self, sites: Sequence[Site]) -> list[Any]:
+        """After the train step: the gradients at the sites as the step computed them."""
+        found = []
+        for site in sites:
+            variable, columns = self._variables[site.path]
+            x = self._gradients.computed.get(id(variable))
+            found.append(x if x is None or columns is None else x[..., columns[0] : columns[1]])
+        return found
+
+    @property
+    def variables(self) -> dict[str, tuple[Any, tuple[int, int] | None]]:
+        """Each path's variable and, if the path is of a slice, its columns."""
+        return self._variables
 
     def measure(self, histograms_due: Any, state: Any = None) -> dict[str, Any]:
         """After the train step: the summaries of the plan's sites, on the device.
@@ -162,6 +206,19 @@ class Observation:
         return result
 
     def _rows(self, plan: Plan, state: Any) -> list[Row]:
+        rows = [*self._rows_of_variables(plan, state), *self.rows_beside(plan, state)]
+        return sorted(rows, key=lambda row: row.position)
+
+    def rows_beside(self, plan: Plan, state: Any = None) -> list[Row]:
+        """After the train step: what layers returned, and what surrounds the network."""
+        rows: list[Row] = []
+        if self._outputs is not None:
+            rows += self._outputs.rows(plan.sites, self._unscaled)
+        if self._around is not None:
+            rows += self._around.rows(plan.sites, state)
+        return rows
+
+    def _rows_of_variables(self, plan: Plan, state: Any) -> list[Row]:
         variables = self._variables
         seen = self._gradients
         values = None if state is None else self._values_in(state)
@@ -178,6 +235,8 @@ class Observation:
         def tensor(kind: Kind, variable: Any) -> Any:
             if kind is Kind.WEIGHT:
                 return value(variable)
+            if self._reduced is not None and kind is not Kind.UPDATE:
+                return self._reduced.get(id(variable))
             if kind is Kind.GRADIENT:
                 return seen.computed.get(id(variable))
             if kind is Kind.APPLIED_GRADIENT:
@@ -185,16 +244,11 @@ class Observation:
             before = seen.before.get(id(variable))
             return None if before is None else self._framework.difference(value(variable), before)
 
-        rows = [
+        return [
             Row(i, site, sliced(site))
             for i, site in enumerate(plan.sites)
             if site.kind.is_of_variable
         ]
-        if self._outputs is not None:
-            rows += self._outputs.rows(plan.sites, self._unscaled)
-        if self._around is not None:
-            rows += self._around.rows(plan.sites, state)
-        return sorted(rows, key=lambda row: row.position)
 
     def _unscaled(self, gradient: Any) -> Any:
         """A gradient of the loss itself, from one of the loss that the optimizer scaled."""

@@ -72,6 +72,7 @@ def tapped(
     scope: Callable[[], Any],
     snapshot: Callable[[Any], Any] | None = None,
     with_applied: bool = False,
+    mine: Callable[[], bool] | None = None,
 ) -> Iterator[Gradients]:
     """While the context lasts, note the gradients that the optimizers are given.
 
@@ -86,6 +87,8 @@ def tapped(
         snapshot: copies a variable's value; given if the values before the
             update are to be noted.
         with_applied: note also the gradients that the update rule will use.
+        mine: tells whether it is the replica to be noted that applies them; None if there
+            is but one.
     """
     seen = Gradients()
     outside = scope()
@@ -109,6 +112,8 @@ def tapped(
         apply, stateless_apply = optimizer.apply, optimizer.stateless_apply
 
         def tapped_apply(grads: Any, trainable_variables: Any = None) -> Any:
+            if mine is not None and not mine():
+                return apply(grads, trainable_variables)
             grads = list(grads)
             if trainable_variables is not None:
                 trainable_variables = list(trainable_variables)

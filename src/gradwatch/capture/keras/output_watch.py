@@ -33,15 +33,20 @@ class OutputWatch:
         model: the Keras model.
         fault: told of an exception of ours.
         remark: told, in words, of what the user should know.
+        mine: tells whether it is the replica to be noted that runs; None if there is but one.
     """
 
     def __init__(
-        self, model: Any, fault: Callable[[Exception], None], remark: Callable[[str], None]
+        self,
+        model: Any,
+        fault: Callable[[Exception], None],
+        remark: Callable[[str], None],
+        mine: Callable[[], bool] | None = None,
     ) -> None:
         self._model = model
         self._remark = remark
         tap = make_tap(model)
-        self._tap = LayerTap(tap, fault)
+        self._tap = LayerTap(tap, fault, mine)
         self.aside = tap.aside
 
     @contextmanager

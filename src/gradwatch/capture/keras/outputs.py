@@ -10,6 +10,7 @@ import keras
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
+from gradwatch.capture.frameworks import framework
 from gradwatch.capture.keras.layers import ModelLayer
 from gradwatch.capture.keras.taps import Passage, Tap
 from gradwatch.capture.keras.taps.calls import MOST_CALLS, SATURATION_MARGIN, Call
@@ -22,11 +23,18 @@ class LayerTap:
     Args:
         tap: the framework's way of doing so.
         fault: told of an exception of ours; the step goes on without the tap.
+        mine: tells whether it is the replica to be noted that runs; None if there is but one.
     """
 
-    def __init__(self, tap: Tap, fault: Callable[[Exception], None]) -> None:
+    def __init__(
+        self,
+        tap: Tap,
+        fault: Callable[[Exception], None],
+        mine: Callable[[], bool] | None = None,
+    ) -> None:
         self._tap = tap
         self._fault = fault
+        self._mine = mine
         self._calls: dict[int, list[Call]] = {}
         self._recomputing = 0
         self._note = tap.aside(self._noted)
@@ -83,6 +91,8 @@ class LayerTap:
             if not is_chosen or in_symbolic_scope():
                 return outputs
             try:
+                if self._mine is not None and not self._mine():
+                    return outputs
                 return self._note(layer, outputs, rematerialised)
             except Exception as error:
                 self._fault(error)
@@ -142,6 +152,8 @@ def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: A
     if kind is Kind.OUTPUT_GRADIENT:
         return None if passage.gradient is None else unscaled(passage.gradient)
     if kind is Kind.DEAD_UNIT:
+        if keras.backend.backend() == "jax":
+            return framework("jax").dead_units(x, layer.unit_axis)
         rank = len(x.shape)
         if rank < 2:
             return None

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradwatch.capture.keras.backends import Backend
-from gradwatch.capture.keras.observation import Observation
 from gradwatch.capture.keras.variables import fit_of
 from gradwatch.schedule import Moment
 
@@ -22,7 +21,8 @@ class Observer:
     """
 
     backend: Backend
-    observation: Observation
+    observation: Any
+    """An `Observation`, or what watches several replicas in its place."""
     take: Callable[[Order, Any], None]
     fault: Callable[[Exception], None]
 
@@ -194,7 +194,8 @@ class MeasuredStep:
         model, train_step = self._model, self._train_step
         for observer in observers:
             train_step = observer.backend.wrap(train_step, observer.observation)
-        with _attributes(model, train_step=train_step, train_function=None):
+        given = {"train_step": train_step, "train_function": None, **self._backend.while_compiling}
+        with _attributes(model, **given):
             model.make_train_function(force=True)
             return model.train_function, train_step
 

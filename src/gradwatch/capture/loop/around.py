@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from gradwatch.capture.harmless import harmless
+from gradwatch.capture.loop.autograph import as_it_is
 from gradwatch.capture.loop.layer_watch import layers_of
+from gradwatch.capture.loop.misuse import WrongPlaceError
 from gradwatch.capture.loop.progress import group_name, whole_number
 from gradwatch.capture.loop.recorder import LoopRecorder
+from gradwatch.capture.loop.reduced import Reduced
+from gradwatch.capture.loop.replicas import replica_context
 from gradwatch.capture.loop.seen import Seen, Unseen
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def as_it_is(method: F) -> F:
-    """Keep tf.function's AutoGraph from rewriting a method of ours that is called in it."""
-    # The mark that tf.autograph.experimental.do_not_convert leaves, without TensorFlow.
-    method.autograph_info__ = {}  # type: ignore[attr-defined]
-    return method
 
 
 class LoopContexts:
@@ -63,9 +57,42 @@ class LoopContexts:
         >>> [line.split(",")[3:5] for line in lines]
         [['output', '0'], ['output_gradient', '0'], ['output', '1'], ['output_gradient', '1']]
         """
+        if replica_context() is not None:
+            raise WrongPlaceError(
+                "monitor.outputs_of() does not see the replicas of tf.distribute. In fit, outputs "
+                "of layers are recorded there."
+            )
         name = group_name(group)
         layers = layers_of(model, self._fault, self._loop().remark)
         return Seen(layers, self._loop(), name, self._fault)
+
+    @as_it_is
+    @harmless(Unseen)
+    def reduced_by(self, optimizer: Any) -> Reduced | Unseen:
+        """A context that sees the gradients that a Keras optimizer applies on TensorFlow.
+
+        In a step that several replicas of `tf.distribute` run, an optimizer sums the
+        gradients over them and then updates the variables. Apply them in this context, and
+        hand what it gives to `measure` or `record` as `gradients=`: those are the gradients
+        of all replicas together, after any clipping by the optimizer. Nothing is reduced
+        a second time. With one replica it works the same.
+
+        Args:
+            optimizer: of Keras on TensorFlow; not one that scales the loss.
+
+        Raises:
+            TypeError: it is another one.
+
+        Example:
+
+        >>> import os; _ = os.environ.setdefault("KERAS_BACKEND", "jax")
+        >>> import gradwatch, tempfile
+        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp())
+        >>> monitor.reduced_by("adam")
+        Traceback (most recent call last):
+        TypeError: reduced_by() takes an optimizer of Keras on TensorFlow. Received: builtins.str
+        """
+        return Reduced(optimizer, self._fault)
 
     @as_it_is
     def tape(

@@ -33,3 +33,26 @@ WATCHED: Mapping[Kind, str] = {
     Kind.WEIGHT: "value of the parameter after optimizer.step()",
     Kind.UPDATE: "change of the parameter in optimizer.step(): its value after minus before",
 }
+
+RANKED: Mapping[Kind, str] = {
+    Kind.SCALAR: "step_seconds: the time of a step of this rank, on average since the last "
+    "measured one",
+    Kind.LOSS: "loss of the step, as the loop of this rank gave it: of the rank's own part of the "
+    "batch, unless the loop has averaged it",
+}
+
+REPLICATED: Mapping[Kind, str] = {
+    **WATCHED,
+    **RANKED,
+    Kind.GRADIENT: "parameter's .grad when optimizer.step() was called: averaged over all ranks by "
+    "DistributedDataParallel, accumulated over backward() calls, with the loss scale of a "
+    "GradScaler divided out, after any clipping that was done before",
+}
+
+SHARDED: Mapping[Kind, str] = {
+    **WATCHED,
+    **RANKED,
+    Kind.GRADIENT: "parameter's .grad when optimizer.step() was called, of the whole parameter: "
+    "the shards of all ranks, reduced over the ranks, accumulated over backward() calls, with the "
+    "loss scale of a GradScaler divided out, after any clipping that was done before",
+}

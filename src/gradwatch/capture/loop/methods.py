@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gradwatch.capture.harmless import harmless
 from gradwatch.capture.loop.arguments import check_arguments, one_of
-from gradwatch.capture.loop.around import LoopContexts, as_it_is
+from gradwatch.capture.loop.around import LoopContexts
+from gradwatch.capture.loop.autograph import as_it_is
 from gradwatch.capture.loop.given import understand
 from gradwatch.capture.loop.layout import check_loss
 from gradwatch.capture.loop.progress import group_name, whole_number
+from gradwatch.capture.loop.reduced import Reduced
+from gradwatch.capture.loop.replicas import (
+    OWN,
+    Asked,
+    Together,
+    measured_together,
+    record_step,
+    record_together,
+    replica_context,
+    writes_common,
+)
 from gradwatch.capture.loop.seen import require_own
 
 
@@ -17,7 +30,6 @@ class LoopMethods(LoopContexts):
     """The part of `Monitor` that loops call."""
 
     @as_it_is
-    @harmless()
     def record(
         self,
         readings: Any = None,
@@ -37,6 +49,7 @@ class LoopMethods(LoopContexts):
         epoch: Any = None,
         group: str | None = None,
         micro_batch: int | None = None,
+        reduced: bool = False,
     ) -> None:
         """Record a step of a hand-written loop, if it is due; never waits for the device.
 
@@ -72,6 +85,8 @@ class LoopMethods(LoopContexts):
             micro_batch: the index of a part of the step's batch, if that is what the
                 gradients are of: recorded under `micro_batch_0/...`. The step
                 itself is the record without it, which comes last.
+            reduced: inside of replicas of `tf.distribute`: whether the gradients are
+                those of all replicas together, rather than the replica's own.
 
         Raises:
             TypeError, ValueError: the arguments do not fit together.
@@ -89,7 +104,44 @@ class LoopMethods(LoopContexts):
         >>> [line.split(",")[3:5] for line in lines]
         [['weight', 'layer/kernel'], ['gradient', 'layer/kernel'], ['loss', 'loss']]
         """
+        asked = {name: x for name, x in locals().items() if name != "self"}
+        context = self._replica()
+        if context is None:
+            self._record(**asked)
+        else:
+            # Not through a door of ours: TensorFlow stops replicas by an exception.
+            Together.on(self)(context, asked, self._record_together)
+
+    @harmless()
+    def _record_together(self, strategy: Any, every: Mapping[int, Asked]) -> None:
+        record_step(self._loop(), strategy, every)
+
+    @harmless()
+    def _record(
+        self,
+        *,
+        readings: Any,
+        gradients: Any,
+        variables: Any,
+        parameters: Any,
+        loss: Any,
+        previous: Any,
+        applied_gradients: Any,
+        names: Any,
+        outputs: Any,
+        output_gradients: Any,
+        inputs: Any,
+        targets: Any,
+        step: Any,
+        epoch: Any,
+        group: str | None,
+        micro_batch: int | None,
+        reduced: bool,
+    ) -> None:
+        """See `record`."""
         variables = one_of(variables, parameters)
+        if isinstance(gradients, Reduced):
+            gradients = gradients.in_order_of(variables)
         tensors = {
             "gradients": gradients,
             "variables": variables,
@@ -124,19 +176,22 @@ class LoopMethods(LoopContexts):
         if part is None:
             loop.advance(name, moment, was_measured=readings is not None)
         if readings is not None:
-            if readings != {}:  # It is, where a fault of ours kept us from measuring.
+            if isinstance(readings, Mapping) and OWN in readings:
+                record_together(loop, readings, moment, loss, name)
+            elif readings != {} and writes_common():
+                # It is, where a fault of ours kept us from measuring.
                 loop.record_readings(readings, moment, loss)
-            if has_batch:
+            if has_batch and writes_common():
                 loop.record_beside(moment, name, None, **batch)
         elif not has_tensors:
-            loop.record_beside(moment, name, loss, **batch)
-        elif is_first or loop.is_due(moment):
+            if writes_common():
+                loop.record_beside(moment, name, loss, **batch)
+        elif (is_first or loop.is_due(moment)) and writes_common():
             # The first time in any case, so that a mistake is heard of at once.
             given = understand(**tensors, **batch, group=name, micro_batch=part)
             loop.record_tensors(given, moment, name, part, loss)
 
     @as_it_is
-    @harmless(dict)
     def measure(
         self,
         *,
@@ -152,6 +207,7 @@ class LoopMethods(LoopContexts):
         group: str | None = None,
         micro_batch: int | None = None,
         histograms: Any = True,
+        reduced: bool = False,
     ) -> dict[str, Any]:
         """Measure tensors, also inside `tf.function` and `jax.jit`; hand it to `record`.
 
@@ -166,6 +222,7 @@ class LoopMethods(LoopContexts):
             histograms: whether to count histograms, which cost more than summaries:
                 a Python bool, or one that is computed in the step. `record` keeps
                 them only where they are due.
+            reduced: as for `record`.
 
         Returns:
             A dict of arrays; empty if a fault of ours prevented it.
@@ -186,7 +243,44 @@ class LoopMethods(LoopContexts):
         >>> monitor.record(readings, step=1)
         >>> monitor.close()
         """
+        asked = {name: x for name, x in locals().items() if name != "self"}
+        context = self._replica()
+        if context is None:
+            return self._measure(**asked)
+        result: dict[str, Any] = Together.on(self)(context, asked, self._measure_together)
+        return result
+
+    @harmless(dict)
+    def _measure_together(self, strategy: Any, every: Mapping[int, Asked]) -> dict[str, Any]:
+        histograms = next(iter(every.values()))["histograms"]
+        return measured_together(self._loop(), strategy, every, histograms)
+
+    @harmless()
+    def _replica(self) -> Any:
+        return replica_context()
+
+    @harmless(dict)
+    def _measure(
+        self,
+        *,
+        gradients: Any,
+        parameters: Any,
+        variables: Any,
+        loss: Any,
+        previous: Any,
+        applied_gradients: Any,
+        names: Any,
+        outputs: Any,
+        output_gradients: Any,
+        group: str | None,
+        micro_batch: int | None,
+        histograms: Any,
+        reduced: bool,
+    ) -> dict[str, Any]:
+        """See `measure`."""
         variables = one_of(variables, parameters)
+        if isinstance(gradients, Reduced):
+            gradients = gradients.in_order_of(variables)
         name, part = group_name(group), whole_number("micro_batch", micro_batch)
         require_own(outputs, self._loop(), name)
         given = understand(

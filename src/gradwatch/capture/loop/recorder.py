@@ -6,7 +6,7 @@ import atexit
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ class LoopRecorder:
         open_run: called before a reading is submitted.
         epoch_ended: told of the number of an epoch of which there will be no more.
         remark: told, in words, of what the user should know.
+        may_measure: whether anything may be measured, asked once; it may wait for other
+            processes of this training.
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class LoopRecorder:
         open_run: Callable[[LoopRecorder], None],
         epoch_ended: Callable[[int], None],
         remark: Callable[[str], None],
+        may_measure: Callable[[Timetable], bool] = lambda timetable: True,
     ) -> None:
         self.timetable = timetable
+        self._ask = may_measure
         self._pacer = pacer
         self._leader: str | None = None
         """The group whose steps are timed: the first one."""
@@ -64,6 +68,8 @@ class LoopRecorder:
         self.layouts = Layouts(timetable, remark)
         self.at_end: list[Callable[[], None]] = []
         """Called once when the run ends: to remove hooks."""
+        self.is_meeting = False
+        """Whether a sharded module is watched."""
         self._submit = submit
         self._open_run = open_run
         self._epoch_ended = epoch_ended
@@ -113,13 +119,27 @@ class LoopRecorder:
         if self._shown_epoch not in (None, epoch):
             self._show()
 
-    def advance(self, group: str, moment: Moment, *, was_measured: bool = False) -> None:
-        """A group comes to a moment; what is due of it is measured next, or was just now."""
+    def advance(
+        self,
+        group: str,
+        moment: Moment,
+        *,
+        was_measured: bool = False,
+        is_due: bool | None = None,
+    ) -> None:
+        """A group comes to a moment; what is due of it is measured next, or was just now.
+
+        Args:
+            group: the group.
+            moment: where it is.
+            was_measured: whether that is done already.
+            is_due: whether it is measured, if others than the timetable decide that.
+        """
         self.progress(group).advance(moment)
         if self._leader is None:
             self._leader = group
         if group == self._leader:
-            is_due = self.timetable.is_due(moment)
+            is_due = self.timetable.is_due(moment) if is_due is None else is_due
             self._pacer.tick(
                 [moment],
                 is_due,
@@ -129,9 +149,15 @@ class LoopRecorder:
 
     def is_due(self, moment: Moment, *, histograms: bool = False) -> bool:
         """Whether anything, or a histogram, is due."""
+        if not self._may_measure:
+            return False
         if histograms:
             return any(self.timetable.histograms_due(moment))
         return self.timetable.is_due(moment)
+
+    @cached_property
+    def _may_measure(self) -> bool:
+        return self._ask(self.timetable)
 
     def end(self) -> None:
         """The run ends: let go of hooks, and have the last epoch shown."""
@@ -149,7 +175,9 @@ class LoopRecorder:
     def measure(
         self, given: Given, group: str, micro_batch: int | None, loss: Any, histograms: Any
     ) -> dict[str, Any]:
-        """The measurement of these tensors, as arrays on the device."""
+        """The measurement of these tensors, as arrays on the device; none if it may not be."""
+        if not self._may_measure:
+            return {}
         layout = self.layouts.layout_of(given, group, micro_batch)
         result = measured(layout, given, histograms)
         if loss is not None:
@@ -174,6 +202,26 @@ class LoopRecorder:
         due = layout.plan.due(moment)
         names = ["rows", *(["cells"] if due.histograms else []), *names_due(due, arrays)]
         self._send(moment, own.fetch(arrays, names), _losses(loss), lambda _: layout)
+
+    def send_later(self, moment: Moment, layout: Layout, wait: Fetched) -> None:
+        """Send what `wait` returns, on another thread; nothing if that is empty."""
+        self._send(moment, wait, {}, lambda arrays: layout if arrays else None)
+
+    def send_number(self, moment: Moment, group: str, name: str, number: float) -> None:
+        """Send a number about the step."""
+        site = Site(Kind.SCALAR, _under(group, name))
+        row = Summary.of(np.array([number])).pack()
+        self._send(moment, dict, {site: lambda: {"loss": row}}, lambda _: None, group)
+
+    def follow(self, is_chosen: Callable[[int], bool]) -> None:
+        """Leave it to others which steps a budget chooses."""
+        self._pacer.follow(is_chosen)
+
+    @property
+    def pace(self) -> Callable[[], tuple[int, bool]] | None:
+        """Tells how often the budget allows to measure, see `Pacer.pace`; None without one."""
+        pacer = self._pacer
+        return None if pacer.budget is None else lambda: pacer.pace
 
     def record_readings(self, readings: Any, moment: Moment, loss: Any) -> None:
         """Send what is due of a measurement that was made in a compiled function."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -14,6 +14,7 @@ from gradwatch.capture.loop.misuse import WrongPlaceError
 from gradwatch.capture.loop.names import own_name
 from gradwatch.capture.loop.progress import group_name
 from gradwatch.capture.loop.recorder import LoopRecorder
+from gradwatch.capture.loop.replicas import Asked, Together, record_step, replica_context
 from gradwatch.capture.loop.trees import leaves
 from gradwatch.schedule import Moment
 
@@ -93,8 +94,47 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
                     f"{error} Make it with monitor.tape(persistent=True)."
                 ) from error
             raise
-        self._tell(target, sources, result, output_gradients, group)
+        context = self._replica()
+        if context is None:
+            self._tell(target, sources, result, output_gradients, group)
+        else:
+            asked = self._asked(target, sources, result, output_gradients, group)
+            # Not through a door of ours: TensorFlow stops replicas by an exception.
+            Together.on(self._loop)(context, asked, self._record_together)
         return result
+
+    @harmless()
+    def _replica(self) -> Any:
+        return replica_context() if tf.executing_eagerly() else None
+
+    @harmless(dict)
+    def _asked(
+        self, target: Any, sources: Any, result: Any, output_gradients: Any, group: str | None
+    ) -> dict[str, Any]:
+        """What a replica has to record."""
+        if self._calls:
+            raise WrongPlaceError(
+                "A tape that is asked twice is not recorded inside of replicas of tf.distribute. "
+                "Use tf.GradientTape for the second gradient."
+            )
+        self._calls[""] = 1
+        chosen = _of_variables(sources, result)
+        if not chosen:
+            return {}
+        variables, gradients = zip(*chosen, strict=True)
+        return {
+            "gradients": list(gradients),
+            "variables": list(variables),
+            "loss": None if output_gradients is not None else _loss(target),
+            "step": self._step,
+            "epoch": self._epoch,
+            "group": (self._group if group is None else group) or None,
+        }
+
+    @harmless()
+    def _record_together(self, strategy: Any, every: Mapping[int, Asked]) -> None:
+        if all(every.values()):
+            record_step(self._loop, strategy, every)
 
     @harmless()
     def _tell(
@@ -111,11 +151,7 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
     def _note(
         self, target: Any, sources: Any, result: Any, output_gradients: Any, group: str
     ) -> None:
-        chosen = [
-            (source.value, gradient.value)
-            for source, gradient in zip(leaves(sources), leaves(result), strict=True)
-            if own_name(source.value) is not None
-        ]
+        chosen = _of_variables(sources, result)
         # Of inputs, for a gradient penalty, say: no part of the model.
         if not chosen or not tf.executing_eagerly():
             return
@@ -134,6 +170,15 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
         given = understand(gradients=gradients, variables=variables, group=group)
         loss = None if output_gradients is not None else _loss(target)
         self._loop.record_tensors(given, self._moment, group, None, loss)
+
+
+def _of_variables(sources: Any, result: Any) -> list[tuple[Any, Any]]:
+    """The sources that are variables, with their gradients."""
+    return [
+        (source.value, gradient.value)
+        for source, gradient in zip(leaves(sources), leaves(result), strict=True)
+        if own_name(source.value) is not None
+    ]
 
 
 def _loss(target: Any) -> Any:

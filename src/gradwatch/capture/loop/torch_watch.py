@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import torch
 
+from gradwatch.budget.pacer import START
 from gradwatch.capture.frameworks import framework
 from gradwatch.capture.harmless import harmless
 from gradwatch.capture.loop.given import ABSENT, given_of
 from gradwatch.capture.loop.layer_tensors import LayerTensors
 from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.layout import Layout
-from gradwatch.capture.loop.meaning import WATCHED
+from gradwatch.capture.loop.meaning import REPLICATED, SHARDED, WATCHED
 from gradwatch.capture.loop.misuse import WrongTypeError, WrongValueError
-from gradwatch.capture.loop.names import Named, variables_of
 from gradwatch.capture.loop.recorder import LoopRecorder
 from gradwatch.capture.loop.torch_facts import facts_of
 from gradwatch.capture.loop.torch_layers import TorchLayers
+from gradwatch.capture.loop.torch_optimizer import owned, scale_of, type_of
+from gradwatch.capture.loop.torch_parallel import (
+    Spread,
+    is_first_of,
+    is_one_of_many,
+    refusal,
+    replicated_by,
+    spread_of,
+)
+from gradwatch.capture.loop.torch_parts import Part, Sublayouts, together
+from gradwatch.capture.loop.torch_sharded import Sharded
 from gradwatch.capture.values import value_name
 from gradwatch.schedule import Moment
 from gradwatch.sites import Kind, Site
@@ -35,20 +46,8 @@ class _Step:
     layout: Layout
     before: dict[str, Any]
     """The values before the step of parameters whose update is watched, by path."""
-    gradients: _Part | None
+    gradients: Part | None
     """Measured already; None with a closure, which computes them within the step."""
-
-
-@dataclass
-class _Part:
-    """The measurements of some of a layout's rows, by their places among them."""
-
-    places: list[int]
-    rows: Any
-    with_histogram: list[int]
-    cells: Any
-    values: dict[str, Any]
-    """Of sites that a probe looks at, see `capture.values`."""
 
 
 class TorchWatch:
@@ -56,7 +55,8 @@ class TorchWatch:
 
     Gradients are read when `optimizer.step()` begins, so they are what it will use:
     accumulated, unscaled and clipped as far as the loop has done that. Weights are
-    read when it has ended.
+    read when it has ended. Of many processes that train together, the first records what
+    all have in common, and each what is its own; see `Spread`.
 
     Args:
         module: the user's module, also if compiled or wrapped for data parallelism.
@@ -79,17 +79,19 @@ class TorchWatch:
         fault: Callable[[Exception], None],
     ) -> None:
         if not isinstance(module, torch.nn.Module):
-            raise WrongTypeError(f"watch() takes a torch.nn.Module. Received: {_type_of(module)}")
+            raise WrongTypeError(f"watch() takes a torch.nn.Module. Received: {type_of(module)}")
         if not isinstance(optimizer, torch.optim.Optimizer):
-            raise WrongTypeError(
-                f"watch() takes a torch optimizer. Received: {_type_of(optimizer)}"
-            )
+            raise WrongTypeError(f"watch() takes a torch optimizer. Received: {type_of(optimizer)}")
         if loop.progress(group).is_watched:
             raise WrongValueError(
                 f"An optimizer is watched already under group={group!r}. Give this one a "
                 "group= of its own, such as 'discriminator'."
             )
-        self._named = _owned(module, optimizer, loop.remark)
+        why = refusal(module)
+        if why is not None:
+            loop.remark(why)
+            return
+        self._named = owned(module, optimizer, loop.remark)
         self._by_path = {f"{group}/{n.path}" if group else n.path: n for n in self._named}
         self._loop = loop
         self._group = group
@@ -98,8 +100,28 @@ class TorchWatch:
         self._moment: Moment | None = None
         self._known_layout: tuple[Any, Layout] | None = None
         self._outputs = self._watch_outputs(module)
-        self._layout()  # A selector that matches nothing is heard of now.
-        loop.means(WATCHED)
+        self._spread = spread_of(module, self._named)
+        self._is_one_of_many = is_one_of_many()
+        self._parallel = replicated_by(module) if self._spread is Spread.REPLICATED else None
+        self._is_recorder = is_first_of(self._parallel)
+        self._sublayouts = Sublayouts()
+        self._last: tuple[int, float] | None = None
+        layout = self._layout()  # A selector that matches nothing is heard of now.
+        if self._spread is Spread.SHARDED and loop.is_meeting:
+            loop.remark(
+                "A second sharded module in one monitor is not recorded. Give it a monitor of its "
+                "own, with a directory of its own."
+            )
+            return
+        self._sharded: Sharded | None = None
+        if self._spread is Spread.SHARDED:
+            self._sharded = Sharded(loop, group, layout)
+            loop.is_meeting = True
+            loop.at_end.append(self._sharded.leave)
+        elif self._is_one_of_many and not self._is_recorder:
+            # What a budget would find here is not what it finds where it is recorded.
+            loop.follow(_is_tenth)
+        loop.means(_MEANINGS[self._spread])
         if not group:
             # Of several groups, each would need its own.
             loop.model_facts = facts_of(module, optimizer, group)
@@ -120,61 +142,87 @@ class TorchWatch:
 
     def _let_go(self) -> None:
         self._loop.progress(self._group).is_watched = False
+        if self._sharded is not None:
+            self._loop.is_meeting = False
         self._step = None
 
     @harmless()
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._step = None
-        progress = self._loop.progress(self._group)
-        moment = progress.moment(None, None)
+        moment = self._next_moment()
         self._loop.enter_epoch(moment.epoch)
+        is_due = self._is_due(moment)
         # Layer outputs are measured where they arise, in the forward pass before this.
         were_outputs = self._outputs is not None and self._outputs_due(moment)
-        self._loop.advance(self._group, moment, was_measured=were_outputs)
+        self._loop.advance(self._group, moment, was_measured=were_outputs, is_due=is_due)
         self._moment = moment
-        if not self._loop.is_due(moment):
+        if not is_due:
             return
+        if self._parallel is not None and not self._parallel.require_backward_grad_sync:
+            self._loop.remark(
+                "optimizer.step() was called inside no_sync(): its gradients are not averaged over "
+                "the ranks. Those of rank 0 are recorded."
+            )
         layout = self._layout()
         updated = {s.path for s in layout.plan.sites if s.kind is Kind.UPDATE}
+        updated = updated if self._is_recorder else set()
         snapshot = framework("torch").snapshot
-        before = {path: snapshot(self._by_path[path].value) for path in updated}
+        before = {path: snapshot(self._local(self._by_path[path].value)) for path in updated}
         step = _Step(moment, layout, before, None)
         has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
-        if not has_closure:
+        if not has_closure and self._is_recorder:
             # Now: nothing forbids an optimizer to change them.
-            step.gradients = self._part(step, _scale(optimizer), only_gradients=True)
+            step.gradients = self._part(step, scale_of(optimizer), _is_gradient)
         self._step = step
 
     @harmless()
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         step, self._step, self._moment = self._step, None, None
-        if step is None:
-            return
-        if step.gradients is None:
-            parts = [self._part(step, None, only_gradients=True)]
-        else:
-            parts = [step.gradients]
+        try:
+            if step is not None:
+                self._record(step)
+        finally:
+            if self._sharded is not None:
+                progress = self._loop.progress(self._group)
+                self._sharded.passed(progress.step, 1 if progress.epoch is None else progress.epoch)
+
+    def _record(self, step: _Step) -> None:
+        """Measure the rest of a step, and send it to where it belongs."""
         layers = None
         if self._outputs is not None and self._outputs_due(step.moment):
             layers = self._outputs.take(self._group)
             # They come last in a layout: the gradients' places stay the same.
             step.layout = self._layout(layers)
-        parts.append(self._part(step, None, only_gradients=False, layers=layers))
-        rows = _in_order([p.places for p in parts], [p.rows for p in parts])
-        cells = _in_order([p.with_histogram for p in parts], [p.cells for p in parts])
-        arrays = {"rows": rows, "cells": cells}
-        arrays |= {name: x for part in parts for name, x in part.values.items()}
-        self._loop.send(step.moment, step.layout, framework("torch"), arrays, None)
+        parts = []
+        if self._is_recorder:
+            parts = [step.gradients or self._part(step, None, _is_gradient)]
+            parts.append(self._part(step, None, _is_rest_of_variable))
+        if self._sharded is not None:
+            self._sharded.send(step.moment, step.layout, parts)
+            parts = []
+        if layers is not None:
+            parts.append(self._part(step, None, _is_of_layer, layers))
+        if parts:
+            layout = self._sublayouts.of(step.layout, parts)
+            self._loop.send(step.moment, layout, framework("torch"), together(parts), None)
+        if self._is_one_of_many:
+            self._send_time(step.moment)
+
+    def _send_time(self, moment: Moment) -> None:
+        """Record how long steps take: a sign of life of each rank, and what to compare them by."""
+        last, self._last = self._last, (moment.step, time.perf_counter())
+        if last is not None and moment.step > last[0]:
+            seconds = (self._last[1] - last[1]) / (moment.step - last[0])
+            self._loop.send_number(moment, self._group, "step_seconds", seconds)
 
     def _part(
         self,
         step: _Step,
         scale: Any,
-        *,
-        only_gradients: bool,
+        is_meant: Callable[[Kind], bool],
         layers: LayerTensors | None = None,
-    ) -> _Part:
-        """Measure the gradients, or all but them."""
+    ) -> Part:
+        """Measure what is of the kinds that are meant."""
         plan, rows = step.layout.plan, step.layout.rows
         outputs = {
             f.site: f for several in (layers or LayerTensors()).found.values() for f in several
@@ -182,16 +230,17 @@ class TorchWatch:
         tensors = {
             place: outputs[site].tensor() if site in outputs else self._tensor(site, step, scale)
             for place, (_, site) in enumerate(rows)
-            if (site.kind is Kind.GRADIENT) is only_gradients
+            if is_meant(site.kind)
         }
         own = framework("torch")
         due = self._loop.is_due(step.moment, histograms=True)
+        is_whole = self._sharded is None or is_meant is _is_of_layer
         counted = set(plan.with_histogram) if due else set()
         places = list(tensors)
         with_cells = [at for at, place in enumerate(places) if rows[place][0] in counted]
         probed = {i for _, i in plan.due(step.moment).probes}
         summaries, cells = own.summarize_and_count(list(tensors.values()), with_cells)
-        return _Part(
+        return Part(
             places,
             summaries,
             [places[at] for at in with_cells],
@@ -199,18 +248,36 @@ class TorchWatch:
             {
                 value_name(rows[place][0]): own.copy(x)
                 for place, x in tensors.items()
-                if rows[place][0] in probed and x is not None
+                if is_whole and rows[place][0] in probed and x is not None
             },
         )
 
     def _tensor(self, site: Site, step: _Step, scale: Any) -> Any:
         parameter = self._by_path[site.path].value
+        whole = parameter.grad if site.kind is Kind.GRADIENT else parameter
+        if whole is None or (self._sharded is not None and not self._sharded.shards.is_ours(whole)):
+            return None
+        tensor = self._local(whole)
         if site.kind is Kind.GRADIENT:
-            gradient = parameter.grad
-            return gradient if gradient is None or scale is None else gradient / scale
+            return tensor if scale is None else tensor / scale
         if site.kind is Kind.UPDATE:
-            return framework("torch").difference(parameter, step.before[site.path])
-        return parameter
+            return framework("torch").difference(tensor, step.before[site.path])
+        return tensor
+
+    def _local(self, tensor: Any) -> Any:
+        return tensor if self._sharded is None else self._sharded.shards.local(tensor)
+
+    def _next_moment(self) -> Moment:
+        """The next step as schedules see it."""
+        moment = self._loop.progress(self._group).moment(None, None)
+        if self._sharded is not None:
+            return self._sharded.steps.moment(moment.step, moment.epoch)
+        return moment
+
+    def _is_due(self, moment: Moment) -> bool:
+        if self._sharded is not None:
+            return not self._sharded.is_over and self._sharded.steps.is_measured(moment.step)
+        return self._loop.is_due(moment)
 
     def _layout(self, layers: LayerTensors | None = None) -> Layout:
         if self._outputs is not None:
@@ -255,8 +322,7 @@ class TorchWatch:
         if not torch.is_grad_enabled():
             return False  # A pass for evaluation.
         # Under way are the forward passes of a closure.
-        moment = self._moment or self._loop.progress(self._group).moment(None, None)
-        return self._outputs_due(moment)
+        return self._outputs_due(self._moment or self._next_moment())
 
     def _outputs_due(self, moment: Moment) -> bool:
         timetable = self._loop.timetable
@@ -264,50 +330,24 @@ class TorchWatch:
         return any(is_due and watch.kind.is_of_layer for watch, is_due in due)
 
 
-def _owned(module: Any, optimizer: Any, remark: Callable[[str], None]) -> list[Named]:
-    """The module's parameters that the optimizer holds."""
-    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    everything = variables_of(module).named
-    named = [n for n in everything if id(n.value) in held]
-    if not named:
-        raise WrongValueError(
-            f"The optimizer ({_type_of(optimizer)}) holds none of the parameters of the module "
-            f"({_type_of(module)}). Make it from module.parameters(), after moving the module "
-            "to its device."
-        )
-    if len(named) < len(held):
-        remark(
-            f"The optimizer holds {len(held) - len(named)} parameters that the watched module does "
-            "not: they are not recorded. Watch the module that holds all of them."
-        )
-    return named
+def _is_gradient(kind: Kind) -> bool:
+    return kind is Kind.GRADIENT
 
 
-def _scale(optimizer: Any) -> Any:
-    """What the gradients are still multiplied by, or None.
-
-    `GradScaler.step` unscales them before it calls the optimizer, except for fused
-    optimizers: to those it gives the scale, to divide by themselves.
-    """
-    return getattr(optimizer, "grad_scale", None)
+def _is_rest_of_variable(kind: Kind) -> bool:
+    return not (kind is Kind.GRADIENT or kind.is_of_layer)
 
 
-def _in_order(positions: Sequence[list[int]], parts: Sequence[Any]) -> Any:
-    """The rows of the parts, put together in the order of their positions."""
-    flat = [i for each in positions for i in each]
-    kept = [part[: len(each)] for each, part in zip(positions, parts, strict=True) if each]
-    if not kept:
-        return parts[0][:0]
-    device = kept[0].device
-    order = tuple(sorted(range(len(flat)), key=flat.__getitem__))
-    return torch.cat([part.to(device) for part in kept])[_numbers_on(device, order)]
+def _is_of_layer(kind: Kind) -> bool:
+    return kind.is_of_layer
 
 
-@lru_cache(maxsize=16)
-def _numbers_on(device: Any, numbers: tuple[int, ...]) -> Any:
-    # Kept, since bringing them to a GPU makes the training thread wait for it.
-    return torch.tensor(numbers, device=device)
+def _is_tenth(step: int) -> bool:
+    return step == 1 or step % START == 0
 
 
-def _type_of(given: Any) -> str:
-    return type(given).__name__
+_MEANINGS = {
+    Spread.OWN: WATCHED,
+    Spread.REPLICATED: REPLICATED,
+    Spread.SHARDED: SHARDED,
+}

@@ -15,6 +15,7 @@ from gradwatch.reading import Reading
 from gradwatch.sites import Kind, Site, SiteInfo
 from gradwatch.store.journal import Damage
 from gradwatch.store.reader import distributions, facts, series
+from gradwatch.store.reader.catalog import Writer
 from gradwatch.store.reader.content import Content
 from gradwatch.store.reader.epochs import Epoch, epochs_of
 from gradwatch.store.reader.grid import Bucketing
@@ -25,7 +26,7 @@ from gradwatch.store.reader.readings import readings, readings_at
 from gradwatch.store.reader.result import Result
 from gradwatch.store.reader.row_tables import RowTable, RowTables
 from gradwatch.store.reader.rows import Rows
-from gradwatch.store.reader.status import Status, status_of
+from gradwatch.store.reader.status import RankStatus, Status, status_of
 
 if TYPE_CHECKING:
     from gradwatch.view.notebook.plots.run import RunPlots
@@ -127,6 +128,27 @@ class Run:
     def ranks(self) -> tuple[int, ...]:
         """The processes that have recorded it."""
         return self._content.snapshot.ranks
+
+    @property
+    def rank_statuses(self) -> list[RankStatus]:
+        """How each process of a parallel training stands, and where it has stopped if it has.
+
+        Also those that the training had, by `run.json`, and that have recorded nothing.
+        """
+        writers = self._content.catalog.writers.values()
+        told = (self._facts.get("fits") or [{}])[-1].get("ranks")
+        expected = range(told if isinstance(told, int) else 0)
+        return [
+            self._rank_status(rank, [w for w in writers if w.rank == rank])
+            for rank in sorted({*self.ranks, *expected})
+        ]
+
+    def _rank_status(self, rank: int, writers: Sequence[Writer]) -> RankStatus:
+        moments = self._moments(rank).columns
+        if not moments["step"].size:
+            return RankStatus(rank, status_of(writers, []))
+        last = int(moments["step"].max())
+        return RankStatus(rank, status_of(writers, []), last, float(moments["last"].max()))
 
     @property
     def started(self) -> float | None:

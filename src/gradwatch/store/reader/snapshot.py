@@ -28,7 +28,7 @@ class Snapshot:
     Attributes:
         database: where they can be asked for.
         segments: the sealed files of summaries.
-        sites: in network order: the order in which the first writer met them.
+        sites: in network order: the order in which the first rank met them.
         numbers: for each site its numbers at all writers, by which DuckDB finds its rows.
         groups: the sites of each group that the user has named.
         attempts: of all ranks, oldest first.
@@ -61,7 +61,8 @@ class Snapshot:
         self.numbers: dict[Site, list[int]] = {}
         self.site_of: dict[str, list[Site | None]] = {}
         self.groups: dict[str, list[Site]] = {}
-        for writer in writers:
+        # The first rank knows the network; others, which may be earlier, only what is their own.
+        for writer in sorted(writers, key=lambda each: each.rank):
             self._meet(writer)
         sites = tuple(self.numbers)
         # The same one as before, if it is: what was derived from it need not be again.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from gradwatch.store import process
@@ -27,6 +28,23 @@ class Status(StrEnum):
     """It is not live, and some of what was written cannot be read any more."""
     EMPTY = "empty"
     """There is no record in it (yet)."""
+
+
+@dataclass(frozen=True)
+class RankStatus:
+    """How one process of a training stands.
+
+    Attributes:
+        rank: its number.
+        status: live, finished or crashed; empty if it has recorded nothing at all.
+        last_step: the last step of which it has recorded anything; None if there is none.
+        last_time: when that was, in seconds since 1970; None if not known.
+    """
+
+    rank: int
+    status: Status
+    last_step: int | None = None
+    last_time: float | None = None
 
 
 def status_of(writers: Iterable[Writer], damage: Sequence[Damage]) -> Status:

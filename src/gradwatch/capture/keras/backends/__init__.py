@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import keras
 
@@ -22,6 +23,9 @@ class Backend(Protocol):
     """Whether the step maps a state and a batch to its logs and a new state; else it maps a
     batch to logs, and the function that is made of it takes the batch from an iterator."""
 
+    while_compiling: Mapping[str, Any]
+    """Attributes that the model needs while Keras makes a train function in the midst of `fit`."""
+
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         """The arguments for a train function made from a wrapped step."""
 
@@ -39,6 +43,20 @@ class Backend(Protocol):
         """Where tensors are being made: equal for two places that may use each other's."""
 
 
+@runtime_checkable
+class OfReplicas(Protocol):
+    """A backend whose training step is run by several replicas."""
+
+    def observation(self, make: Any, require_plan: Any) -> Any:
+        """What watches all of them.
+
+        Args:
+            make: makes an `Observation` from a function that tells whether the replica that
+                is running is the one it watches.
+            require_plan: gives the plan.
+        """
+
+
 def make_backend(model: Any) -> Backend:
     """The backend that Keras is running on.
 
@@ -47,13 +65,18 @@ def make_backend(model: Any) -> Backend:
     """
     name = keras.backend.backend()
     if name == "tensorflow":
+        strategy = model.distribute_strategy
+        if strategy.num_replicas_in_sync > 1:
+            from gradwatch.capture.keras.backends.replicas import ReplicatedBackend
+
+            return ReplicatedBackend(strategy)
         from gradwatch.capture.keras.backends.tensorflow import TensorFlowBackend
 
         return TensorFlowBackend()
     if name == "jax":
         from gradwatch.capture.keras.backends.jax import JaxBackend
 
-        return JaxBackend(compiled=bool(model.jit_compile and not model.run_eagerly))
+        return JaxBackend(model)
     if name == "torch":
         from gradwatch.capture.keras.backends.torch import TorchBackend
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
+import keras
 import numpy as np
 
 from gradwatch.capture.frameworks import framework
@@ -25,8 +28,9 @@ class JaxBackend:
     framework = framework("jax")
     has_state = True
 
-    def __init__(self, compiled: bool) -> None:
-        self._compiled = compiled
+    def __init__(self, model: Any) -> None:
+        self._compiled = bool(model.jit_compile and not model.run_eagerly)
+        self.while_compiling: Mapping[str, Any] = _sharding_attributes(model)
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
         return watched(train_step, observation, observation.measure, has_state=True)
@@ -46,3 +50,16 @@ class JaxBackend:
 
     def scope(self) -> Any:
         return get_opaque_trace_state(convention="nnx")
+
+
+def _sharding_attributes(model: Any) -> dict[str, Any]:
+    """How the state is laid out on several devices, for when Keras compiles a step.
+
+    It asks the variables, which have no values while the model trains; now they have.
+    """
+    if keras.distribution.distribution() is None:
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Keras has said already what it thinks of them.
+        shardings = model._get_state_sharding_spec()
+    return {"_get_state_sharding_spec": lambda: shardings}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
@@ -15,6 +17,7 @@ class TensorFlowBackend:
 
     framework = framework("tensorflow")
     has_state = False
+    while_compiling: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self) -> None:
         # Read by the compiled step. It belongs to nobody's model or checkpoint.

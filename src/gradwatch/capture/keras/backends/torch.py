@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ class TorchBackend:
 
     framework = framework("torch")
     has_state = False
+    while_compiling: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self) -> None:
         self._histograms_due = False

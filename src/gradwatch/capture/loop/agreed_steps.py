@@ -1,0 +1,137 @@
+"""Which steps the ranks of a training measure together, without asking each other at any step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gradwatch.budget.pacer import GAP, START
+from gradwatch.capture.plan import Timetable
+from gradwatch.schedule import Moment
+
+LEAD = 8
+"""How many steps ahead a change is announced, so that all have heard of it when it comes."""
+MEET = 100
+"""Where no step is due of itself (`every="epoch"`), each of so many is measured: only there can
+the first rank tell the others that an epoch has begun."""
+_LOOK = 2 * MEET
+_FAR = 10**9 + 7
+
+
+class News(NamedTuple):
+    """What the first rank announces along with a measured step; zeros if there is nothing new.
+
+    Up to the step `until` all stays as it was; from `since` on the steps that a budget chooses are
+    the multiples of `interval`; between the two there is none. At `epoch_step`, what is due
+    once an epoch is measured.
+    """
+
+    until: int = 0
+    since: int = 0
+    interval: int = 0
+    epoch_step: int = 0
+
+
+class AgreedSteps:
+    """The steps that all ranks measure.
+
+    Schedules of steps are the same everywhere. What only one rank can know, how often the
+    budget allows to measure and when an epoch begins, is the first rank's to announce,
+    and what it announces reaches all ranks in the same order. So all come to the same steps.
+
+    Args:
+        timetable: what is due when; its budget asks `is_paced` of this.
+
+    Example:
+
+    >>> from gradwatch.budget import Pacer
+    >>> from gradwatch.capture.loop.agreed_steps import AgreedSteps, News
+    >>> from gradwatch.capture.plan import Timetable
+    >>> from gradwatch.watches import gradients
+    >>> pacer = Pacer(0.01)
+    >>> steps = AgreedSteps(Timetable([gradients()], pacer.schedule))
+    >>> pacer.follow(steps.is_paced)
+    >>> [step for step in range(1, 31) if steps.is_measured(step)]
+    [1, 10, 20, 30]
+    >>> steps.hear(News(until=15, since=15, interval=5))
+    >>> [step for step in range(1, 31) if steps.is_measured(step)]
+    [1, 10, 15, 20, 25, 30]
+    """
+
+    def __init__(self, timetable: Timetable) -> None:
+        self._timetable = timetable
+        self._news: list[News] = []
+        self._epoch_steps = {1}
+        self._meets: bool | None = None
+        self.goes_by_epoch = _is_due(timetable, _FAR, True) and not _is_due(timetable, _FAR, False)
+        """Whether anything is due once an epoch."""
+
+    def is_paced(self, step: int) -> bool:
+        """Whether the budget chooses a step."""
+        if step in self._epoch_steps:
+            return True
+        for news in reversed(self._news):
+            if step >= news.until:
+                return step >= news.since and step % news.interval == 0
+        return step % START == 0
+
+    def is_measured(self, step: int) -> bool:
+        """Whether all ranks measure a step, as far as is known by now."""
+        if self._timetable.is_due(self.moment(step)):
+            return True
+        if self._meets is None:
+            early = range(2, _LOOK)
+            self._meets = not any(_is_due(self._timetable, step, False) for step in early)
+        return self._meets and step % MEET == 0
+
+    def has_cells(self, step: int) -> bool:
+        """Whether histograms are taken at a step."""
+        return any(self._timetable.histograms_due(self.moment(step)))
+
+    def moment(self, step: int, epoch: int = 1) -> Moment:
+        """A step as schedules see it."""
+        return Moment(step, epoch, stands_for_epoch=step in self._epoch_steps)
+
+    def hear(self, news: News) -> None:
+        """Something was announced."""
+        if news.interval:
+            self._news.append(news)
+        if news.epoch_step:
+            self._epoch_steps.add(news.epoch_step)
+
+
+class Announcer:
+    """What the first rank has to announce.
+
+    Args:
+        pace: the interval that the budget wishes now, and whether it wishes a pause first; None
+            without a budget.
+        goes_by_epoch: whether it matters that an epoch begins.
+    """
+
+    def __init__(self, pace: Callable[[], tuple[int, bool]] | None, goes_by_epoch: bool) -> None:
+        self._pace = pace
+        self._goes_by_epoch = goes_by_epoch
+        self._told = (START, False)
+        self._epoch: int | None = None
+
+    def news(self, step: int, epoch: int) -> News:
+        """What is new, when training has come to that step and epoch."""
+        ahead = step + LEAD
+        new_epoch = self._goes_by_epoch and self._epoch not in (None, epoch)
+        self._epoch = epoch
+        epoch_step = ahead if new_epoch else 0
+        if self._pace is None:
+            return News(epoch_step=epoch_step)
+        wished = self._pace()
+        before, self._told = self._told, wished
+        interval, pauses = wished
+        if pauses and not before[1]:
+            return News(ahead, ahead + GAP + LEAD, interval, epoch_step)
+        if interval != before[0]:
+            return News(ahead, ahead, interval, epoch_step)
+        return News(epoch_step=epoch_step)
+
+
+def _is_due(timetable: Timetable, step: int, stands_for_epoch: bool) -> bool:
+    return timetable.is_due(Moment(step, stands_for_epoch=stands_for_epoch))

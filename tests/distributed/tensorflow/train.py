@@ -1,0 +1,145 @@
+"""One of two workers that train together; `conftest.py` starts both.
+
+python train.py <directory for results> <scenario> ...
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+import gradwatch
+from gradwatch import ranks
+from gradwatch.capture.keras.replicas import refusal
+from gradwatch.sinks import RunInfo
+from tests.distributed.tensorflow import loops
+from tests.distributed.tensorflow.collectives import collectives
+from tests.distributed.tensorflow.models import tasks
+
+STRATEGY = tf.distribute.MultiWorkerMirroredStrategy()  # Before anything is computed.
+OUT = Path(sys.argv[1])
+RANK = ranks.current().index
+WATCH = [gradwatch.gradients(per_replica=True), gradwatch.weights()]
+
+
+class Keep(gradwatch.Sink):
+    """Keeps every reading of this worker."""
+
+    of_each_rank = True
+
+    def __init__(self) -> None:
+        self.readings: list[gradwatch.Reading] = []
+
+    def write(self, reading: gradwatch.Reading) -> None:
+        self.readings.append(reading)
+
+
+class Full(gradwatch.Sink):
+    """A disk that is full."""
+
+    of_each_rank = True
+
+    def open(self, run: RunInfo) -> None:
+        raise OSError(28, "No space left on device")
+
+    def write(self, reading: gradwatch.Reading) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def trained(name: str, monitor: Any, epochs: int = 1) -> dict[str, Any]:
+    """Train with a monitor that measures the steps it says are due; the weights and steps."""
+    task = tasks()[name]
+    model, optimizer = loops.made(task, STRATEGY)
+    measured, plain = loops.steps(model, optimizer, monitor, STRATEGY)
+    batches = list(loops.batches(task, STRATEGY)) * epochs
+    for step, batch in enumerate(batches, start=1):
+        if monitor.due(step):
+            readings, own = measured(batch)
+            monitor.record(readings, step=step)
+            monitor.record(own, step=step, group="own")
+        else:
+            plain(batch)
+    monitor.close()
+    return {"weights": model.get_weights(), "steps": (measured, plain), "batch": batches[0]}
+
+
+def unwatched(name: str, epochs: int = 1) -> Any:
+    """The weights without anything being measured."""
+    never = gradwatch.Monitor(OUT / "never", every=[10**6], sinks=[])
+    return trained(name, never, epochs)
+
+
+def truth() -> None:
+    """Four models, watched by both workers and by none."""
+    found: dict[str, Any] = {}
+    for name in tasks():
+        keep = Keep()
+        sinks = [keep, gradwatch.Store()]
+        monitor = gradwatch.Monitor(OUT / name, every=1, watch=WATCH, sinks=sinks)
+        watched, plain = trained(name, monitor), unwatched(name)
+        found[name] = {
+            "readings": keep.readings,
+            "weights": (watched["weights"], plain["weights"]),
+            "collectives": (
+                collectives(watched["steps"][0].get_concrete_function(watched["batch"])),
+                collectives(plain["steps"][1].get_concrete_function(plain["batch"])),
+            ),
+            "truth": loops.truth(tasks()[name]) if RANK == 0 else None,
+        }
+    keep_results("truth", found)
+
+
+def trouble() -> None:
+    """Workers of which one measures at other steps, and one whose disk is full."""
+    sinks = [Full() if RANK == 1 else Keep()]
+    every = 1 if RANK == 0 else [3]
+    monitor = gradwatch.Monitor(OUT / "trouble", every=every, watch=WATCH, sinks=sinks)
+    weights = trained("plain", monitor, epochs=3)["weights"]
+    keep_results("trouble", {"weights": (weights, unwatched("plain", epochs=3)["weights"])})
+
+
+def refused() -> None:
+    """What `fit` says of it, and what Keras does."""
+    with STRATEGY.scope():
+        model = tasks()["plain"].make()
+        model.compile("sgd", "mse")
+    task = tasks()["plain"]
+    try:
+        model.fit(task.x, task.y, batch_size=8, verbose=0)
+        does = "trains"
+    except ValueError:
+        does = "raises"
+    keep_results("refused", {"refusal": refusal(model), "keras": does})
+
+
+def killed() -> None:
+    """The second worker is killed after four steps."""
+    task = tasks()["plain"]
+    model, optimizer = loops.made(task, STRATEGY)
+    monitor = gradwatch.Monitor(OUT / "killed", every=1, watch=WATCH, sinks=[gradwatch.Store()])
+    measured, _ = loops.steps(model, optimizer, monitor, STRATEGY)
+    for step, batch in enumerate(list(loops.batches(task, STRATEGY)) * 3, start=1):
+        readings, own = measured(batch)
+        monitor.record(readings, step=step)
+        monitor.record(own, step=step, group="own")
+        if step == 4 and RANK == 1:
+            time.sleep(2)  # Until the numbers of this step have been written.
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def keep_results(name: str, found: Any) -> None:
+    (OUT / f"{name}-{RANK}.pickle").write_bytes(pickle.dumps(found))
+
+
+if __name__ == "__main__":
+    keras.utils.set_random_seed(0)
+    for scenario in sys.argv[2:]:
+        {"truth": truth, "trouble": trouble, "refused": refused, "killed": killed}[scenario]()

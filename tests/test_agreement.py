@@ -1,0 +1,97 @@
+"""Whether all processes of a training come to the same verdict on what to measure."""
+
+import threading
+import time
+
+import pytest
+
+from gradwatch import agreement
+from gradwatch.budget import Pacer
+from gradwatch.ranks import Rank
+from gradwatch.schedule import Moment
+
+
+class Shared:
+    """A store of one process, for threads that stand for processes."""
+
+    def __init__(self):
+        self._values, self._change = {}, threading.Condition()
+
+    def write_once(self, key, value):
+        with self._change:
+            self._values.setdefault(key, value)
+            self._change.notify_all()
+
+    def read(self, key, seconds):
+        with self._change:
+            self._change.wait_for(lambda: key in self._values, seconds)
+            return self._values.get(key)
+
+
+def verdicts(wishes, patience=10.0, late=()):
+    """What each rank is told; a rank whose wish is None does not ask."""
+    store, found = Shared(), {}
+
+    def ask(index, wish):
+        if index in late:
+            time.sleep(3 * patience)
+        rank = Rank(index, len(wishes), "jax")
+        found[index] = agreement.agree(rank, store, "fit", [wish], patience)
+
+    asking = [(i, wish) for i, wish in enumerate(wishes) if wish is not None]
+    threads = [threading.Thread(target=ask, args=each) for each in asking]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(found) == len(asking)
+    return list(found.values())
+
+
+def test_processes_with_the_same_wishes_measure():
+    assert verdicts(["gradients() every 10"] * 3) == [None] * 3
+
+
+def test_where_an_object_lies_in_memory_makes_no_difference():
+    assert verdicts(["<function f at 0x7f01>", "<function f at 0x7f02>"]) == [None, None]
+
+
+def test_another_wish_of_one_process_keeps_all_from_measuring():
+    told = verdicts(["every 10", "every 10", "every 20"])
+    assert len(set(told)) == 1
+    assert "process 2 of 3" in told[0]
+    assert "every 20" in told[0]
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_process_that_does_not_ask_keeps_all_from_measuring(missing):
+    told = verdicts([None if i == missing else "all" for i in range(3)], patience=0.2)
+    assert len(set(told)) == 1
+    assert f"process {missing} of 3 has no monitor" in told[0]
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_process_that_is_late_is_told_the_same_as_the_others(late):
+    told = verdicts(["all", "all"], patience=0.2, late={late})
+    assert len(set(told)) == 1
+    assert "was too late" in told[0]
+
+
+def test_a_process_on_its_own_asks_nobody():
+    assert agreement.refusal(["all"]) is None
+
+
+def test_under_jax_a_budget_chooses_steps_that_do_not_depend_on_time(monkeypatch):
+    pacer = Pacer(0.01)
+    agreement.pace(pacer)
+    assert pacer.schedule.due(Moment(10))
+    monkeypatch.setattr(agreement, "current", lambda: Rank(1, 2, "jax"))
+    agreement.pace(pacer)
+    for step in range(1, 400):
+        pacer.tick([Moment(step)], pacer.schedule.due(Moment(step)))
+    assert [step for step in range(1, 401) if pacer.schedule.due(Moment(step))] == [
+        100,
+        200,
+        300,
+        400,
+    ]
