@@ -216,8 +216,8 @@ def main():
     times, backend = facts["ms_per_step"], keras.backend.backend()
     lines = [
         f"{backend}, transformer of {facts['parameters'] / 1e6:.0f} M parameters in "
-        f"{facts['tensors']} tensors, batches of {args.batch} x 256 tokens, {args.rounds} rounds of "
-        f"{args.steps} steps.",
+        f"{facts['tensors']} tensors, batches of {args.batch} x 256 tokens, "
+        f"{args.rounds} rounds of {args.steps} steps.",
         "",
         "| backend | variant | ms per step (median) | spread | against bare | peak memory, GB |",
         "|---|---|---|---|---|---|",
