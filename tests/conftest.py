@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -19,6 +20,10 @@ from gradwatch.reading import Reading
 from gradwatch.sinks import RunInfo
 from gradwatch.sites import Site
 from gradwatch.summary import Summary
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in the background of a shell: the processes that tests start would not know Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SOURCES = str(Path(gradwatch.__file__).parent.parent)
 

@@ -20,14 +20,8 @@ from tests.keras.models import CASES
 from tests.keras.output_truth import true_outputs
 from tests.keras.support import State, StatesOfSteps, normal, seed_everything
 from tests.keras.truth import assert_cells, assert_statistics, batch_of, initial_state
+from tests.keras.ways import BACKEND, EAGERLY, WAYS, combinations
 
-BACKEND = keras.backend.backend()
-WAYS = {
-    "tensorflow": {"graph": {"jit_compile": False}, "xla": {"jit_compile": True}},
-    "jax": {"op_by_op": {"jit_compile": False}, "xla": {"jit_compile": True}},
-    "torch": {"op_by_op": {"jit_compile": False}},
-}[BACKEND]
-EAGERLY = {"run_eagerly": True, "jit_compile": False}
 MODELS = [
     "sequential_mlp",
     "sequential_cnn_with_batch_norm",
@@ -53,11 +47,9 @@ UNREACHED = {
 # These take long where JAX compiles each operation apart.
 SLOW = {"small_transformer", "functional_two_inputs_two_outputs", "lstm"}
 COMBINATIONS = [
-    *(
-        (name, way)
-        for name in MODELS
-        for way in WAYS
-        if not (BACKEND == "jax" and way == "op_by_op" and name in SLOW)
+    *dict.fromkeys(
+        (name, "xla" if BACKEND == "jax" and name in SLOW else way)
+        for name, way in combinations(MODELS)
     ),
     ("layer_used_twice", "eager"),
     ("subclassed_unbuilt_before_fit", "eager"),

@@ -14,13 +14,8 @@ from gradwatch import GradwatchWarning, Kind, Site
 from tests.keras.cases import BATCH
 from tests.keras.models import CASES
 from tests.keras.support import normal
+from tests.keras.ways import BACKEND, WAYS
 
-BACKEND = keras.backend.backend()
-WAYS = {
-    "tensorflow": {"graph": {"jit_compile": False}, "xla": {"jit_compile": True}},
-    "jax": {"op_by_op": {"jit_compile": False}, "xla": {"jit_compile": True}},
-    "torch": {"op_by_op": {"jit_compile": False}},
-}[BACKEND]
 WATCHES = [gradwatch.outputs(per_unit=True, histogram=True), gradwatch.output_gradients()]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 
@@ -25,22 +24,14 @@ from tests.keras.truth import (
     left_over_by_keras,
     unique_paths,
 )
+from tests.keras.ways import BACKEND, EAGERLY, WAYS, combinations
 
 pytestmark = pytest.mark.usefixtures("no_complaint")
 
-BACKEND = keras.backend.backend()
 EPOCHS, STEPS = 2, 4
 
-# How a step may be compiled. Compiling with torch takes a minute, so there it is
-# tried on one model only.
-WAYS = {
-    "tensorflow": {"graph": {"jit_compile": False}, "xla": {"jit_compile": True}},
-    "jax": {"op_by_op": {"jit_compile": False}, "xla": {"jit_compile": True}},
-    "torch": {"op_by_op": {"jit_compile": False}},
-}[BACKEND]
-EAGERLY = {"run_eagerly": True, "jit_compile": False}
 COMBINATIONS = [
-    *((name, way) for name in CASES for way in WAYS),
+    *combinations(list(CASES)),
     ("sequential_cnn_with_batch_norm", "eager"),
     ("embedding_with_repeated_indices_and_mask", "eager"),
     *([("sequential_mlp", "compiled")] if BACKEND == "torch" else []),

@@ -197,6 +197,7 @@ def test_an_epoch_is_announced_to_all_and_measured_by_all_at_one_step():
         first.train(steps, epoch=2)
         second.train(steps)
         first.settle()
+        second.settle()
     leave([first, second])
     assert second.merged() == first.merged()
     with_cells = [step for step, e in second.entries.items() if len(e.merged.get("cells", ()))]

@@ -175,6 +175,10 @@ def test_the_list_of_keys_opens_and_closes(overview):
     assert "zoom in time" in dialog.inner_text()
     opened.page.keyboard.press("Escape")
     opened.until(lambda: dialog.count() == 0)
+    # Drawn first, and then heard: keys go to the page again after that.
+    opened.page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+    )
     opened.page.keyboard.press("j")
     assert_is_on(opened, "net/stem/conv")
 

@@ -18,6 +18,9 @@ from tests.cli.test_names_and_widths import HOSTILE
 from tests.view.terminal.conftest import MANY
 from tests.view.terminal.emulator import ENTER, LEAVE, top
 
+# JAX, if other tests have loaded it here, complains of the fork before an exec.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+
 LAYERS = re.compile(r"^(layer\d+)", re.MULTILINE)
 
 
