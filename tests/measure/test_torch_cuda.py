@@ -66,9 +66,8 @@ def test_chunks_of_a_launch_are_whole_blocks_of_the_one_that_takes_care():
 
 def test_the_kernel_counts_by_as_many_keys_as_a_float32_has_top_bits():
     from gradwatch.measure.layout import FLOAT32_BITS
-    from gradwatch.measure.torch_flat import keys
 
-    assert keys(FLOAT32_BITS) == cuda_kernel.KEYS
+    assert FLOAT32_BITS.keys == cuda_kernel.KEYS
     assert f">> {FLOAT32_BITS.shift}]" in cuda_kernel._SOURCE
 
 

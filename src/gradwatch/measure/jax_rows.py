@@ -25,7 +25,7 @@ from jax import lax
 
 import gradwatch.measure.jax_pallas as jax_pallas
 from gradwatch.measure.layout import FLOAT32_BITS
-from gradwatch.measure.rows import Matrix, Rows, Table
+from gradwatch.measure.rows import Matrix, Rows, Table, are_alike
 from gradwatch.summary import IDENTITY
 
 # Sums over a row run in float32 on a CPU: 512 keep its error below 1e-6. A row's counts
@@ -50,7 +50,7 @@ def on_cpu(tensors: Sequence[Any]) -> Any:
     # if all is zero; and anything that is not finite shows in the sum of magnitudes.
     lost = (squares < sizes * 1.2e-31) & (nonzero > 0)
     wrong = lost | ~(squares < np.inf) | ~(magnitude < np.inf)
-    wrong |= rows.is_alone & rows.are_alike(total, squares)
+    wrong |= rows.is_alone & are_alike(total, squares, sizes)
 
     def quick() -> Any:
         none = jnp.zeros_like(total)

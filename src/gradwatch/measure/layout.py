@@ -25,6 +25,11 @@ class FloatBits:
     lowest: int
     """The shifted bits of 2^-64, the lower edge of the first bin."""
 
+    @property
+    def keys(self) -> int:
+        """How many values sign, exponent and top mantissa bits together can have."""
+        return 2 * (self.magnitude + 1) >> self.shift
+
     @classmethod
     def ieee(cls, bits: int, mantissa: int) -> FloatBits:
         bias = (1 << (bits - mantissa - 2)) - 1

@@ -24,6 +24,19 @@ ALIKE = 16
 """Elements are alike if their mean square is more than so many times their variance."""
 
 
+def are_alike(total: Any, squares: Any, sizes: Any) -> Any:
+    """For each tensor, whether its elements scatter little around a mean that is not 0.
+
+    Then a spread that is derived from sums of float32 would be of their rounding. Up to
+    here, an error of 1e-6 in the sums makes at most one of 1e-5 in the standard deviation.
+
+    Args:
+        total, squares: the tensors' sums, of any framework.
+        sizes: their numbers of elements.
+    """
+    return total * total > squares * (sizes * (1 - 1 / ALIKE))
+
+
 class Table(NamedTuple):
     """For each row, or for each tensor: sums (one column each), minimum and maximum."""
 
@@ -142,15 +155,3 @@ class Rows:
     def is_alone(self) -> NDArray[np.bool_]:
         """For each tensor, whether it is large."""
         return np.isin(np.arange(len(self.sizes)), self.alone)
-
-    def are_alike(self, total: Any, squares: Any) -> Any:
-        """For each tensor, whether its elements scatter little around a mean that is not 0.
-
-        Then a spread that is derived from sums of float32 would be of their rounding. Up to
-        here, an error of 1e-6 in the sums makes at most one of 1e-5 in the standard deviation.
-
-        Args:
-            total, squares: the tensors' sums, of any framework.
-        """
-        sizes = np.array(self.sizes, np.float64)
-        return total * total > squares * (sizes * (1 - 1 / ALIKE))

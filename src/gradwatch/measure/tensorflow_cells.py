@@ -25,12 +25,12 @@ def cells_of(flat: Sequence[Any]) -> Any:
     bits = [tf.bitcast(x, tf.dtypes.as_dtype(form.integer)) for x in flat]
     small = [i for i, x in enumerate(flat) if (x.shape.num_elements() or LARGE) < LARGE]
     order = [i for i in range(len(flat)) if i not in set(small)] + small
-    tables = [_counted(_key(bits[i], form), keys(form))[None] for i in order[: -len(small) or None]]
+    tables = [_counted(_key(bits[i], form), form.keys)[None] for i in order[: -len(small) or None]]
     if small:
         tables.append(_counted_together([bits[i] for i in small], form))
     counts = tf.gather(tf.concat(tables, 0), np.argsort(order))
     # Which are few, and mostly none: looked for only where there may be any.
-    tiny = counts[:, 0] + counts[:, keys(form) // 2]
+    tiny = counts[:, 0] + counts[:, form.keys // 2]
 
     def look() -> Any:
         return tf.stack([[_count(b * 2 == 0), _count(b == b.dtype.min)] for b in bits])
@@ -39,14 +39,9 @@ def cells_of(flat: Sequence[Any]) -> Any:
     return _folded(counts, zeros[:, 0], zeros[:, 1], form)
 
 
-def keys(form: FloatBits) -> int:
-    """How many values sign, exponent and top mantissa bits together can have."""
-    return int(2 * (form.magnitude + 1) >> form.shift)
-
-
 def _key(bits: Any, form: FloatBits) -> Any:
     shifted = tf.bitwise.right_shift(bits, tf.constant(form.shift, bits.dtype))
-    return tf.bitwise.bitwise_and(tf.cast(shifted, tf.int32), keys(form) - 1)
+    return tf.bitwise.bitwise_and(tf.cast(shifted, tf.int32), form.keys - 1)
 
 
 def _counted(key: Any, size: int) -> Any:
@@ -56,15 +51,15 @@ def _counted(key: Any, size: int) -> Any:
 
 def _counted_together(bits: Sequence[Any], form: FloatBits) -> Any:
     lengths = [b.shape.num_elements() for b in bits]
-    first = np.repeat(np.arange(len(bits), dtype=np.int32) * keys(form), lengths)
+    first = np.repeat(np.arange(len(bits), dtype=np.int32) * form.keys, lengths)
     key = _key(tf.concat(bits, 0), form) + first
-    return tf.reshape(_counted(key, len(bits) * keys(form)), [len(bits), keys(form)])
+    return tf.reshape(_counted(key, len(bits) * form.keys), [len(bits), form.keys])
 
 
 def _folded(counts: Any, zeros: Any, negative_zeros: Any, form: FloatBits) -> Any:
     """Cells from counts by the floats' own top bits; the zeros include the negative ones."""
     lowest, top = form.lowest, form.lowest + BINS_A_SIDE
-    infinity, half = form.infinity >> form.shift, keys(form) // 2
+    infinity, half = form.infinity >> form.shift, form.keys // 2
     positive, negative = counts[:, :half], counts[:, half:]
 
     def total(part: Any) -> Any:

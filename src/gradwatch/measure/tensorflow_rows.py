@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from gradwatch.measure.layout import FLOAT32_BITS
-from gradwatch.measure.rows import Matrix, Rows, Table
+from gradwatch.measure.rows import Matrix, Rows, Table, are_alike
 
 WIDTH, LARGE = 128, 1 << 16  # 128 keep the error of a float32 sum, one by one, near 1e-6.
 
@@ -36,7 +36,7 @@ def summarize_rows(tensors: Sequence[Any]) -> Any:
     lost = (squares < sizes * 1.2e-31) & (nonzero > 0)
     # Asked so, since in a graph TensorFlow takes "not below" for "at least", also for a NaN.
     wrong = lost | ~tf.math.is_finite(squares) | ~tf.math.is_finite(magnitude)
-    wrong |= rows.is_alone & rows.are_alike(total, squares)
+    wrong |= rows.is_alone & are_alike(total, squares, sizes)
 
     def quick() -> Any:
         none = tf.zeros_like(total)

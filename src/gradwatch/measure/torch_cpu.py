@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from gradwatch.histogram import CELLS
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS
-from gradwatch.measure.rows import ALIKE
-from gradwatch.measure.torch_flat import flat, folded, keys
+from gradwatch.measure.rows import are_alike
+from gradwatch.measure.torch_flat import flat, folded
 from gradwatch.summary import FIELDS, IDENTITY, Summary
 
 Array = NDArray[Any]
@@ -80,15 +80,13 @@ def _checked(flats: Sequence[Any], wide: Any) -> Array:
             # next to their sum.
             enough = rows[:, _SQUARES] >= 1e-30 * rows[:, _COUNT]
             good &= (largest == 0) | ((largest < 1e17) & enough)
-            good &= ~((rows[:, _COUNT] >= SMALL) & _are_alike(rows))
+            good &= ~(
+                (rows[:, _COUNT] >= SMALL)
+                & are_alike(rows[:, _SUM], rows[:, _SQUARES], rows[:, _COUNT])
+            )
     for i in map(int, np.flatnonzero(~good & (rows[:, _COUNT] > 0))):
         rows[i] = _careful(flats[i], wide)
     return rows
-
-
-def _are_alike(rows: Array) -> Array:
-    """Whether the variance is so small next to the mean square that rounding would show in it."""
-    return rows[:, _SUM] ** 2 > rows[:, _SQUARES] * rows[:, _COUNT] * (1 - 1 / ALIKE)
 
 
 def _quick(flats: Sequence[Any], wide: Any, centred: bool = False) -> Array:
@@ -246,7 +244,7 @@ def _cells(batch: Sequence[Any], zeros: Any) -> Any:
     """Histogram cells of small tensors together, or of one of any size."""
     wide = _wide(batch[0])
     form = FLOAT64_BITS if wide is torch.float64 else FLOAT32_BITS
-    width = keys(form)
+    width = form.keys
     if len(batch) == 1:
         parts = (part.to(wide) for part in batch[0].split(BLOCK))
         counts = sum(
@@ -265,4 +263,4 @@ def _key(x: Any, form: Any) -> Any:
     """The top bits: sign, exponent and the first of the mantissa."""
     # Adding 0 makes -0 into 0 and changes nothing else.
     bits = torch.add(x, 0.0).view(getattr(torch, form.integer))
-    return bits.bitwise_right_shift_(form.shift).bitwise_and_(keys(form) - 1)
+    return bits.bitwise_right_shift_(form.shift).bitwise_and_(form.keys - 1)

@@ -29,11 +29,6 @@ def flat(x: Any) -> Any:
     return x.reshape(-1)
 
 
-def keys(form: FloatBits) -> int:
-    """How many values sign, exponent and top mantissa bits together can have."""
-    return int(2 * (form.magnitude + 1) >> form.shift)
-
-
 def folded(counts: Any, zeros: Any, form: FloatBits) -> Any:
     """Histogram cells from counts by the floats' own top bits.
 
@@ -43,7 +38,7 @@ def folded(counts: Any, zeros: Any, form: FloatBits) -> Any:
         form: of the floats that were counted.
     """
     lowest, top = form.lowest, form.lowest + BINS_A_SIDE
-    infinity, half = form.infinity >> form.shift, keys(form) // 2
+    infinity, half = form.infinity >> form.shift, form.keys // 2
     positive, negative = counts[:, :half], counts[:, half:]
     cells = torch.empty((len(counts), CELLS), dtype=torch.int64, device=counts.device)
     cells[:, 0] = negative[:, top:infinity].sum(1)
