@@ -26,7 +26,7 @@ def steps_in_sight(opened):
 def assert_is_on(opened, path):
     """That a row is the active one, as soon as the page has drawn it."""
     active = opened.page.locator(".label.active .name")
-    opened.until(lambda: active.get_attribute("data-path") == path, seconds=5)
+    opened.until(lambda: active.get_attribute("data-path") == path)
 
 
 def test_kind_and_statistic_can_be_chosen_and_stay_in_the_address(overview):
@@ -165,6 +165,22 @@ def test_keys_move_through_the_rows_and_open_their_pages(overview, golden):
     opened.page.go_back()
     opened.page.go_back()
     opened.page.wait_for_selector(".heat-scroll")
+
+
+def test_keys_that_follow_at_once_undo_nothing_of_each_other(overview):
+    opened = overview()
+    opened.page.get_by_role("button", name="Close all").click()
+    opened.until(lambda: opened.labels() == ["net"])
+    # Sooner after each other than the page is painted.
+    opened.page.evaluate("""async () => {
+        for (const key of ["ArrowRight", "End"]) {
+            window.dispatchEvent(new KeyboardEvent("keydown", { key }));
+            for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+        }
+    }""")
+    opened.settle()
+    assert opened.labels() == BLOCKS
+    assert_is_on(opened, "net/head")
 
 
 def test_the_list_of_keys_opens_and_closes(overview):

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Source } from "../api/source";
 import type { Finding, KindData, RunData, StatisticData, Tree } from "../api/types";
 import { counted } from "../format";
@@ -52,7 +52,7 @@ export function Explorer(props: ExplorerProps) {
   const cells = useCells({ ...props, rows, settled: time.settled, plotWidth, changes });
   const { loader } = cells;
 
-  const [active, setActive] = useState(0);
+  const [chosen, setChosen] = useState<{ node: number; rows: readonly number[] } | null>(null);
   const [pointed, setPointed] = useState<Pointed | null>(null);
   const [step, setStep] = useState<number | null>(null);
   const [selecting, setSelecting] = useState<Range | null>(null);
@@ -61,7 +61,15 @@ export function Explorer(props: ExplorerProps) {
   const windowHeight = useWindowHeight();
   const scroller = useRef<HTMLDivElement>(null);
   const height = Math.min(rows.length * ROW_HEIGHT, Math.max(240, windowHeight - 150));
-  const activePlace = Math.min(active, rows.length - 1);
+  // The row stays active when others open above it; what a search finds begins at its first.
+  const active = useMemo(() => {
+    if (chosen === null || (flat && chosen.rows !== rows)) return 0;
+    return Math.max(0, rows.indexOf(chosen.node));
+  }, [chosen, rows, flat]);
+  const setActive = useCallback(
+    (place: number) => setChosen({ node: rows[place] ?? -1, rows }),
+    [rows],
+  );
   const cursor = pointed?.step ?? step;
 
   const linkOf = useCallback(
@@ -85,7 +93,7 @@ export function Explorer(props: ExplorerProps) {
     height,
     labelWidth,
     cursor,
-    active: activePlace,
+    active,
     setActive,
     setPointed,
     bandOf: (node) => loader.band(node),
@@ -104,17 +112,8 @@ export function Explorer(props: ExplorerProps) {
     },
     [load],
   );
-  // The row stays active when others open above it; what a search finds begins at its first.
-  const before = useRef({ rows, place: activePlace });
-  useEffect(() => {
-    const node = before.current.rows[before.current.place];
-    setActive(Math.max(0, flat ? 0 : rows.indexOf(node ?? -1)));
-  }, [rows, flat]);
-  useEffect(() => {
-    before.current = { rows, place: activePlace };
-  });
-  // What was pointed at may be gone.
-  useEffect(() => setPointed(null), [rows, kind.kind, statistic.name]);
+  // What was pointed at may be gone. At once, or it would undo what a key has done since.
+  useLayoutEffect(() => setPointed(null), [rows, kind.kind, statistic.name]);
 
   const pointedNode = pointed === null ? undefined : rows[pointed.place];
   const pointedBand = pointedNode === undefined ? null : loader.band(pointedNode);
@@ -158,7 +157,7 @@ export function Explorer(props: ExplorerProps) {
             loader={loader}
             arrived={cells.arrived}
             height={height}
-            active={activePlace}
+            active={active}
             scroller={scroller}
             linkOf={linkOf}
             toggle={shown.toggle}
