@@ -139,9 +139,7 @@ class Plan:
         position = {site: i for i, site in enumerate(self.sites)}
         self._own = [frozenset(position[s] for s in sites) for sites in chosen]
         self._along = [frozenset(position[s] for s in sites) for sites in along]
-        self.with_histogram: tuple[int, ...] = tuple(
-            sorted(self._union(self._own, timetable.has_histograms()))
-        )
+        self.with_histogram = self._union(self._own, timetable.has_histograms())
         probed = self._union(self._own, [watch.probe is not None for watch in timetable.watches])
         self.with_values: tuple[int, ...] = tuple(sorted(probed))
         """Sites whose values themselves are wanted by a probe."""

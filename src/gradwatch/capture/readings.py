@@ -96,7 +96,7 @@ def _choose(
     plan: Plan, due: Due, layout: Layout | None, updated: Any, losses: tuple[str, ...]
 ) -> _Chosen:
     rows = tuple(enumerate(plan.sites)) if layout is None else layout
-    wanted, counted = set(due.summaries), set(plan.with_histogram)
+    wanted, counted = set(due.summaries), plan.with_histogram
     kept = [
         row
         for row, (i, _) in enumerate(rows)

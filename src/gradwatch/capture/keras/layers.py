@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
@@ -83,6 +83,41 @@ def inside_recurrent(model: Any) -> set[int]:
     layers = model._flatten_layers()
     recurrent = [layer for layer in layers if isinstance(layer, keras.layers.RNN)]
     return {id(each) for layer in recurrent for each in layer.cell._flatten_layers()}
+
+
+class KnownLayers(NamedTuple):
+    """The layers of a model as they are at a time."""
+
+    every: list[Any]
+    """Without the model itself."""
+    by_path: dict[str, ModelLayer]
+    inside_recurrent: set[int]
+    """See the function."""
+
+
+class LayersOf:
+    """Looks up the layers of a model, anew only where there are others or they are built since.
+
+    Where a step is not compiled, they are asked for at each one that is measured.
+
+    Args:
+        model: the Keras model.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._state: list[tuple[int, bool]] | None = None
+        self._known = KnownLayers([], {}, set())
+
+    def now(self) -> KnownLayers:
+        """The layers that the model has now."""
+        every = [layer for layer in self._model._flatten_layers() if layer is not self._model]
+        state = [(id(layer), layer.built) for layer in every]
+        if state != self._state:
+            by_path = {each.path: each for each in model_layers(self._model)}
+            self._known = KnownLayers(every, by_path, inside_recurrent(self._model))
+            self._state = state
+        return self._known
 
 
 def output_sites_of(model: Any) -> list[SiteInfo]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from gradwatch.capture.keras.layers import ModelLayer, inside_recurrent, model_layers
+from gradwatch.capture.keras.layers import LayersOf, ModelLayer
 from gradwatch.capture.keras.outputs import LayerTap, measured_tensor
 from gradwatch.capture.keras.taps import Passage, make_tap
 from gradwatch.capture.keras.taps.calls import gradient_remarks, site_paths
@@ -48,17 +48,18 @@ class OutputWatch:
         tap = make_tap(model)
         self._tap = LayerTap(tap, fault, mine)
         self.aside = tap.aside
+        self._known = LayersOf(model)
 
     @contextmanager
     def watching(self, sites: Sequence[Site] | None) -> Iterator[None]:
         """Around the model's train step; where the sites are not known as yet, note every layer."""
-        layers = [layer for layer in self._model._flatten_layers() if layer is not self._model]
-        chosen = layers
+        known = self._known.now()
+        chosen = known.every
         if sites is not None:
             paths = {site.path for site in sites if site.kind.is_of_layer}
-            chosen = [each.layer for each in model_layers(self._model) if each.path in paths]
-        inside = inside_recurrent(self._model)
-        with self._tap.on([layer for layer in chosen if id(layer) not in inside], layers):
+            chosen = [each.layer for path, each in known.by_path.items() if path in paths]
+        chosen = [layer for layer in chosen if id(layer) not in known.inside_recurrent]
+        with self._tap.on(chosen, known.every):
             yield
 
     def rows(self, sites: Sequence[Site], unscaled: Callable[[Any], Any]) -> list[Row]:
@@ -68,9 +69,10 @@ class OutputWatch:
             sites: which layers, and what of them.
             unscaled: divides a loss scale out of a gradient.
         """
-        layers = {each.path: each for each in model_layers(self._model)}
+        known = self._known.now()
+        layers = known.by_path
         passages = {
-            path: self._passages(layers[path])
+            path: self._passages(layers[path], known.inside_recurrent)
             for path in dict.fromkeys(s.path for s in sites if s.kind.is_of_layer)
         }
         rows = [
@@ -87,11 +89,11 @@ class OutputWatch:
         self._remark_on_gradients(rows, passages)
         return rows
 
-    def _passages(self, layer: ModelLayer) -> list[tuple[str, Passage]]:
+    def _passages(self, layer: ModelLayer, inside_recurrent: set[int]) -> list[tuple[str, Passage]]:
         """The tensors that the layer returned, by their paths; says which are not recorded."""
         calls = self._tap.calls(layer.layer)
         whys = [self._tap.refusal(call) for call in calls]
-        if id(layer.layer) in inside_recurrent(self._model):
+        if id(layer.layer) in inside_recurrent:
             whys.append("computed inside the loop of a recurrent layer")
         elif not calls:
             whys.append("not seen: the training step does not call the layer, or not directly")

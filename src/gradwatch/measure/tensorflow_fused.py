@@ -1,0 +1,44 @@
+"""Parts of a TensorFlow graph that XLA compiles although the graph itself is not.
+
+In a graph, each operation writes all of its result for the next one to read. XLA makes one
+loop of several, so on a CPU statistics take a third of the time (`benchmarks/limits.py`). What
+is compiled is one function for all tensors of a size: there are few of those, so little is
+to be compiled, and several tensors are measured at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+def fused(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same function of a tensor, compiled by XLA where it is called in a plain graph.
+
+    Called eagerly it is left as it is, since it would be compiled for each new shape; and with
+    several devices, of which XLA may not know the one that is meant.
+    """
+    compiled = tf.function(function, autograph=False, jit_compile=True)
+
+    @functools.wraps(function)
+    def call(x: Any) -> Any:
+        pays = not tf.executing_eagerly() and not tf.distribute.has_strategy() and _is_possible()
+        return (compiled if pays else function)(x)
+
+    return call
+
+
+@functools.cache
+def _is_possible() -> bool:
+    """Whether there is one device, a CPU, and an XLA for it."""
+    devices = tf.config.list_logical_devices()
+    if [device.device_type for device in devices] != ["CPU"]:
+        return False
+    try:
+        with tf.init_scope():
+            return bool(tf.function(lambda x: x + 1, jit_compile=True)(tf.constant(0)) == 1)
+    except Exception:  # Some builds of TensorFlow have none.
+        return False
