@@ -13,7 +13,7 @@ import gradwatch
 from gradwatch import Kind, ModelFacts, Site
 from gradwatch.diagnose import findings_file
 from gradwatch.diagnose.live import LiveDiagnosis
-from gradwatch.diagnose.means import MeanLosses, Reported
+from gradwatch.diagnose.means import MeanLosses, Reported, is_one_missing
 from gradwatch.diagnose.settings import Settings
 from gradwatch.files import checked_json
 from tests.diagnose.support import reading
@@ -32,6 +32,12 @@ def _fail(text: str) -> None:
 def weights(step: int, value: float = 1.0, loss: float | None = None):
     arrays = {(Kind.WEIGHT, "a/kernel"): [value, 2.0], (Kind.GRADIENT, "a/kernel"): [0.1, value]}
     return reading(step, arrays, loss)
+
+
+def settle(diagnosis: LiveDiagnosis) -> None:
+    """Wait until it has looked at all that has come."""
+    while not diagnosis.is_idle:
+        time.sleep(0.001)
 
 
 def running_means(losses: list[float]) -> list[float]:
@@ -71,11 +77,64 @@ def test_nan_in_an_unmeasured_step_names_the_step_even_if_reports_come_out_of_or
     diagnosis = live()
     for step in (1, 2, 4, 5, 3):
         diagnosis.report(Reported(step, step, 1.0 if step < 3 else math.nan))
-        while not diagnosis.is_idle:
-            time.sleep(0.001)
+        settle(diagnosis)
     diagnosis.end()
     [finding] = diagnosis.news()
     assert finding.title == "NaN in the loss of step 3, of which nothing else was measured."
+
+
+def test_a_reading_that_overtakes_reports_of_earlier_steps_waits_for_them():
+    diagnosis = live()
+    for step in (1, 2, 3, 5):
+        diagnosis.report(Reported(step, step, 1.0 if step < 4 else math.nan))
+    diagnosis.expect()
+    diagnosis.take(weights(8, math.nan, loss=math.nan))
+    settle(diagnosis)
+    assert diagnosis.findings == []
+    for step in (7, 6, 4):
+        diagnosis.report(Reported(step, step, math.nan))
+    settle(diagnosis)
+    [finding] = diagnosis.news()
+    assert finding.title == "NaN in the loss of step 4, of which nothing else was measured."
+    diagnosis.end()
+
+
+@pytest.mark.parametrize("number", [1, 40])
+def test_a_report_that_never_comes_holds_readings_up_for_an_epoch_at_most(number):
+    diagnosis = live()
+    diagnosis.report(Reported(1, 1, 1.0))
+    for step in range(4, 4 + number):  # Step 2 is never reported.
+        diagnosis.expect()
+        diagnosis.take(weights(step, math.nan))
+    settle(diagnosis)
+    # Nor for more than some measured steps.
+    assert bool(diagnosis.findings) is (number > 32)
+    diagnosis.epoch_end(1, 3 + number, {})
+    settle(diagnosis)
+    assert [finding.since for finding in diagnosis.findings] == [4]
+    diagnosis.end()
+
+
+def test_which_reports_are_missing_is_told_from_the_steps_between_them():
+    def missing(step, *reports, last=None):
+        return is_one_missing(last, sorted(reports), step)
+
+    three = [Reported(step, step, 1.0) for step in (1, 2, 3)]
+    assert not missing(100)  # of a training that reports nothing
+    assert not missing(4, *three)
+    assert missing(5, *three)
+    assert not missing(5, *three, Reported(4, 4, 1.0))
+    assert missing(5, *three, Reported(5, 5, 1.0))
+    assert missing(3, *three[1:])
+    assert not missing(4, *three[1:], last=three[0])
+    # An epoch begins: all of the one before has been reported, and taken.
+    assert not missing(51, Reported(50, 1, 1.0), last=three[2])
+    assert not missing(2, Reported(1, 1, 1.0), last=Reported(90, 90, 1.0))
+    # Four steps at a time.
+    four = [Reported(step, step, 1.0, 4) for step in (4, 8)]
+    assert not missing(12, *four)
+    assert missing(13, *four)
+    assert missing(12, four[0])
 
 
 def test_a_report_waits_for_the_reading_of_its_step():

@@ -13,6 +13,9 @@ from gradwatch.diagnose.finding import Finding, Severity
 from gradwatch.diagnose.live import LiveDiagnosis
 from gradwatch.diagnose.settings import Settings
 
+_OF_EACH_RANK = ("non-finite",)
+"""Rules that need nothing but what a rank has of its own."""
+
 
 class Announcer:
     """Prints findings, hands them to the user's function, and knows whether to stop.
@@ -67,10 +70,21 @@ class Announcer:
         self._stop_on = stop_on
         self._remark = remark
         self._file = file
+        self._who = ""
 
-    def begin(self, facts: Any, directory: Path | None) -> None:
-        """A training begins, or goes on; see `LiveDiagnosis.begin`."""
+    def begin(self, facts: Any, directory: Path | None, of_rank: int | None = None) -> None:
+        """A training begins, or goes on; see `LiveDiagnosis.begin`.
+
+        Args:
+            facts, directory: as there.
+            of_rank: the number of this process, if another one judges what all have in
+                common. Of what is its own, it can tell by itself only whether it is finite.
+        """
         self.should_stop = False
+        if of_rank is not None:
+            self.live.end()
+            self.live.ask_only(_OF_EACH_RANK)
+            self._who = f"rank {of_rank} · "
         self.live.begin(facts, directory)
 
     def announce(self) -> None:
@@ -92,4 +106,5 @@ class Announcer:
         # A closed or odd stream is no reason to stop training. The empty line keeps it
         # apart from a progress bar.
         with suppress(Exception):
-            print(f"\ngradwatch · {finding.text()}", file=self._file or sys.stdout, flush=True)
+            text = f"\ngradwatch · {self._who}{finding.text()}"
+            print(text, file=self._file or sys.stdout, flush=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from gradwatch.diagnose.across_ranks.rule import RankSymptom
 from gradwatch.diagnose.finding import Finding, Symptom
 from gradwatch.diagnose.history import History
 from gradwatch.diagnose.precedence import explains
@@ -81,6 +82,8 @@ class Case:
                     severity=found.severity if worse else old.severity,
                     explained_by=old.explained_by,
                 )
+            elif worse:
+                entry.finding = replace(old, severity=found.severity)
             entry.last_seen, entry.absent = step, 0
         for key, entry in self._entries.items():
             if key[0] == rule.name and key not in seen and entry.finding.is_open:
@@ -88,13 +91,21 @@ class Case:
                 if entry.absent >= _ABSENT_UNTIL_CLOSED:
                     entry.finding = replace(entry.finding, until=entry.last_seen)
 
+    def note(self, rule: Rule, symptom: RankSymptom) -> None:
+        """Take what a rule that compares ranks has seen in the whole of the run."""
+        since = self.history.step if symptom.since is None else symptom.since
+        detected = since if symptom.detected is None else symptom.detected
+        found = _finding(rule, symptom, detected, self.group)
+        entry = _Entry(replace(found, since=since, until=symptom.until), detected)
+        self._entries[rule.name, symptom.about] = entry
+
     def explain(self) -> None:
         """Note of each finding whether another one is its cause."""
         if len(self._entries) < 2:
             return
         for entry in self._entries.values():
             finding = entry.finding
-            if finding.explained_by or finding.rule == "non-finite":
+            if finding.explained_by:
                 continue
             for other in self._entries.values():
                 cause = other.finding
@@ -107,6 +118,15 @@ class Case:
                     root = cause.explained_by or cause.rule
                     entry.finding = replace(finding, explained_by=root)
                     break
+        self._find_roots()
+
+    def _find_roots(self) -> None:
+        """What is explained by a finding that has since been explained itself has its cause."""
+        causes = {e.finding.rule: e.finding.explained_by for e in self._entries.values()}
+        for entry in self._entries.values():
+            root = causes.get(entry.finding.explained_by)
+            if root:
+                entry.finding = replace(entry.finding, explained_by=root)
 
     def news(self) -> list[Finding]:
         """The open findings that have not been said, or have become worse since."""

@@ -10,7 +10,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+import gradwatch.diagnose.across_ranks
 import gradwatch.diagnose.rules  # noqa: F401  (declares them)
+from gradwatch.diagnose.across_ranks.rule import RANK_RULES, Ranks, RankSymptom
 from gradwatch.diagnose.case import Case
 from gradwatch.diagnose.facts import ModelFacts
 from gradwatch.diagnose.finding import Finding, Severity
@@ -70,13 +72,19 @@ class Diagnosis:
         self.silences = [silence] if isinstance(silence, Silence) else list(silence)
         self._say = say
         # What is not finite is asked for first: it explains all else.
-        names = sorted(RULES if rules is None else rules, key=lambda name: name != "non-finite")
+        wished = [*RULES, *RANK_RULES] if rules is None else list(rules)
+        names = sorted(wished, key=lambda name: name != "non-finite")
         settings = thresholds or {}
         for name in [*names, *settings, *(each.rule for each in self.silences)]:
             _require_known(name)
-        self._rules = [
-            (RULES[name], _limits(RULES[name], settings.get(name, {}))) for name in names
-        ]
+        self._rules, self._rank_rules = (
+            [
+                (known[name], _limits(known[name], settings.get(name, {})))
+                for name in names
+                if name in known
+            ]
+            for known in (RULES, RANK_RULES)
+        )
         self._cases: dict[str, Case] = {}
         self._losses_unasked = 0
 
@@ -131,6 +139,22 @@ class Diagnosis:
         """Take a number of the training's own: its `learning_rate` or `loss_scale`."""
         self._case(group).history.add_number(name, step, value)
 
+    def compare(self, ranks: Ranks) -> list[Finding]:
+        """Take what several ranks have recorded, after all else; returns what is newly found."""
+        for rule, limits in self._rank_rules:
+            try:
+                found = list(rule.check(ranks, self.facts, limits) or ())
+            except Exception as error:
+                self._say_failed(rule, error)
+                continue
+            for symptom in found:
+                left = heard(rule.name, symptom, self.silences)
+                if isinstance(left, RankSymptom):
+                    self._case(left.group).note(rule, left)
+        for case in self._cases.values():
+            case.explain()
+        return [finding for case in self._cases.values() for finding in case.news()]
+
     def _learn(self, reading: Reading) -> None:
         """Take what a reading tells of the training, where that was not known."""
         if self.facts.batch_size is None:
@@ -169,6 +193,9 @@ class Diagnosis:
 
     def _switch_off(self, rule: Rule, error: Exception) -> None:
         self._rules = [each for each in self._rules if each[0] is not rule]
+        self._say_failed(rule, error)
+
+    def _say_failed(self, rule: Rule, error: Exception) -> None:
         self._say(
             f"The rule {rule.name!r} failed and is switched off for this run: "
             f"{type(error).__name__}: {error}"
@@ -185,6 +212,7 @@ def _limits(rule: Rule, settings: Mapping[str, Any]) -> Limits:
 
 
 def _require_known(name: str) -> None:
-    if name not in RULES:
-        near = get_close_matches(name, RULES, n=3) or sorted(RULES)
+    known = {*RULES, *RANK_RULES}
+    if name not in known:
+        near = get_close_matches(name, known, n=3) or sorted(known)
         raise ValueError(f"There is no rule {name!r}. There are: {', '.join(near)}.")

@@ -6,9 +6,9 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ from gradwatch.diagnose.finding import Finding
 from gradwatch.diagnose.findings_file import FindingsFile
 from gradwatch.diagnose.flight import FlightRecorder
 from gradwatch.diagnose.joining import belong_together, is_beside, joined
-from gradwatch.diagnose.means import MeanLosses, Reported
+from gradwatch.diagnose.means import MeanLosses, Reported, is_one_missing
 from gradwatch.diagnose.settings import Settings
 from gradwatch.reading import Reading
 from gradwatch.sinks.worker import Worker
@@ -91,6 +91,10 @@ class LiveDiagnosis:
         self._reported: deque[Reported] = deque(maxlen=1 << 16)
         self._under_way = 0
         self._count_lock = threading.Lock()
+        self._early: deque[Reading] = deque()
+        """Readings that have overtaken reports of earlier steps."""
+        self._last_reported: Reported | None = None
+        """The newest report that was looked at."""
         self._next_look = 0.0
         self._broken = 0
         """How many reports in a row were not finite."""
@@ -111,6 +115,14 @@ class LiveDiagnosis:
         self._ended: list[_EpochEnd] = []
         self.findings = []
 
+    def ask_only(self, rules: Collection[str]) -> None:
+        """From now on ask none but these rules; not while a training is under way."""
+        wished = self._settings.rules
+        chosen = tuple(name for name in rules if wished is None or name in wished)
+        if chosen != wished:
+            self._settings = replace(self._settings, rules=chosen)
+            self.forget()
+
     def begin(self, facts: ModelFacts, directory: Path | None) -> None:
         """A training begins, or goes on.
 
@@ -120,6 +132,9 @@ class LiveDiagnosis:
         """
         self.end()
         self._under_way = 0
+        self._early.clear()
+        self._reported.clear()
+        self._last_reported = None
         if facts != self._facts:
             self._facts = facts
             self._diagnosis.facts = facts
@@ -146,7 +161,7 @@ class LiveDiagnosis:
         self._broken = 0 if math.isfinite(reported.mean) else self._broken + 1
         # Rarely, while all is well: asking the rules takes the interpreter from the training.
         is_new = 0 < self._broken <= _LATEST
-        if is_new or time.monotonic() >= self._next_look:
+        if is_new or self._early or time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + _SHORTEST_PAUSE
             self._submit(_LOOK)
 
@@ -186,19 +201,35 @@ class LiveDiagnosis:
     def _handle(self, event: _Event) -> None:
         began = time.monotonic()
         if isinstance(event, Reading):
-            self._arrived()
-            self._receive(event)
+            self._early.append(event)
         elif isinstance(event, _EpochEnd):
             self._ended.append(event)
-        else:
-            if event.is_last:
-                self._let_go()
-            self._look(to_the_end=event.is_last)
         is_last = isinstance(event, _Look) and event.is_last
+        # When an epoch has ended, all of its reports have come.
+        self._receive_early(may_wait=not is_last and not self._ended)
+        if isinstance(event, _Look):
+            if is_last:
+                self._let_go()
+            self._look(to_the_end=is_last)
         if self._ended and (is_last or not self._under_way):
             self._end_epochs()
         taken = time.monotonic() - began
         self._next_look = time.monotonic() + max(_SHORTEST_PAUSE, taken / _SHARE)
+
+    def _receive_early(self, may_wait: bool) -> None:
+        """Take the readings that have come, except those that wait for reports.
+
+        Keras reports from threads of its own, which a reading overtakes on a busy machine.
+        Taken at once, it would be blamed for what had begun in a step before it.
+        """
+        while self._early:
+            reports = sorted(self._reported)
+            is_late = len(self._early) >= _LATEST or len(reports) >= _LATEST
+            step = self._early[0].step
+            if may_wait and not is_late and is_one_missing(self._last_reported, reports, step):
+                return
+            self._arrived()
+            self._receive(self._early.popleft())
 
     def _receive(self, reading: Reading) -> None:
         """Take a reading, together with what comes of the same step beside it."""
@@ -265,13 +296,16 @@ class LiveDiagnosis:
                 self._reported.extendleft(reversed(reported[place:]))
                 break
             loss = self._means.take(each.step, each.count, each.mean)
+            self._last_reported = each
             # That of a step with a reading is in the reading.
             if loss is not None and each.step > self._step and each.step != before:
                 losses.append((each.step, loss))
                 self._step = each.step
                 self._recorder.add_loss(each.step, loss)
                 if not math.isfinite(loss):
-                    break
+                    # Rules look at the newest one.
+                    self._hear(self._diagnosis.observe_losses(losses))
+                    losses = []
         if losses:
             self._hear(self._diagnosis.observe_losses(losses))
 

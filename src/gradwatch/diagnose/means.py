@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _REMEMBERED = 256
@@ -19,6 +20,35 @@ class Reported:
     mean: float
     stride: int = 1
     """How many of them are new since the report before."""
+
+
+def is_one_missing(last: Reported | None, reports: Iterable[Reported], step: int) -> bool:
+    """Whether a report of a step before that one is still on its way.
+
+    Nothing is missing where nothing was ever reported.
+
+    Args:
+        last: the newest report that was taken; None if there is none.
+        reports: those that have come since, in the order of the steps.
+        step: the one before which none is to be missing.
+
+    Example:
+
+    >>> from gradwatch.diagnose.means import Reported, is_one_missing
+    >>> first, third = Reported(1, 1, 0.5), Reported(3, 3, 0.25)
+    >>> is_one_missing(first, [third], 4), is_one_missing(first, [third], 2)
+    (True, False)
+    """
+    known, stride = (None, 1) if last is None else (last.step, last.stride)
+    for each in reports:
+        # What was reported of the epochs before has all come when one begins.
+        before_epoch = each.step - each.count
+        known = before_epoch if known is None else max(known, before_epoch)
+        stride = each.stride
+        if each.step > known + stride:
+            break
+        known = each.step
+    return known is not None and known + stride < step
 
 
 class MeanLosses:

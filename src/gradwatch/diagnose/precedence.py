@@ -5,6 +5,9 @@ from __future__ import annotations
 _LOSS = {"loss-not-falling", "loss-oscillating", "loss-diverging"}
 _LEARNS_NOTHING = {"stalled-weights", "learning-rate-too-low", "loss-not-falling"}
 
+_OF_THE_MACHINE = {"straggling-rank"}
+"""No tensor is the cause of these."""
+
 # A rule on the left, found no later, explains those on the right. There is no circle.
 _EXPLAINS: dict[str, set[str]] = {
     "structural-mismatch": {
@@ -52,6 +55,8 @@ def explains(cause: str, symptom: str) -> bool:
     >>> explains("dead-units", "zero-gradients"), explains("zero-gradients", "dead-units")
     (True, False)
     """
+    if cause == "non-finite-rank":
+        return symptom not in (cause, *_OF_THE_MACHINE)
     if cause == "non-finite":
-        return symptom != "non-finite"
+        return symptom not in (cause, "non-finite-rank", *_OF_THE_MACHINE)
     return symptom in _EXPLAINS.get(cause, ())

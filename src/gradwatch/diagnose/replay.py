@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from gradwatch.diagnose.across_ranks.rule import Ranks
 from gradwatch.diagnose.engine import Diagnosis, Thresholds
 from gradwatch.diagnose.facts import ModelFacts
 from gradwatch.diagnose.joining import in_steps
 from gradwatch.diagnose.silence import Silence
 from gradwatch.reading import Reading
 
+_OF_REPLICA = re.compile(r"(?:^|/)replica_\d+/")
+
 
 class Recorded(Protocol):
     """What is asked of a run: its steps, the readings of each, and what is known of its model.
 
-    One that has `readings`, all of them in the order of steps, is asked for these instead.
+    One that has `readings`, all of them in the order of steps, is asked for these instead. One of
+    several `ranks` is asked by `sql` how they compare.
     """
 
     @property
@@ -72,7 +77,20 @@ def diagnose(
         diagnosis.observe(reading)
     for epoch in ended:
         diagnosis.observe_epoch(*epoch)
+    ranks = _ranks_of(source, diagnosis.facts)
+    if ranks is not None:
+        diagnosis.compare(ranks)
     return diagnosis
+
+
+def _ranks_of(source: Any, facts: ModelFacts) -> Ranks | None:
+    """What can be compared of a run of several ranks, or replicas of one process."""
+    if not (hasattr(source, "sql") and hasattr(source, "ranks")):
+        return None
+    are_several = len(source.ranks) > 1
+    if are_several or any(_OF_REPLICA.search(site.path) for site in source.sites()):
+        return Ranks(source, facts)
+    return None
 
 
 def _readings(source: Any) -> Iterator[Reading]:

@@ -21,7 +21,7 @@ class Threshold(NamedTuple):
     reason: str
 
 
-Check: TypeAlias = Callable[[History, ModelFacts, Limits], Iterable[Symptom] | None]
+Check: TypeAlias = Callable[..., Iterable[Symptom] | None]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Rule:
 
     Attributes:
         name: in lower case, with hyphens: `dead-units`.
-        check: the function; it returns or yields what it sees now, nothing if all is well.
+        check: the function; it returns or yields what it sees now, nothing if all is well. It is
+            given the `History`, or the `Ranks` if it compares them, and facts and limits.
         severity: of its findings, unless a symptom has its own.
         remedy: what to do, unless a symptom has its own.
         thresholds: the numbers that it goes by.

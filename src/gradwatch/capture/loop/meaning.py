@@ -35,8 +35,10 @@ WATCHED: Mapping[Kind, str] = {
 }
 
 RANKED: Mapping[Kind, str] = {
-    Kind.SCALAR: "step_seconds: the time of a step of this rank, on average since the last "
-    "measured one",
+    Kind.SCALAR: "of this rank: step_seconds, the time of a step; own_seconds, what of it the rank "
+    "was by itself before it waited for others, both on average since the last measured one; "
+    "replica_of, the first rank that has a copy of the same weights; replica_hardware, which "
+    "stands for what the rank computes on",
     Kind.LOSS: "loss of the step, as the loop of this rank gave it: of the rank's own part of the "
     "batch, unless the loop has averaged it",
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import atexit
 import time
 import weakref
-from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -207,11 +207,22 @@ class LoopRecorder:
         """Send what `wait` returns, on another thread; nothing if that is empty."""
         self._send(moment, wait, {}, lambda arrays: layout if arrays else None)
 
-    def send_number(self, moment: Moment, group: str, name: str, number: float) -> None:
-        """Send a number about the step."""
-        site = Site(Kind.SCALAR, _under(group, name))
-        row = Summary.of(np.array([number])).pack()
-        self._send(moment, dict, {site: lambda: {"loss": row}}, lambda _: None, group)
+    def send_numbers(self, moment: Moment, group: str, numbers: Mapping[str, float]) -> None:
+        """Send numbers about the step, by their names."""
+        self._send(moment, dict, _fetched(group, numbers), lambda _: None, group)
+
+    def send_sites(
+        self,
+        moment: Moment,
+        group: str,
+        sites: Sequence[Site],
+        wait: Fetched,
+        numbers: Mapping[str, float],
+    ) -> None:
+        """Send `rows`, packed summaries of some sites, whatever is due; and numbers beside them."""
+        rows = cache(lambda: wait()["rows"] if sites else None)
+        sent = {site: partial(_row, rows, at) for at, site in enumerate(sites)}
+        self._send(moment, dict, sent | _fetched(group, numbers), lambda _: None, group)
 
     def follow(self, is_chosen: Callable[[int], bool]) -> None:
         """Leave it to others which steps a budget chooses."""
@@ -292,6 +303,18 @@ def _losses(loss: Any) -> dict[str, Fetched]:
 
 def _first_row(wait: Fetched) -> dict[str, Any]:
     return {"loss": wait()["rows"][0]}
+
+
+def _row(rows: Callable[[], Any], at: int) -> dict[str, Any]:
+    return {"loss": rows()[at]}
+
+
+def _fetched(group: str, numbers: Mapping[str, float]) -> dict[Site, Fetched]:
+    rows = {name: Summary.of(np.array([number])).pack() for name, number in numbers.items()}
+    return {
+        Site(Kind.SCALAR, _under(group, name)): partial(dict, loss=row)
+        for name, row in rows.items()
+    }
 
 
 def _of_losses(moment: Moment, when: float, group: str, rows: Mapping[Site, Any]) -> Reading | None:

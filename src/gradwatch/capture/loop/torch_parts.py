@@ -58,10 +58,11 @@ def _in_order(positions: Sequence[list[int]], parts: Sequence[Any]) -> Any:
         return parts[0][:0]
     device = kept[0].device
     order = tuple(sorted(range(len(flat)), key=flat.__getitem__))
-    return torch.cat([part.to(device) for part in kept])[_numbers_on(device, order)]
+    return torch.cat([part.to(device) for part in kept])[numbers_on(device, order)]
 
 
 @lru_cache(maxsize=16)
-def _numbers_on(device: Any, numbers: tuple[int, ...]) -> Any:
+def numbers_on(device: Any, numbers: tuple[int, ...]) -> Any:
+    """Whole numbers as a tensor on a device, to index with."""
     # Kept, since bringing them to a GPU makes the training thread wait for it.
     return torch.tensor(numbers, device=device)

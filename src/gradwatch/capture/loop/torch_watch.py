@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from typing import Any
 import torch
 
 from gradwatch.budget.pacer import START
-from gradwatch.capture.frameworks import framework
+from gradwatch.capture.frameworks import Fetched, framework
 from gradwatch.capture.harmless import harmless
+from gradwatch.capture.loop import torch_own_time
 from gradwatch.capture.loop.given import ABSENT, given_of
 from gradwatch.capture.loop.layer_tensors import LayerTensors
 from gradwatch.capture.loop.layer_watch import LayerWatch
@@ -32,6 +32,7 @@ from gradwatch.capture.loop.torch_parallel import (
     spread_of,
 )
 from gradwatch.capture.loop.torch_parts import Part, Sublayouts, together
+from gradwatch.capture.loop.torch_replicas import Replica, is_check, with_exact_sums
 from gradwatch.capture.loop.torch_sharded import Sharded
 from gradwatch.capture.values import value_name
 from gradwatch.schedule import Moment
@@ -104,6 +105,8 @@ class TorchWatch:
         self._is_one_of_many = is_one_of_many()
         self._parallel = replicated_by(module) if self._spread is Spread.REPLICATED else None
         self._is_recorder = is_first_of(self._parallel)
+        self._replica = None if self._parallel is None else Replica(self._parallel)
+        self._own_time: torch_own_time.OwnTime | None = None
         self._sublayouts = Sublayouts()
         self._last: tuple[int, float] | None = None
         layout = self._layout()  # A selector that matches nothing is heard of now.
@@ -133,6 +136,12 @@ class TorchWatch:
             optimizer.register_step_pre_hook(before),
             optimizer.register_step_post_hook(after),
         ]
+        if self._spread is not Spread.OWN:
+            own_time = self._own_time = torch_own_time.own_time_of(self._parallel)
+            begins = own_time.forward_begins
+            # In front of those by which a sharded module gathers its parameters, and waits.
+            handles.append(module.register_forward_pre_hook(begins, prepend=True))
+            handles.append(module.register_forward_hook(own_time.forward_ended))
         loop.at_end.extend(handle.remove for handle in handles)
         if self._outputs is not None:
             hooks = ExitStack()
@@ -149,6 +158,8 @@ class TorchWatch:
     @harmless()
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._step = None
+        if self._own_time is not None:
+            self._own_time.step_begins()
         moment = self._next_moment()
         self._loop.enter_epoch(moment.epoch)
         is_due = self._is_due(moment)
@@ -177,17 +188,25 @@ class TorchWatch:
 
     @harmless()
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        step, self._step, self._moment = self._step, None, None
+        step, moment = self._step, self._moment
+        self._step = self._moment = None
         try:
+            # First: what the loop tells of the step, its loss, is to follow on the rest.
+            if moment is not None and self._is_compared(moment):
+                self._record_replica(moment, was_due=step is not None)
             if step is not None:
                 self._record(step)
         finally:
+            if self._own_time is not None:
+                self._own_time.step_ended()
             if self._sharded is not None:
                 progress = self._loop.progress(self._group)
                 self._sharded.passed(progress.step, 1 if progress.epoch is None else progress.epoch)
 
     def _record(self, step: _Step) -> None:
         """Measure the rest of a step, and send it to where it belongs."""
+        if self._is_one_of_many:
+            self._send_time(step.moment)
         layers = None
         if self._outputs is not None and self._outputs_due(step.moment):
             layers = self._outputs.take(self._group)
@@ -205,15 +224,38 @@ class TorchWatch:
         if parts:
             layout = self._sublayouts.of(step.layout, parts)
             self._loop.send(step.moment, layout, framework("torch"), together(parts), None)
-        if self._is_one_of_many:
-            self._send_time(step.moment)
 
     def _send_time(self, moment: Moment) -> None:
         """Record how long steps take: a sign of life of each rank, and what to compare them by."""
-        last, self._last = self._last, (moment.step, time.perf_counter())
+        last, self._last = self._last, (moment.step, torch_own_time.clock())
+        own = None if self._own_time is None else self._own_time.take()
         if last is not None and moment.step > last[0]:
             seconds = (self._last[1] - last[1]) / (moment.step - last[0])
-            self._loop.send_number(moment, self._group, "step_seconds", seconds)
+            numbers = {"step_seconds": seconds} | ({} if own is None else {"own_seconds": own})
+            self._loop.send_numbers(moment, self._group, numbers)
+
+    def _is_compared(self, moment: Moment) -> bool:
+        """Whether all ranks record the weights of which they have copies."""
+        # Not where nothing is ever due.
+        return self._replica is not None and self._last is not None and is_check(moment.step)
+
+    def _record_replica(self, moment: Moment, was_due: bool) -> None:
+        """Record this rank's copy of the weights, as far as that is not done already."""
+        assert self._replica is not None
+        layout = self._layout()
+        due = layout.plan.due(moment).summaries if was_due and self._is_recorder else ()
+        done = {layout.plan.sites[i] for i in due}
+        weights = {s: self._by_path[s.path].value for _, s in layout.rows if s.kind is Kind.WEIGHT}
+        if not weights:
+            return
+        wanted = {s: x for s, x in weights.items() if id(x) not in self._replica.own}
+        missing = {s: x for s, x in wanted.items() if s not in done}
+        wait: Fetched = dict
+        if missing:
+            own, tensors = framework("torch"), list(missing.values())
+            rows = with_exact_sums(own.summarize(tensors), tensors)
+            wait = own.fetch({"rows": rows}, ["rows"])
+        self._loop.send_sites(moment, self._group, list(missing), wait, self._replica.numbers())
 
     def _part(
         self,
@@ -235,11 +277,15 @@ class TorchWatch:
         own = framework("torch")
         due = self._loop.is_due(step.moment, histograms=True)
         is_whole = self._sharded is None or is_meant is _is_of_layer
-        counted = set(plan.with_histogram) if due else set()
+        counted = plan.with_histogram if due else frozenset()
         places = list(tensors)
         with_cells = [at for at, place in enumerate(places) if rows[place][0] in counted]
         probed = {i for _, i in plan.due(step.moment).probes}
         summaries, cells = own.summarize_and_count(list(tensors.values()), with_cells)
+        if self._is_compared(step.moment):
+            is_weight = [rows[place][1].kind is Kind.WEIGHT for place in places]
+            pairs = zip(tensors.values(), is_weight, strict=True)
+            summaries = with_exact_sums(summaries, [x if yes else None for x, yes in pairs])
         return Part(
             places,
             summaries,

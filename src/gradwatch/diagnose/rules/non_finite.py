@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gradwatch.diagnose.anatomy import Order, order_of
+from gradwatch.diagnose.execution import BACKWARD, PHASES, moment_of
 from gradwatch.diagnose.facts import ModelFacts
 from gradwatch.diagnose.finding import Severity, Symptom
 from gradwatch.diagnose.history import History
@@ -17,20 +18,7 @@ from gradwatch.diagnose.rule import Threshold, rule
 from gradwatch.sites import Kind, Site
 from gradwatch.summary import FIELDS
 
-# A step's phases; within the backward pass, layers in reverse.
-_PHASES = {
-    Kind.INPUT: 0,
-    Kind.OUTPUT: 1,
-    Kind.TARGET: 2,
-    Kind.LOSS: 3,
-    Kind.OUTPUT_GRADIENT: 4,
-    Kind.GRADIENT: 4,
-    Kind.APPLIED_GRADIENT: 5,
-    Kind.UPDATE: 6,
-    Kind.WEIGHT: 7,
-}
 _HARM = (Kind.LOSS, Kind.APPLIED_GRADIENT, Kind.UPDATE, Kind.WEIGHT)
-_BACKWARD = (Kind.OUTPUT_GRADIENT, Kind.GRADIENT, Kind.APPLIED_GRADIENT)
 
 _REMEDIES = {
     Kind.INPUT: "The data itself holds NaN or Inf: clean it, or find the file that it comes from.",
@@ -81,15 +69,15 @@ def non_finite(history: History, facts: ModelFacts, limits: Limits) -> Iterator[
     if not bad:
         return
     kinds = {each.kind for each in bad}
-    if not kinds & {*_HARM, *_BACKWARD}:
+    if not kinds & {*_HARM, *BACKWARD}:
         # Minus infinity is how masks are made, and NaN may mark what is left out: harmless
         # if neither loss nor gradients have it. Others in an output are not meant.
         bad = [each for each in bad if each.kind is Kind.OUTPUT and not _is_mask(history, each)]
         if not bad:
             return
     order = order_of(facts, [history[Kind.OUTPUT], history[Kind.GRADIENT], history[Kind.WEIGHT]])
-    first = min(bad, key=lambda each: _moment(each, order, bad))
-    severity = Severity.ERROR if kinds & {*_HARM, *_BACKWARD} else Severity.WARNING
+    first = min(bad, key=lambda each: moment_of(each.site, order))
+    severity = Severity.ERROR if kinds & {*_HARM, *BACKWARD} else Severity.WARNING
     if not kinds & set(_HARM) and _is_skipped(history, bad):
         if _running(history, bad[0].kind) < _tolerated(facts, limits):
             return
@@ -140,7 +128,7 @@ def _unmeasured(history: History, loss: _Bad, what: str, clean: int | None) -> S
 
 
 def _bad_tensors(history: History) -> Iterator[_Bad]:
-    for kind in _PHASES:
+    for kind in PHASES:
         if kind is Kind.LOSS:
             losses = history.losses
             if len(losses) and losses.latest_step == history.step:
@@ -165,15 +153,6 @@ def _loss_path(history: History) -> str:
     return next((site.path for site in sites if site.kind is Kind.LOSS), "loss")
 
 
-def _moment(bad: _Bad, order: Order, all_bad: list[_Bad]) -> tuple[int, int, int, int]:
-    """When in the step it is computed; smaller is earlier."""
-    rank = order.rank(bad.site.layer)
-    if bad.kind in (Kind.OUTPUT_GRADIENT, Kind.GRADIENT):
-        # The gradient with respect to a layer's output comes before those of its variables.
-        return _PHASES[bad.kind], -rank, int(bad.kind is Kind.GRADIENT), all_bad.index(bad)
-    return _PHASES[bad.kind], rank, 0, all_bad.index(bad)
-
-
 def _is_mask(history: History, bad: _Bad) -> bool:
     table = history[bad.kind]
     i = table.sites.index(bad.site)
@@ -182,7 +161,7 @@ def _is_mask(history: History, bad: _Bad) -> bool:
 
 def _is_skipped(history: History, bad: list[_Bad]) -> bool:
     """Whether the gradients are bad and the weights are not: the update was not made."""
-    return history.is_fresh(Kind.WEIGHT) and all(each.kind in _BACKWARD for each in bad)
+    return history.is_fresh(Kind.WEIGHT) and all(each.kind in BACKWARD for each in bad)
 
 
 def _tolerated(facts: ModelFacts, limits: Limits) -> float:

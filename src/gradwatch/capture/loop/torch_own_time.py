@@ -1,0 +1,102 @@
+"""How long a rank of a torch training is by itself in a step, before it meets the others.
+
+Ranks that train in step all take as long as the slowest: those that are ready wait. So the time
+of a step does not tell which of them it is. What a rank does before it first waits for anybody
+does: loading its part of the batch, and the forward pass as far as that has no collective.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+clock: Callable[[], float] = time.perf_counter
+
+
+class OwnTime:
+    """Takes the time from the end of one step to where the next one first waits for others.
+
+    That is the end of the forward pass; where that has collectives of its own, its beginning.
+    Of several passes under `no_sync()`, it is the end of the last: nobody is met in between.
+    Clocks are of the host: work that waits on a GPU is not in it.
+
+    It holds numbers alone, and does nothing where a step is compiled: a module with its hooks
+    can be copied, pickled and compiled as one without.
+
+    Args:
+        meets_in_forward: whether the forward pass has collectives.
+
+    Example:
+
+    >>> from gradwatch.capture.loop import torch_own_time
+    >>> now = iter([10.0, 13.0])
+    >>> before, torch_own_time.clock = torch_own_time.clock, lambda: next(now)
+    >>> own = torch_own_time.OwnTime(meets_in_forward=False)
+    >>> own.step_ended()
+    >>> own.forward_ended(None, (), None)
+    >>> own.step_begins()
+    >>> own.take()
+    3.0
+    >>> torch_own_time.clock = before
+    """
+
+    def __init__(self, meets_in_forward: bool) -> None:
+        self._meets_in_forward = meets_in_forward
+        self._since: float | None = None
+        self._until: float | None = None
+        self._has_met = False
+        self._seconds, self._steps = 0.0, 0
+
+    def forward_begins(self, module: Any, args: Any) -> None:
+        """A hook: the module is called."""
+        if self._meets_in_forward and self._is_looking():
+            self._until, self._has_met = clock(), True
+
+    def forward_ended(self, module: Any, args: Any, output: Any) -> None:
+        """A hook: the module has answered."""
+        if not self._meets_in_forward and self._is_looking():
+            self._until = clock()
+            self._has_met = bool(getattr(module, "require_backward_grad_sync", True))
+
+    def step_begins(self) -> None:
+        """`optimizer.step()` begins: the ranks have met."""
+        if self._since is not None and self._until is not None:
+            self._seconds += self._until - self._since
+            self._steps += 1
+        self._since = self._until = None
+
+    def step_ended(self) -> None:
+        """It has ended, and so has what we do after it."""
+        self._since, self._until, self._has_met = clock(), None, False
+
+    def take(self) -> float | None:
+        """The mean over the steps since it was last asked; None if nothing is known."""
+        mean = self._seconds / self._steps if self._steps else None
+        self._seconds, self._steps = 0.0, 0
+        return mean
+
+    def _is_looking(self) -> bool:
+        # First, so that nothing of this is in a compiled step. Passes without gradients are
+        # evaluations: the step's own is still to come.
+        if torch.compiler.is_compiling():
+            return False
+        return self._since is not None and not self._has_met and torch.is_grad_enabled()
+
+
+def own_time_of(parallel: Any) -> OwnTime:
+    """For a DistributedDataParallel; None for a sharded module.
+
+    Its forward pass has collectives if there are buffers, which are made the same at its
+    beginning, or normalisations over all ranks; that of a sharded module always has.
+    """
+    if parallel is None:
+        return OwnTime(meets_in_forward=True)
+    has_buffers = any(True for _ in parallel.module.buffers())
+    over_all = torch.nn.SyncBatchNorm
+    return OwnTime(
+        meets_in_forward=(has_buffers and bool(parallel.broadcast_buffers))
+        or any(isinstance(each, over_all) for each in parallel.module.modules())
+    )
