@@ -28,16 +28,16 @@ def sink_lines(directory, truth):
     return (directory / "summaries.csv").read_text().splitlines()
 
 
-def test_the_csv_is_the_table_of_the_csv_sink_with_rank_and_micro_batch(run, truth, tmp_path):
+def test_the_csv_is_the_csv_sinks_table_with_rank_replica_and_micro_batch(run, truth, tmp_path):
     invoke("export", run, "-o", tmp_path / "a.csv")
     exported = (tmp_path / "a.csv").read_text().splitlines()
     expected = sink_lines(tmp_path, truth)
-    assert exported[0] == ",".join([*COLUMNS, "rank", "micro_batch"])
+    assert exported[0] == ",".join([*COLUMNS, "rank", "replica", "micro_batch"])
     assert len(exported) == len(expected) == 1 + len(truth) * len(STEPS)
     for mine, sinks in zip(csv.reader(exported[1:]), csv.reader(expected[1:]), strict=True):
         assert mine[:5] == sinks[:5]
-        assert mine[-2:] == ["0", ""]
-        for name, cell, other in zip(COLUMNS[5:], mine[5:-2], sinks[5:], strict=True):
+        assert mine[-3:] == ["0", "", ""]
+        for name, cell, other in zip(COLUMNS[5:], mine[5:-3], sinks[5:], strict=True):
             if "" in (cell, other):
                 assert cell == other, name
             else:
@@ -63,7 +63,7 @@ def test_every_format_has_the_same_rows(run, truth, tmp_path, suffix):
         assert row["l2"] == pytest.approx(np.linalg.norm(update), rel=1e-12)
         ratio = np.linalg.norm(update) / np.linalg.norm(weight)
         assert row["update_ratio"] == pytest.approx(ratio, rel=1e-12)
-        assert (row["rank"], row["micro_batch"]) == (0, None)
+        assert (row["rank"], row["replica"], row["micro_batch"]) == (0, None, None)
 
 
 def test_a_selection_of_sites_and_steps_is_exported_alone(run):

@@ -99,7 +99,7 @@ class Recorder:
 
 def settle() -> None:
     """Have the background do now what it would do a little later."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     assert sealing.syncer.finish(deadline)
     assert sealing.sealer.finish(deadline)
 

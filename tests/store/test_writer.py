@@ -33,7 +33,7 @@ def values(step, site):
 
 def finish():
     """Have the background do now what it would do a little later."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     assert sealing.syncer.finish(deadline)
     assert sealing.sealer.finish(deadline)
 
@@ -380,7 +380,7 @@ def test_what_was_written_is_synced_although_nothing_follows(tmp_path, step_of, 
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(descriptor))
     writer = StoreWriter(tmp_path, flush=0.0)
     writer.write(step_of(1))
-    assert sealing.syncer.finish(time.monotonic() + 20)
+    assert sealing.syncer.finish(time.monotonic() + 60)
     assert synced
     writer.close()
 
@@ -393,7 +393,7 @@ def test_a_disk_that_fails_to_sync_is_told_at_the_end(tmp_path, step_of, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fails)
         writer.write(step_of(1))
-        assert sealing.syncer.finish(time.monotonic() + 20)
+        assert sealing.syncer.finish(time.monotonic() + 60)
     with pytest.raises(OSError, match="worn out"):
         writer.close()
 

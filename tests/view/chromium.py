@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -59,6 +59,23 @@ class Watched:
             "addEventListener('securitypolicyviolation', (e) => console.error("
             "`policy: ${e.violatedDirective} ${e.blockedURI}`))"
         )
+
+    def chart(self, title: str) -> Locator:
+        return self.page.get_by_role("region", name=title, exact=True)
+
+    def table(self, title: str) -> dict[str, list[str]]:
+        """The numbers behind a chart, by the headings of their columns."""
+        button = self.page.get_by_role("button", name=f"Table of {title}", exact=True)
+        if button.get_attribute("aria-pressed") != "true":
+            button.click()
+        head, *rows = (
+            self.chart(title)
+            .locator(".chart-table table")
+            .evaluate(
+                "table => [...table.rows].map(row => [...row.cells].map(cell => cell.textContent))"
+            )
+        )
+        return {name: [row[i] for row in rows] for i, name in enumerate(head)}
 
     def close(self) -> None:
         """Close it."""

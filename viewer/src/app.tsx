@@ -1,3 +1,4 @@
+import { useMemo } from "preact/hooks";
 import type { Source } from "./api/source";
 import { ComparePage } from "./compare/page";
 import { OverviewPage } from "./overview/page";
@@ -6,8 +7,12 @@ import { RunsPage } from "./runs/page";
 import { SitePage } from "./site/page";
 
 /** The page that the address names. A report has only its one run. */
-export function App({ source, reported }: { source: Source; reported: string | null }) {
+export function App(props: { source: Source; reported: string | null }) {
+  const { reported } = props;
   const route = useRoute();
+  // Of a run of several processes, all that is asked for is asked of the one that is chosen.
+  const { rank = "" } = route.query;
+  const source = useMemo(() => props.source.ofRank(rank), [props.source, rank]);
   if (reported !== null) {
     if (route.page === "site")
       return <SitePage source={source} run={reported} query={route.query} />;

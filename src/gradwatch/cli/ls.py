@@ -18,6 +18,9 @@ from gradwatch.cli.text import bytes_, compact, duration, echo, printable
 from gradwatch.store.reader import runs
 from gradwatch.store.reader.run import Run
 from gradwatch.store.reader.status import Status
+from gradwatch.view.glance.rank_words import has_stopped
+
+_NAMED = 3
 
 
 @click.command(short_help="List runs: status, steps, loss, size.")
@@ -56,6 +59,7 @@ def _entries(found: Run | runs.Runs) -> list[dict[str, Any]]:
 
 
 def _entry(run: Run, name: str) -> dict[str, Any]:
+    states = run.rank_statuses
     losses = {path: float(values[-1]) for path, (_, values) in run.losses().items() if len(values)}
     return {
         "name": name,
@@ -68,6 +72,8 @@ def _entry(run: Run, name: str) -> dict[str, Any]:
         "sites": len(run.sites()),
         "losses": losses,
         "bytes": size_of(run.path),
+        "ranks": len(states),
+        "stopped_ranks": [one.rank for one in states if has_stopped(one)],
         "lost_rows": run.lost_rows,
         "damage": [{"file": str(d.file), "what": d.what} for d in run.damage],
     }
@@ -82,6 +88,8 @@ def _broken(place: Path, name: str, error: Exception) -> dict[str, Any]:
         **known,
         "losses": {},
         "bytes": size_of(place),
+        "ranks": 0,
+        "stopped_ranks": [],
         "lost_rows": 0,
         "damage": [{"file": str(place), "what": f"{type(error).__name__}: {error}"}],
     }
@@ -105,10 +113,24 @@ def _show(entries: list[dict[str, Any]]) -> None:
         Column("sites", [_whole(e["sites"]) for e in entries], weight=4),
         Column("size", [bytes_(e["bytes"]) for e in entries], weight=4),
     ]
+    if any(e["ranks"] > 1 for e in entries):
+        stopped = frozenset(i for i, e in enumerate(entries) if e["stopped_ranks"])
+        columns.append(
+            Column("ranks", [_ranks(e) for e in entries], left=True, weight=6, alarming=stopped)
+        )
     if hurt:
         cells = [_wounds(e) for e in entries]
         columns.append(Column("damage", cells, left=True, weight=6, alarming=hurt))
     show(columns)
+
+
+def _ranks(entry: dict[str, Any]) -> str:
+    """How many processes there are, and which of them have stopped or are missing."""
+    if entry["ranks"] < 2:
+        return "-"
+    stopped = entry["stopped_ranks"]
+    named = ", ".join(map(str, stopped[:_NAMED])) + "…" * (len(stopped) > _NAMED)
+    return f"{entry['ranks']:,}, without {named}" if stopped else f"{entry['ranks']:,}"
 
 
 def _wounds(entry: dict[str, Any]) -> str:

@@ -57,7 +57,7 @@ def report(
                 "or name another file."
             ) from None
     with open_run(run) as opened:
-        chosen = rank_of(opened, rank)
+        chosen = None if rank is None else rank_of(opened, rank)
         try:
             with progress(f"Reporting {printable(opened.name)}") as tell, asking():
                 text = make.text_of(opened, form, chosen, tell)

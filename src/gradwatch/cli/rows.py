@@ -19,7 +19,7 @@ AT_ONCE = 50_000
 Row = tuple[Any, ...]
 _MOMENT = {"step": "BIGINT", "epoch": "BIGINT", "time": "DOUBLE"}
 _WHAT = {"kind": "VARCHAR", "path": "VARCHAR"}
-_WHENCE = {"rank": "INTEGER", "micro_batch": "INTEGER"}
+_WHENCE = {"rank": "INTEGER", "replica": "INTEGER", "micro_batch": "INTEGER"}
 
 TABLES: dict[str, dict[str, str]] = {
     "summaries": {
@@ -93,7 +93,7 @@ def _ask(run: Run, wanted: Wanted, bounds: tuple[int, int], numbers: list[int]) 
     source = "histograms" if wanted.table == "histograms" else "summaries"
     joined = _FROM.format(table=source, ranks=ranks)
     moment = "s.step, s.epoch, s.time"
-    whence = "s.rank, s.micro_batch"
+    whence = "s.rank, s.replica, s.micro_batch"
     parameters: list[Any] = [*bounds, numbers]
     if wanted.table == "summaries":
         statistics = ", ".join(f"s.{name}" for name in STATISTICS)
@@ -120,6 +120,6 @@ def _ask(run: Run, wanted: Wanted, bounds: tuple[int, int], numbers: list[int]) 
 
 def _with_edges(row: Row) -> Row:
     """The cell's edges for its number; the one for what is not finite has none."""
-    *before, cell, elements, rank, micro_batch = row
+    *before, cell, elements, rank, replica, micro_batch = row
     edges = (None, None) if cell == NONFINITE else (float(EDGES[cell]), float(EDGES[cell + 1]))
-    return (*before, *edges, elements, rank, micro_batch)
+    return (*before, *edges, elements, rank, replica, micro_batch)

@@ -19,9 +19,11 @@ from gradwatch.cli.text import (
     echo,
     printable,
 )
+from gradwatch.store.reader.status import RankStatus, Status
 from gradwatch.view.glance import trends
 from gradwatch.view.glance.layer_table import layer_columns
 from gradwatch.view.glance.layers import without_root
+from gradwatch.view.glance.rank_words import ranks_in_words
 
 COLUMNS = 24
 """How many bars a series over time gets at most."""
@@ -92,27 +94,11 @@ def _steps(facts: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _ranks(each: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+def _ranks(entries: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     """How the processes stand, those first that have stopped; and the colour for it."""
-    bad = [rank for rank in each if rank["status"] in ("crashed", "empty")]
-    parts = [_stopped(rank) for rank in bad[:_NAMED]]
-    if len(bad) > _NAMED:
-        parts.append(f"{len(bad) - _NAMED} more like these")
-    for status in ("live", "finished"):
-        count = sum(rank["status"] == status for rank in each)
-        if count:
-            parts.append(f"{count} of {len(each)} {status}")
-    is_crashed = any(rank["status"] == "crashed" for rank in bad)
-    return "; ".join(parts), "red" if is_crashed else ""
-
-
-def _stopped(rank: Mapping[str, Any]) -> str:
-    if rank["last_step"] is None:
-        return f"rank {rank['rank']} has recorded nothing"
-    words = f"rank {rank['rank']} crashed, last at step {rank['last_step']:,}"
-    if rank["last_time"] is None:
-        return words
-    return f"{words} ({time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(rank['last_time']))})"
+    each = [RankStatus(**{**entry, "status": Status(entry["status"])}) for entry in entries]
+    is_crashed = any(one.status is Status.CRASHED for one in each)
+    return ranks_in_words(each), "red" if is_crashed else ""
 
 
 def _recorded(facts: Mapping[str, Any]) -> str:

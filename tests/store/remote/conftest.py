@@ -84,6 +84,6 @@ def drain() -> None:
     from gradwatch.store.remote import uploader
 
     settle()
-    assert rundir._background.finish(time.monotonic() + 30)
+    assert rundir._background.finish(time.monotonic() + 60)
     for each in uploader._uploaders.values():
         assert each.finish(time.monotonic() + 60), each.leftover()

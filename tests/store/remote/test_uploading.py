@@ -151,7 +151,7 @@ def test_failing_uploads_are_said_once_counted_and_made_up_for(memory, monkeypat
     monitor = gradwatch.Monitor(gradwatch.Remote(url, every=0.05), every=1, sinks=gradwatch.Store())
     record(monitor, range(1, 6))
     until(lambda: outage.attempts >= 4)
-    uploader = monitor._uploader
+    uploader = monitor._recording.uploader
     assert uploader.failures >= 3
     assert remote_files(url) == []
     outage.is_on = False
@@ -167,8 +167,8 @@ def test_failing_uploads_are_said_once_counted_and_made_up_for(memory, monkeypat
 
 
 def _telling(said, init):
-    def telling(self, remote, directory):
-        init(self, remote, directory, said.append)
+    def telling(self, remote, directory, part=None):
+        init(self, remote, directory, said.append, part)
 
     return telling
 
@@ -180,7 +180,7 @@ def test_a_bucket_that_is_made_later_gets_all_of_the_run(s3, monkeypatch):
     url = f"{s3}later/runs/a"
     monitor = gradwatch.Monitor(gradwatch.Remote(url, every=0.2), every=1, sinks=gradwatch.Store())
     record(monitor, range(1, 6))
-    until(lambda: monitor._uploader.failures >= 2)
+    until(lambda: monitor._recording.uploader.failures >= 2)
     fsspec.filesystem("s3", skip_instance_cache=True).mkdir(f"{s3}later".removeprefix("s3://"))
     monitor.close()
     drain()
@@ -338,7 +338,7 @@ def test_a_run_that_is_resumed_on_another_machine_is_one_run(memory, tmp_path, m
     url = f"{memory}/runs/a"
     for machine, steps in (("one", range(1, 9)), ("two", range(1, 5))):
         # Not in the same second: by that, one fit is told from another.
-        monkeypatch.setattr("gradwatch.monitor._now", lambda machine=machine: f"time {machine}")
+        monkeypatch.setattr("gradwatch.recording._now", lambda machine=machine: f"time {machine}")
         remote = gradwatch.Remote(url, staging=tmp_path / machine)
         with gradwatch.Monitor(remote, every=1, sinks=[gradwatch.Store()]) as monitor:
             for step in steps:

@@ -4,8 +4,9 @@ import pytest
 
 import gradwatch
 from tests.view.browser import made
-from tests.view.browser.visiting import Visit, run_ids, serving
+from tests.view.browser.visiting import Visit, run_ids
 from tests.view.chromium import chromium
+from tests.view.serving import serving
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import gradwatch
-from tests.view.browser.visiting import Visit, run_ids, serving, site_route, writing
+from tests.view.browser.visiting import Visit, run_ids, site_route, writing
+from tests.view.serving import serving
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_a_run_that_ends_becomes_finished(live):
     opened, write, run, _ = live
     opened.go(f"/run/{run}")
     write.process.stdin.close()
-    write.process.wait(30)
+    write.process.wait(60)
     status = opened.page.locator(".run-head .status")
     opened.until(lambda: status.inner_text() == "finished")
 
@@ -83,7 +84,7 @@ def test_a_run_whose_process_is_killed_becomes_crashed_and_keeps_its_numbers(liv
     opened, write, run, _ = live
     opened.go(f"/run/{run}")
     write.process.kill()
-    write.process.wait(30)
+    write.process.wait(60)
     status = opened.page.locator(".run-head .status")
     opened.until(lambda: status.inner_text() == "crashed")
     assert last_step(opened) == 5
@@ -114,7 +115,7 @@ def test_a_server_that_stops_is_said_and_one_that_comes_back_goes_on(tmp_path, b
         # What was shown stays.
         assert last_step(opened) == 5
         write(8)
-        with serving(place, server.port, server.sessions):
+        with serving(place, port=server.port, sessions=server.sessions):
             opened.until(lambda: connection.inner_text() == "Connected")
             opened.until(lambda: last_step(opened) == 8)
             opened.assert_harmless()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,12 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-from playwright.sync_api import Browser, Locator, Request
+from playwright.sync_api import Browser, Request
 
-import gradwatch
 from gradwatch.view.web.server import Server
-from gradwatch.view.web.session import Sessions
 from tests.view.chromium import Watched
+from tests.view.serving import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 DRAWN = """() => new Promise((done) => {
@@ -27,22 +25,6 @@ DRAWN = """() => new Promise((done) => {
   later(3);
 })"""
 """Goes on when the page has drawn thrice, however slow it is: it has asked for what it wants."""
-
-
-@contextmanager
-def serving(place: Path, port: int = 0, sessions: Sessions | None = None) -> Iterator[Server]:
-    """The real server with the real front end; `sessions` are those of one before it."""
-    server = Server(gradwatch.open(place), "runs", port=port)
-    server.sessions = sessions or server.sessions
-    taken = server.listen()
-    thread = threading.Thread(target=server.run, args=(taken,), daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-        thread.join(20)
-        assert not thread.is_alive()
 
 
 @contextmanager
@@ -60,7 +42,7 @@ def writing(directory: Path) -> Iterator[Callable[[int], None]]:
         write.process = process  # type: ignore[attr-defined]
         yield write
         process.stdin.close()
-        process.wait(30)
+        process.wait(60)
 
 
 def run_ids(server: Server) -> dict[str, str]:
@@ -103,7 +85,7 @@ class Visit(Watched):
 
     def settle(self) -> Visit:
         """Wait until nothing is asked for any more, and what was answered is drawn."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while True:
             while self._pending:
                 assert time.monotonic() < deadline, [request.url for request in self._pending]
@@ -113,7 +95,7 @@ class Visit(Watched):
             if begun == self._count and not self._pending:
                 return self
 
-    def until(self, is_so: Callable[[], Any], seconds: float = 30) -> Any:
+    def until(self, is_so: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """What a function returns as soon as that is something; the page goes on meanwhile."""
         deadline = time.monotonic() + seconds
         while not (found := is_so()):
@@ -139,23 +121,6 @@ class Visit(Watched):
             for one in split
             if one.path == f"/api/{name}"
         ]
-
-    def chart(self, title: str) -> Locator:
-        return self.page.get_by_role("region", name=title, exact=True)
-
-    def table(self, title: str) -> dict[str, list[str]]:
-        """The numbers behind a chart, by the headings of their columns."""
-        button = self.page.get_by_role("button", name=f"Table of {title}", exact=True)
-        if button.get_attribute("aria-pressed") != "true":
-            button.click()
-        head, *rows = (
-            self.chart(title)
-            .locator(".chart-table table")
-            .evaluate(
-                "table => [...table.rows].map(row => [...row.cells].map(cell => cell.textContent))"
-            )
-        )
-        return {name: [row[i] for row in rows] for i, name in enumerate(head)}
 
     def heatmap(self) -> dict[str, list[tuple[int, str, int]]]:
         """By path, of each column of the rows in sight: first step, value, how many not finite."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
 import gradwatch
 from gradwatch.view.web.server import Server
+from tests.view import serving as serving_
 
 FILES = {
     "/": (b"<!doctype html>the page", "text/html; charset=utf-8"),
@@ -116,22 +116,12 @@ def asking(place: Any, **options: Any):
         asker.close()
 
 
-@contextmanager
-def serving(place: Any):
-    """A server at a real port."""
-    server = Server(gradwatch.open(place), "runs")
-    taken = server.listen()
-    thread = threading.Thread(target=server.run, args=(taken, FILES), daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-        thread.join(20)
-        assert not thread.is_alive()
+def serving(place: Any) -> AbstractContextManager[Server]:
+    """A server at a real port, with a page of no matter what."""
+    return serving_.serving(place, FILES)
 
 
-def wait_for(what: Any, seconds: float = 30.0) -> Any:
+def wait_for(what: Any, seconds: float = serving_.PATIENCE) -> Any:
     """What a function returns as soon as that is something."""
     deadline = time.monotonic() + seconds
     while not (found := what()):

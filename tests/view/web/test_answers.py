@@ -36,6 +36,7 @@ def requests(run, revision):
             "columns": 9,
         },
         "numbers": {"run": run, "columns": 9},
+        "ranks": {"run": run, "kind": "loss", "path": "loss", "rows": 9, "columns": 9},
         "series": {"run": run, **site, "columns": 9},
         "distribution": {"run": run, **site, "columns": 9},
         "compare": {
@@ -69,6 +70,7 @@ def test_answers_are_what_the_data_says(asker, shown, good):
         "select": data.selection(shown, "gradient", "kernel"),
         "heatmap": data.heatmap(shown, "gradient", "l2", [0, 1, 2], Window(9)),
         "numbers": data.numbers(shown, Window(9)),
+        "ranks": data.ranks(shown, "loss", "loss", Window(9), 9),
         "series": data.series(shown, "gradient", path, Window(9)),
         "distribution": data.distribution(shown, "gradient", path, Window(9)),
         "compare": data.compare(pair, "gradient", "l2", "step", "", 9),
@@ -135,6 +137,11 @@ def test_large_answers_are_packed_for_those_who_can_unpack_them(asker, good):
         ("heatmap", {"columns": "nan"}, 400, "whole number"),
         ("heatmap", {"from": 9, "to": 8}, 400, "before"),
         ("numbers", {"columns": None}, 400, "lacks 'columns'"),
+        ("numbers", {"rank": 7}, 404, "no rank 7"),
+        ("numbers", {"rank": "every"}, 400, "whole number"),
+        ("ranks", {"rows": 0}, 400, "1 to 500"),
+        ("ranks", {"rows": 500, "columns": 301}, 400, "150,000 cells"),
+        ("ranks", {"path": "nothing"}, 404, "No loss"),
         ("series", {"path": "net/nothing"}, 404, "Closest"),
         ("series", {"path": "x" * 12_001}, 400, "at most 12000"),
         ("distribution", {"path": ""}, 404, "No gradient of ''"),
@@ -191,6 +198,12 @@ def test_the_rank_that_was_asked_for_is_shown(tmp_path):
         answer = asker.get("series", run=asker.ids[0], kind="gradient", path="net", columns=9)
         true = [truth(Kind.GRADIENT, "net", "l2", [step], rank=1) for step in (1, 2, 3)]
         assert doubles(answer["statistics"]["l2"]).tolist() == pytest.approx(true)
+        assert asker.get("run", run=asker.ids[0])["rank"] == "1"
+        asked = {"run": asker.ids[0], "kind": "gradient", "path": "net", "columns": 9}
+        answer = asker.get("series", **asked, rank="first")
+        true = [truth(Kind.GRADIENT, "net", "l2", [step], rank=0) for step in (1, 2, 3)]
+        assert doubles(answer["statistics"]["l2"]).tolist() == pytest.approx(true)
+        assert asker.get("run", run=asker.ids[0], rank="all")["rank"] == "all"
 
 
 def test_a_thousand_layers_have_a_row_each_in_a_comparison(tmp_path):

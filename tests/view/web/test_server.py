@@ -36,7 +36,7 @@ class Answered(NamedTuple):
 
 
 def ask(port, path, **headers):
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("GET", path, headers=headers)
         answered = connection.getresponse()
         return Answered(answered.status, answered.headers, answered.read())
@@ -51,7 +51,7 @@ def cookie(port, token):
 @contextmanager
 def listening_to(port, mine):
     """The lines of the events."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("GET", "/api/events", headers={"Cookie": mine})
         with closing(connection.getresponse()) as events:
             assert events.headers["content-type"].startswith("text/event-stream")
@@ -145,7 +145,7 @@ def test_the_command_prints_the_link_and_ends_quietly(place, how):
         mine = cookie(int(link[1]), link[2])
         with listening_to(int(link[1]), mine):
             process.send_signal(how)
-            rest, said = process.communicate(timeout=30)
+            rest, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (0, "")
     assert link[2] not in rest
     assert mine.partition("=")[2] not in rest

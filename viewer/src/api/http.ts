@@ -5,6 +5,7 @@ import {
   type CompareSeriesRequest,
   type Connection,
   type HeatmapRequest,
+  type RanksRequest,
   RequestError,
   type Source,
   type Window,
@@ -16,6 +17,7 @@ import type {
   HeatmapData,
   NumbersData,
   PicturesData,
+  RanksData,
   RunData,
   Runs,
   Selection,
@@ -30,7 +32,15 @@ export class HttpSource implements Source {
   readonly report = false;
   readonly made = null;
   readonly plotted = [];
-  private readonly changes = new Changes("api/events");
+
+  constructor(
+    private readonly rank = "",
+    private readonly changes = new Changes("api/events"),
+  ) {}
+
+  ofRank(rank: string): Source {
+    return rank === this.rank ? this : new HttpSource(rank, this.changes);
+  }
 
   async runs(signal?: AbortSignal): Promise<Runs> {
     const found = await ask<Runs>("api/runs", {}, signal);
@@ -38,7 +48,7 @@ export class HttpSource implements Source {
   }
 
   async run(run: string, signal?: AbortSignal): Promise<RunData> {
-    return named(await ask<RunData>("api/run", { run }, signal));
+    return named(await ask<RunData>("api/run", this.of(run), signal));
   }
 
   tree(run: string, kind: string, signal?: AbortSignal): Promise<Tree> {
@@ -50,11 +60,16 @@ export class HttpSource implements Source {
   }
 
   heatmap(run: string, request: HeatmapRequest, signal?: AbortSignal): Promise<HeatmapData> {
-    return ask("api/heatmap", { run, ...request, rows: request.rows.join(",") }, signal);
+    const rows = request.rows.join(",");
+    return ask("api/heatmap", { ...this.of(run), ...request, rows }, signal);
   }
 
   numbers(run: string, window: Window, signal?: AbortSignal): Promise<NumbersData> {
-    return ask("api/numbers", { run, ...window }, signal);
+    return ask("api/numbers", { ...this.of(run), ...window }, signal);
+  }
+
+  ranks(run: string, request: RanksRequest, signal?: AbortSignal): Promise<RanksData> {
+    return ask("api/ranks", { run, ...request }, signal);
   }
 
   series(
@@ -64,7 +79,7 @@ export class HttpSource implements Source {
     window: Window,
     signal?: AbortSignal,
   ): Promise<SeriesData> {
-    return ask("api/series", { run, kind, path, ...window }, signal);
+    return ask("api/series", { ...this.of(run), kind, path, ...window }, signal);
   }
 
   distribution(
@@ -75,15 +90,16 @@ export class HttpSource implements Source {
     signal?: AbortSignal,
   ): Promise<DistributionData> {
     const { columns, from, to } = window;
-    return ask("api/distribution", { run, kind, path, columns, from, to }, signal);
+    const asked = { ...this.of(run), kind, path, columns, from, to };
+    return ask("api/distribution", asked, signal);
   }
 
   pictures(run: string, path: string, signal?: AbortSignal): Promise<PicturesData> {
-    return ask("api/pictures", { run, path }, signal);
+    return ask("api/pictures", { ...this.of(run), path }, signal);
   }
 
   pictureUrl(run: string, path: string, step: number): string {
-    return address("api/picture", { run, path, step });
+    return address("api/picture", { ...this.of(run), path, step });
   }
 
   async compare(
@@ -114,12 +130,20 @@ export class HttpSource implements Source {
     return true;
   }
 
+  hasRanks(): boolean {
+    return true;
+  }
+
   onChange(run: string | null, changed: () => void): () => void {
     return this.changes.onChange(run, changed);
   }
 
   onConnection(listener: (connection: Connection) => void): () => void {
     return this.changes.onConnection(listener);
+  }
+
+  private of(run: string): Parameters {
+    return { run, rank: this.rank || undefined };
   }
 }
 

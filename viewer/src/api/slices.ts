@@ -1,6 +1,14 @@
 import { decodeDoubles, encodeDoubles } from "./doubles";
 import type { HeatmapRequest, Window } from "./source";
-import type { Columns, Doubles, HeatmapData, NumbersData, SeriesData } from "./types";
+import type {
+  Columns,
+  Doubles,
+  HeatmapData,
+  NumbersData,
+  RankBand,
+  RanksData,
+  SeriesData,
+} from "./types";
 
 /** The places of the columns that a window shows, from a begin to before an end. */
 export function columnRange(columns: Columns, window: Window): [begin: number, end: number] {
@@ -49,8 +57,28 @@ export function sliceNumbers(data: NumbersData, window: Window): NumbersData {
         ...one,
         ...sliceColumns(one, begin, end),
         values: sliceDoubles(one.values, begin, end),
+        ranks: one.ranks && sliceBand(one.ranks, begin, end),
       };
     }),
+  };
+}
+
+export function sliceRanks(data: RanksData, window: Window): RanksData {
+  const [begin, end] = columnRange(data, window);
+  const width = data.first.length;
+  const all = decodeDoubles(data.values);
+  const rows = Math.ceil(data.ranks.length / data.together);
+  const values = new Float64Array(rows * (end - begin));
+  for (let row = 0; row < rows; row++)
+    values.set(all.subarray(row * width + begin, row * width + end), row * (end - begin));
+  return {
+    ...data,
+    ...sliceColumns(data, begin, end),
+    ...sliceBand(data, begin, end),
+    values: encodeDoubles(values),
+    nonfinite: data.nonfinite
+      .filter(([, column]) => column >= begin && column < end)
+      .map(([row, column, count]) => [row, column - begin, count]),
   };
 }
 
@@ -74,6 +102,14 @@ function sliceColumns(columns: Columns, begin: number, end: number): Columns {
     last: columns.last.slice(begin, end),
     width: columns.width,
     complete: true,
+  };
+}
+
+function sliceBand(band: RankBand<Doubles>, begin: number, end: number): RankBand<Doubles> {
+  return {
+    low: sliceDoubles(band.low, begin, end),
+    median: sliceDoubles(band.median, begin, end),
+    high: sliceDoubles(band.high, begin, end),
   };
 }
 

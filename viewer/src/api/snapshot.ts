@@ -1,6 +1,12 @@
 import { printable } from "../format";
-import { sliceHeatmap, sliceNumbers, sliceSeries } from "./slices";
-import { type HeatmapRequest, RequestError, type Source, type Window } from "./source";
+import { sliceHeatmap, sliceNumbers, sliceRanks, sliceSeries } from "./slices";
+import {
+  type HeatmapRequest,
+  type RanksRequest,
+  RequestError,
+  type Source,
+  type Window,
+} from "./source";
 import { carriedTree, localSelection } from "./subtree";
 import type {
   ComparedSeries,
@@ -9,6 +15,7 @@ import type {
   HeatmapData,
   NumbersData,
   PicturesData,
+  RanksData,
   RunData,
   Runs,
   Selection,
@@ -39,6 +46,10 @@ export class SnapshotSource implements Source {
         if (heatmap.kind === tree.kind) for (const row of heatmap.rows) carried.add(row);
       this.trees.set(tree.kind, carriedTree(tree, carried));
     }
+  }
+
+  ofRank(): Source {
+    return this;
   }
 
   async runs(): Promise<Runs> {
@@ -96,6 +107,13 @@ export class SnapshotSource implements Source {
     return sliceNumbers(this.snapshot.numbers, window);
   }
 
+  async ranks(_run: string, request: RanksRequest): Promise<RanksData> {
+    const { kind, path } = request;
+    const found = this.snapshot.ranks.find((r) => r.kind === kind && r.path === path);
+    if (!found) throw lacking(`${kind} ${path} of all ranks`);
+    return sliceRanks(found, request);
+  }
+
   async series(_run: string, kind: string, path: string, window: Window): Promise<SeriesData> {
     const found = this.snapshot.series.find((s) => s.kind === kind && s.path === path);
     if (!found) throw lacking(`the series of ${kind} ${path}`);
@@ -136,6 +154,10 @@ export class SnapshotSource implements Source {
 
   hasSeries(kind: string, path: string): boolean {
     return this.snapshot.series.some((s) => s.kind === kind && s.path === path);
+  }
+
+  hasRanks(kind: string, path: string): boolean {
+    return this.snapshot.ranks.some((r) => r.kind === kind && r.path === path);
   }
 
   onChange(): () => void {

@@ -5,6 +5,7 @@ import type {
   HeatmapData,
   NumbersData,
   PicturesData,
+  RanksData,
   RunData,
   Runs,
   Selection,
@@ -26,6 +27,13 @@ export interface HeatmapRequest extends Window {
   statistic: string;
   revision: string;
   rows: readonly number[];
+}
+
+export interface RanksRequest extends Window {
+  kind: string;
+  path: string;
+  /** At most so many rows. */
+  rows: number;
 }
 
 export interface CompareRequest {
@@ -65,12 +73,16 @@ export interface Source {
   /** Of a report: what it has series of, what matters most first. */
   readonly plotted: readonly { kind: string; path: string }[];
 
+  /** The same with the numbers of a rank, of "first" or "all"; for "" as the server has them. */
+  ofRank(rank: string): Source;
+
   runs(signal?: AbortSignal): Promise<Runs>;
   run(run: string, signal?: AbortSignal): Promise<RunData>;
   tree(run: string, kind: string, signal?: AbortSignal): Promise<Tree>;
   select(run: string, kind: string, pattern: string, signal?: AbortSignal): Promise<Selection>;
   heatmap(run: string, request: HeatmapRequest, signal?: AbortSignal): Promise<HeatmapData>;
   numbers(run: string, window: Window, signal?: AbortSignal): Promise<NumbersData>;
+  ranks(run: string, request: RanksRequest, signal?: AbortSignal): Promise<RanksData>;
   series(
     run: string,
     kind: string,
@@ -99,6 +111,9 @@ export interface Source {
   hasHeatmap(kind: string, statistic: string): boolean;
   /** Whether a series (and so a site's page) can be asked for. */
   hasSeries(kind: string, path: string): boolean;
+
+  /** Whether a number can be asked for on all ranks. */
+  hasRanks(kind: string, path: string): boolean;
 
   /** Calls `changed` whenever the run (or, for null, the list of runs) may have changed. */
   onChange(run: string | null, changed: () => void): () => void;

@@ -10,6 +10,7 @@
  *   /api/select?run&kind&pattern                                    Selection
  *   /api/heatmap?run&kind&statistic&revision&rows&columns[&from&to][&since&width]   HeatmapData
  *   /api/numbers?run&columns[&from&to][&since&width]                NumbersData
+ *   /api/ranks?run&kind&path&rows&columns[&from&to]                 RanksData
  *   /api/series?run&kind&path&columns[&from&to][&since&width]       SeriesData
  *   /api/distribution?run&kind&path&columns[&from&to]               DistributionData
  *   /api/pictures?run&path                                          PicturesData
@@ -20,6 +21,11 @@
  *
  * A request that cannot be answered is answered by `Failure` and a status: 400 it is wrong, 401
  * without a session, 404 there is no such run or site, 409 the tree has changed: ask for it anew.
+ *
+ * Of a run of several processes all but the first and the last three take `rank`: whose numbers
+ * are asked for. A number is that process; "all" is all of them, outputs merged and losses
+ * averaged; "first" is of each site the first process that has recorded it. Without it, it is
+ * what the server was started with.
  *
  * `columns`: at most so many columns; neighbouring steps are merged until there are no more.
  * `from`, `to`: only these steps. `since` and `width`: only columns that end at or after that
@@ -77,7 +83,12 @@ export interface RunData {
   last_step: number | null;
   /** How many steps were measured. */
   steps: number;
+  /** The processes that have recorded it. */
   ranks: number[];
+  /** Whose numbers these are: "first", "all" or a number. */
+  rank: string;
+  /** How the processes stand that train together; null for a run of one. */
+  processes: Processes | null;
   epochs: { epoch: number; first: number; last: number }[];
   /** The kinds that have a heatmap, the one to show first first. */
   kinds: KindData[];
@@ -97,6 +108,20 @@ export interface RunData {
   lost_rows: number;
   /** The variables that pictures were drawn of. */
   pictured: string[];
+}
+
+/** One entry a process, in the order of ranks; also of those that have recorded nothing. */
+export interface Processes {
+  rank: number[];
+  /** "empty" is one that is missing: it has recorded nothing. */
+  status: Status[];
+  first_step: (number | null)[];
+  /** Seconds since 1970. */
+  first_time: (number | null)[];
+  last_step: (number | null)[];
+  last_time: (number | null)[];
+  /** The numbers that several of them have, each its own: loss, step time, ... */
+  numbers: { kind: string; path: string }[];
 }
 
 export interface KindData {
@@ -183,7 +208,36 @@ export interface HeatmapData extends Columns {
 
 /** Losses, learning rates and other numbers; each has its own columns. */
 export interface NumbersData {
-  numbers: (Columns & { kind: string; path: string; values: Doubles })[];
+  numbers: (Columns & {
+    kind: string;
+    path: string;
+    values: Doubles;
+    /** Of the first few that several ranks have: how far apart these are. */
+    ranks: RankBand<Doubles> | null;
+  })[];
+}
+
+/** The least, the median and the greatest of the finite values of all ranks, one a column. */
+export interface RankBand<Numbers> {
+  low: Numbers;
+  median: Numbers;
+  high: Numbers;
+}
+
+/** A number on every rank that has it. */
+export interface RanksData extends Columns, RankBand<Doubles> {
+  kind: string;
+  path: string;
+  ranks: number[];
+  /**
+   * So many neighbouring ranks share a row, the last one fewer. In each column it shows the one
+   * that is furthest from the median of all.
+   */
+  together: number;
+  /** Rows by columns; NaN where nothing was measured. */
+  values: Doubles;
+  /** The cells with values that were NaN or infinite: row, column, how many. */
+  nonfinite: [row: number, column: number, count: number][];
 }
 
 export interface SeriesData extends Columns {
@@ -268,6 +322,8 @@ export interface Snapshot {
   /** Of all nodes of their trees, or of as many as fit; the statistics that were chosen. */
   heatmaps: HeatmapData[];
   numbers: NumbersData;
+  /** Of the first few numbers that ranks have of their own. */
+  ranks: RanksData[];
   /** Of the sites that matter most, worst first. */
   series: SeriesData[];
   distributions: DistributionData[];

@@ -135,7 +135,10 @@ function* nonfiniteRuns(
 }
 
 /** Nothing was measured: faint slanted lines. */
-function hatchPattern(context: CanvasRenderingContext2D, ratio: number): CanvasPattern | string {
+export function hatchPattern(
+  context: CanvasRenderingContext2D,
+  ratio: number,
+): CanvasPattern | string {
   return tile(context, Math.round(6 * ratio), (draw, size) => {
     draw.fillStyle = colour("--paper");
     draw.fillRect(0, 0, size, size);
@@ -151,7 +154,10 @@ function hatchPattern(context: CanvasRenderingContext2D, ratio: number): CanvasP
 }
 
 /** Not finite: a loud colour, and crosses for those who do not see it. */
-function crossPattern(context: CanvasRenderingContext2D, ratio: number): CanvasPattern | string {
+export function crossPattern(
+  context: CanvasRenderingContext2D,
+  ratio: number,
+): CanvasPattern | string {
   return tile(context, Math.round(7 * ratio), (draw, size) => {
     draw.fillStyle = colour("--nonfinite");
     draw.fillRect(0, 0, size, size);

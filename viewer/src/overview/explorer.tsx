@@ -76,9 +76,10 @@ export function Explorer(props: ExplorerProps) {
     (node: number) => {
       const path = forest.path[node] ?? "";
       if (!source.hasSeries(kind.kind, path)) return null;
-      return href({ page: "site", run: run.id }, { kind: kind.kind, path });
+      const { rank = "" } = query;
+      return href({ page: "site", run: run.id }, { kind: kind.kind, path, rank });
     },
-    [source, forest, kind.kind, run.id],
+    [source, forest, kind.kind, run.id, query.rank],
   );
 
   const openPage = (node: number) => {

@@ -1,6 +1,7 @@
 import type { Source } from "../api/source";
 import type { Finding, RunData } from "../api/types";
 import { count, printable, short } from "../format";
+import { rankOf } from "../ranks/rows";
 import { href, setQuery } from "../route";
 import { findingId } from "./findings";
 
@@ -58,6 +59,8 @@ function Where({ source, run, finding }: { source: Source; run: RunData; finding
   // Losses have no page of their own.
   const hasPage = (of: string, path: string) =>
     run.kinds.some((one) => one.kind === of) && source.hasSeries(of, path);
+  // What a finding says of a rank is seen in that rank's numbers.
+  const rank = String(rankOf(finding) ?? "");
   const more = layer ? 0 : sites.length - places.length;
   return (
     <>
@@ -65,7 +68,7 @@ function Where({ source, run, finding }: { source: Source; run: RunData; finding
         <span key={`${of} ${path}`} class="evidence">
           <span class="muted">{layer ? "layer" : of.replaceAll("_", " ")}</span>{" "}
           {hasPage(of, path) ? (
-            <a class="path" href={href({ page: "site", run: run.id }, { kind: of, path })}>
+            <a class="path" href={href({ page: "site", run: run.id }, { kind: of, path, rank })}>
               {printable(path)}
             </a>
           ) : (

@@ -1,7 +1,7 @@
 import { useRef } from "preact/hooks";
 import { decodeDoubles } from "../api/doubles";
 import type { Source } from "../api/source";
-import type { NumbersData } from "../api/types";
+import type { Doubles, NumbersData, RankBand } from "../api/types";
 import type { Range } from "../time/range";
 import { useAnswer } from "../use";
 
@@ -13,6 +13,8 @@ export interface NumberSeries {
   last: number[];
   width: number;
   values: Float64Array;
+  /** How far ranks are apart; null if it is not known, or a single rank's. */
+  ranks: RankBand<Float64Array> | null;
 }
 
 /** Lines of one plot. */
@@ -37,15 +39,16 @@ export function useNumbers(
   const from = settled && Math.floor(settled.from);
   const to = settled && Math.ceil(settled.to);
   const of = `${run} ${from} ${to} ${columns}`;
-  const held = useRef<{ of: string; numbers: NumberSeries[] } | null>(null);
+  const held = useRef<{ source: Source; of: string; numbers: NumberSeries[] } | null>(null);
   const { data, error } = useAnswer(
     async (signal) => {
-      const old = held.current?.of === of ? held.current.numbers : [];
+      const known = held.current;
+      const old = known?.of === of && known.source === source ? known.numbers : [];
       const since = Math.min(...old.map(({ last }) => last.at(-1) ?? 0));
       const window = { columns, from, to };
       const part = old.length > 0 ? { ...window, since, width: old[0]?.width } : window;
       const numbers = merged(old, await source.numbers(run, part, signal));
-      held.current = { of, numbers };
+      held.current = { source, of, numbers };
       return numbers;
     },
     [source, of],
@@ -77,7 +80,8 @@ export function nameOf({ kind, path }: { kind: string; path: string }): string {
 function merged(old: readonly NumberSeries[], data: NumbersData): NumberSeries[] {
   return data.numbers.map((one) => {
     const { kind, path, first, last, width } = one;
-    const fresh = { kind, path, first, last, width, values: decodeDoubles(one.values) };
+    const values = decodeDoubles(one.values);
+    const fresh = { kind, path, first, last, width, values, ranks: decodedBand(one.ranks) };
     const before = old.find((series) => series.kind === kind && series.path === path);
     if (before === undefined || one.complete) return fresh;
     const begin = first[0];
@@ -88,7 +92,27 @@ function merged(old: readonly NumberSeries[], data: NumbersData): NumberSeries[]
       ...fresh,
       first: [...before.first.slice(0, kept), ...first],
       last: [...before.last.slice(0, kept), ...last],
-      values: Float64Array.of(...before.values.subarray(0, kept), ...fresh.values),
+      values: joined(before.values, kept, fresh.values),
+      ranks: before.ranks &&
+        fresh.ranks && {
+          low: joined(before.ranks.low, kept, fresh.ranks.low),
+          median: joined(before.ranks.median, kept, fresh.ranks.median),
+          high: joined(before.ranks.high, kept, fresh.ranks.high),
+        },
     };
   });
+}
+
+function joined(old: Float64Array, kept: number, fresh: Float64Array): Float64Array {
+  return Float64Array.of(...old.subarray(0, kept), ...fresh);
+}
+
+function decodedBand(band: RankBand<Doubles> | null): RankBand<Float64Array> | null {
+  return (
+    band && {
+      low: decodeDoubles(band.low),
+      median: decodeDoubles(band.median),
+      high: decodeDoubles(band.high),
+    }
+  );
 }

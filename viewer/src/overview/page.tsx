@@ -3,6 +3,7 @@ import type { Source } from "../api/source";
 import type { Finding, KindData, RunData } from "../api/types";
 import { Problem } from "../frame/problem";
 import { Page } from "../page";
+import { RanksPanel } from "../ranks/panel";
 import { href, type Query } from "../route";
 import { useAnswer, useChanges } from "../use";
 import { Explorer } from "./explorer";
@@ -59,8 +60,9 @@ function Overview({ source, run, query, changes }: OverviewProps) {
   }, []);
   return (
     <>
-      <RunHead run={run} />
+      <RunHead source={source} run={run} rank={query.rank ?? ""} />
       <Findings source={source} run={run} />
+      <RanksPanel source={source} run={run} query={query} changes={changes} />
       {kind ? (
         <KindExplorer {...{ source, run, query, changes, kind, choose }} />
       ) : (

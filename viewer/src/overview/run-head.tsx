@@ -1,16 +1,17 @@
+import type { Source } from "../api/source";
 import type { RunData } from "../api/types";
 import { count, counted, date, duration } from "../format";
+import { RankChooser } from "../ranks/chooser";
 import { StatusMark } from "../runs/status";
 
 /** What a run is and how far it has come, in one line; and what of it cannot be read. */
-export function RunHead({ run }: { run: RunData }) {
+export function RunHead({ source, run, rank }: { source: Source; run: RunData; rank: string }) {
   const told = [
     run.last_step !== null && `step ${count(run.last_step)}`,
     run.steps > 0 && run.steps !== run.last_step && `${count(run.steps)} measured`,
     run.epochs.length > 0 && counted(run.epochs.length, "epoch"),
     duration(run.duration),
     run.started !== null && `started ${date(run.started)}`,
-    run.ranks.length > 1 && `${run.ranks.length} processes`,
     run.cost,
   ].filter((part) => typeof part === "string" && part !== "");
   return (
@@ -18,6 +19,7 @@ export function RunHead({ run }: { run: RunData }) {
       <h1 title={run.name}>{run.name}</h1>
       <StatusMark status={run.status} />
       <span class="muted">{told.join(" · ")}</span>
+      <RankChooser source={source} run={run} rank={rank} />
       {(run.damage.length > 0 || run.lost_rows > 0) && (
         <div class="damage" role="alert">
           {run.lost_rows > 0 && <p>{counted(run.lost_rows, "row")} were lost.</p>}

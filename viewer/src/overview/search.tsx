@@ -25,7 +25,7 @@ export function Search({
   const counted =
     report && all > sites
       ? `${count(sites)} of ${count(all)} sites are in this report`
-      : `${count(sites)} sites`;
+      : `${count(sites)} ${sites === 1 ? "site" : "sites"}`;
   const clear = () => {
     setQuery({ q: "" });
     if (box.current) box.current.value = "";

@@ -16,7 +16,11 @@ const TICK_ROOM = 14;
 
 /** The vertical axis for what of a group lies in the range that is shown. */
 export function stripLayout(group: NumberGroup, scale: TimeScale, height: number): StripLayout {
-  const values = group.series.flatMap((series) => shownValues(series, scale));
+  const values = group.series.flatMap((series) => [
+    ...shownValues(series, series.values, scale),
+    ...(series.ranks ? shownValues(series, series.ranks.low, scale) : []),
+    ...(series.ranks ? shownValues(series, series.ranks.high, scale) : []),
+  ]);
   const seen = extent(values);
   const kind: ScaleKind =
     seen !== null && seen.low > 0 && seen.high / seen.low > WIDE ? "log" : "linear";
@@ -52,6 +56,21 @@ export function nearestColumn(series: NumberSeries, step: number): number {
   return best;
 }
 
+/** The corners of what lies between the least and the greatest of the ranks, in pieces. */
+export function bandPieces(
+  series: NumberSeries,
+  scale: TimeScale,
+  layout: StripLayout,
+): { area: [number, number][][]; median: [number, number][][] } {
+  if (series.ranks === null) return { area: [], median: [] };
+  const of = (values: Float64Array) => linePieces({ ...series, values }, scale, layout).pieces;
+  const lows = of(series.ranks.low);
+  const highs = of(series.ranks.high);
+  // Both are finite in the same columns, unless one of them has no place on the axis.
+  const area = highs.map((high, i) => [...high, ...[...(lows[i] ?? [])].reverse()]);
+  return { area, median: of(series.ranks.median) };
+}
+
 /** Pixels that a value which is not finite is at least marked by. */
 const LEAST = 3;
 
@@ -82,8 +101,8 @@ export function linePieces(
   return { pieces, nonfinite };
 }
 
-function shownValues(series: NumberSeries, { range }: TimeScale): number[] {
-  return Array.from(series.values).filter((_, column) => {
+function shownValues(series: NumberSeries, values: Float64Array, { range }: TimeScale): number[] {
+  return Array.from(values).filter((_, column) => {
     const step = middle(series, column);
     return step >= range.from && step <= range.to;
   });

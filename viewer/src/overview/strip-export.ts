@@ -8,21 +8,24 @@ import { count, short } from "../format";
 import { colour } from "../theme";
 import { type Range, timeScale } from "../time/range";
 import { type NumberGroup, nameOf } from "./numbers";
-import { linePieces, stripLayout } from "./strip-drawing";
+import { bandPieces, linePieces, stripLayout } from "./strip-drawing";
 
 const LEFT = 190;
 const WIDTH = 820;
 const HEIGHT = 110;
 const GAP = 16;
 const TOP = 30;
+/** Of a run of several ranks, how far these are apart. */
+const BAND = ["low", "median", "high"] as const;
 
 /** The charts of numbers as one picture, and as a table. */
 export function exportedNumbers(run: RunData, groups: NumberGroup[], range: Range): Exportable {
+  const banded = groups.some(({ series }) => series.some(({ ranks }) => ranks !== null));
   return {
     name: [run.name, "numbers"],
     svg: () => svgOf(run, groups, range),
     table: () => ({
-      head: ["kind", "path", "first_step", "last_step", "value"],
+      head: ["kind", "path", "first_step", "last_step", "value", ...(banded ? BAND : [])],
       rows: groups.flatMap((group) =>
         group.series.flatMap((series) =>
           Array.from(series.values, (value, i) => [
@@ -31,6 +34,7 @@ export function exportedNumbers(run: RunData, groups: NumberGroup[], range: Rang
             series.first[i] ?? "",
             series.last[i] ?? "",
             value,
+            ...(banded ? BAND.map((name) => series.ranks?.[name][i] ?? "") : []),
           ]),
         ),
       ),
@@ -68,12 +72,12 @@ function chart(group: NumberGroup, range: Range, top: number): string {
   group.series.forEach((series, i) => {
     const ink = colour(`--${seriesColour(i)}`);
     parts.push(text(12, top + 14 + i * 15, nameOf(series).slice(0, 24), { fill: ink }));
+    for (const corners of bandPieces(series, scale, layout).area)
+      parts.push(element("polygon", { points: spelled(corners, top), fill: ink, opacity: 0.2 }));
     const { pieces, nonfinite } = linePieces(series, scale, layout);
     for (const piece of pieces) {
-      const points = piece
-        .filter(([x]) => x >= 0 && x <= WIDTH)
-        .map(([x, y]) => `${(LEFT + x).toFixed(2)},${(top + y).toFixed(2)}`);
-      parts.push(element("polyline", { points: points.join(" "), fill: "none", stroke: ink }));
+      const points = spelled(piece, top);
+      parts.push(element("polyline", { points, fill: "none", stroke: ink }));
     }
     for (const { x, width } of nonfinite)
       parts.push(
@@ -87,4 +91,12 @@ function chart(group: NumberGroup, range: Range, top: number): string {
       );
   });
   return parts.join("");
+}
+
+/** Corners as SVG has them, without those outside of the plot. */
+function spelled(corners: readonly [number, number][], top: number): string {
+  return corners
+    .filter(([x]) => x >= 0 && x <= WIDTH)
+    .map(([x, y]) => `${(LEFT + x).toFixed(2)},${(top + y).toFixed(2)}`)
+    .join(" ");
 }

@@ -1,4 +1,5 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
+import type { RankBand } from "../api/types";
 import { seriesColour } from "../charts/model";
 import { tickTexts } from "../charts/numbers";
 import { exact, short } from "../format";
@@ -8,7 +9,13 @@ import { useTimeGestures } from "../time/gestures";
 import type { Range, TimeScale } from "../time/range";
 import type { TimeRange } from "../time/use-range";
 import { type NumberGroup, nameOf } from "./numbers";
-import { linePieces, nearestColumn, type StripLayout, stripLayout } from "./strip-drawing";
+import {
+  bandPieces,
+  linePieces,
+  nearestColumn,
+  type StripLayout,
+  stripLayout,
+} from "./strip-drawing";
 
 export const STRIP_HEIGHT = 62;
 
@@ -49,7 +56,11 @@ export function Strip(props: StripProps) {
               cursor === null ? series.values.length - 1 : nearestColumn(series, cursor - 0.5);
             const value = series.values[column];
             return (
-              <div key={nameOf(series)} class="strip-name" title={nameOf(series)}>
+              <div
+                key={nameOf(series)}
+                class="strip-name"
+                title={nameOf(series) + (series.ranks === null ? "" : BAND)}
+              >
                 <span class={`key series-${i + 1}`} aria-hidden="true" />
                 <span class="name">{nameOf(series)}</span>
                 <span
@@ -60,6 +71,9 @@ export function Strip(props: StripProps) {
                 >
                   {value === undefined ? "–" : short(value)}
                 </span>
+                {series.ranks !== null && group.series.length < 3 && (
+                  <Spread of={series.ranks} column={column} path={series.path} />
+                )}
               </div>
             );
           })}
@@ -82,6 +96,34 @@ export function Strip(props: StripProps) {
         <TimeMarks scale={scale} cursor={cursor} selecting={props.selecting} />
       </div>
     </div>
+  );
+}
+
+const BAND = ". The band is from the least to the greatest of all ranks, the dots their median.";
+
+/** The least, median and greatest of the ranks in a column. */
+function Spread({
+  of,
+  column,
+  path,
+}: {
+  of: RankBand<Float64Array>;
+  column: number;
+  path: string;
+}) {
+  const [low, median, high] = [of.low[column], of.median[column], of.high[column]];
+  if (low === undefined || median === undefined || high === undefined) return null;
+  if (Number.isNaN(median)) return null;
+  return (
+    <span
+      class="spread"
+      data-number={path}
+      data-low={exact(low)}
+      data-median={exact(median)}
+      data-high={exact(high)}
+    >
+      ranks {short(low)} – {short(high)}
+    </span>
   );
 }
 
@@ -111,6 +153,7 @@ function paint(
     const ink = colour(`--${seriesColour(i)}`);
     context.strokeStyle = ink;
     context.fillStyle = ink;
+    paintBand(context, bandPieces(series, scale, layout));
     context.lineWidth = 1.5;
     context.lineJoin = "round";
     context.beginPath();
@@ -124,4 +167,32 @@ function paint(
     context.fillStyle = colour("--nonfinite");
     for (const { x, width } of nonfinite) context.fillRect(x, 0, width, STRIP_HEIGHT);
   });
+}
+
+/** What lies between the ranks, faintly, and their median as dots, in the line's colour. */
+function paintBand(
+  context: CanvasRenderingContext2D,
+  { area, median }: ReturnType<typeof bandPieces>,
+): void {
+  context.globalAlpha = 0.2;
+  for (const corners of area) {
+    context.beginPath();
+    corners.forEach(([x, y], at) => {
+      if (at === 0) context.moveTo(x, y);
+      else context.lineTo(x, y);
+    });
+    context.fill();
+  }
+  context.globalAlpha = 0.8;
+  context.lineWidth = 1;
+  context.setLineDash([1, 3]);
+  context.beginPath();
+  for (const piece of median)
+    piece.forEach(([x, y], at) => {
+      if (at === 0) context.moveTo(x, y);
+      else context.lineTo(x, y);
+    });
+  context.stroke();
+  context.setLineDash([]);
+  context.globalAlpha = 1;
 }

@@ -78,5 +78,5 @@ export function Strips(props: StripsProps) {
 }
 
 function empty({ kind, path }: { kind: string; path: string }) {
-  return { kind, path, first: [], last: [], width: 1, values: new Float64Array() };
+  return { kind, path, first: [], last: [], width: 1, values: new Float64Array(), ranks: null };
 }

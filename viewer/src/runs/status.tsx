@@ -11,12 +11,12 @@ const HINTS: Record<Status, string> = {
 };
 
 /** A run's status as a word with a dot, so that neither colour nor reading is needed alone. */
-export function StatusMark({ status }: { status: Status | null }) {
+export function StatusMark({ status, word = "" }: { status: Status | null; word?: string }) {
   if (status === null) return <span class="muted">…</span>;
   return (
     <span class={`status ${status}`} title={HINTS[status]}>
       <span class="dot" aria-hidden="true" />
-      {status}
+      {word || status}
     </span>
   );
 }

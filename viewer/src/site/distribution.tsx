@@ -61,7 +61,7 @@ function Distributions({ source, run, series, name, range, onZoom, sync }: Distr
         signal,
       ),
     // Asked again only when a histogram has been added, not with every step.
-    [steps.length, range],
+    [source, steps.length, range],
     JSON.stringify([run.id, kind, path]),
   );
   const distribution = useMemo(() => (data ? decodeDistribution(data) : null), [data]);

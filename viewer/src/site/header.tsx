@@ -2,6 +2,7 @@ import { useEffect } from "preact/hooks";
 import type { Source } from "../api/source";
 import type { RunData, Tree } from "../api/types";
 import { count } from "../format";
+import { RankChooser } from "../ranks/chooser";
 import { href, navigate, type Query } from "../route";
 import { useAnswer } from "../use";
 import { nearest, neighbours, pathParts } from "./places";
@@ -42,6 +43,7 @@ export function SiteHeader({ source, run, query }: HeaderProps) {
             </>
           ))}
         </h1>
+        <RankChooser source={source} run={run} rank={query.rank ?? ""} />
         <Steps source={source} run={run} tree={tree} query={query} />
       </div>
       <nav class="site-kinds" aria-label="What of it is shown">

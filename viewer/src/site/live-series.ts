@@ -19,18 +19,19 @@ export function useLiveSeries(
   changes: number,
 ): Answer<Series> {
   const { run, kind, path } = place;
-  const kept = useRef<{ key: string; series: Series } | null>(null);
+  const kept = useRef<{ of: Source; key: string; series: Series } | null>(null);
   const key = JSON.stringify([run, kind, path, range]);
 
   const ask = async (signal: AbortSignal): Promise<Series> => {
-    const old = kept.current?.key === key ? kept.current.series : null;
+    const known = kept.current;
+    const old = known?.key === key && known.of === source ? known.series : null;
     const since = old?.about.last.at(-1);
-    const known = old && since !== undefined ? { since, width: old.about.width } : {};
-    const window = { columns: COLUMNS, from: range?.from, to: range?.to, ...known };
+    const part = old && since !== undefined ? { since, width: old.about.width } : {};
+    const window = { columns: COLUMNS, from: range?.from, to: range?.to, ...part };
     const answer = decodeSeries(await source.series(run, kind, path, window, signal));
     const series = old && !answer.about.complete ? mergeSeries(old, answer) : answer;
-    kept.current = { key, series };
+    kept.current = { of: source, key, series };
     return series;
   };
-  return useAnswer(ask, [key], run, changes);
+  return useAnswer(ask, [source, key], run, changes);
 }

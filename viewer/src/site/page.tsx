@@ -27,9 +27,9 @@ interface SiteProps {
 export function SitePage({ source, run, query }: SiteProps) {
   const changes = useChanges(source, run);
   const { data, error } = useAnswer((signal) => source.run(run, signal), [source], run, changes);
-  const { kind = "", path = "" } = query;
+  const { kind = "", path = "", rank = "" } = query;
   const crumbs = [
-    { label: data?.name ?? "…", href: href({ page: "run", run }, { kind }) },
+    { label: data?.name ?? "…", href: href({ page: "run", run }, { kind, rank }) },
     { label: path },
   ];
   return (

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from gradwatch.files.checked_json import DamagedError
+from gradwatch.files.checked_json import DamagedError, Known
 from gradwatch.store import manifest, names
 from gradwatch.store.journal import Damage, Journal
 from gradwatch.store.reader.checks import Checks, identity_of
@@ -43,7 +43,8 @@ class Writer:
     Attributes:
         name: the writer's.
         facts: rank, host, pid, when it started.
-        sites: kind, path and group by its site number; None where unknown.
+        sites: kind, path and group by its site number; None where unknown. Writers that
+            have the same share one list.
         attempts: as in the journal.
         groups: the groups of sites that the user has named.
         end: how it ended; None if it did not (yet).
@@ -95,6 +96,8 @@ class Catalog:
         self._manifests: dict[Path, tuple[tuple[int, ...], dict[str, Any] | Damage]] = {}
         self._journals: dict[tuple[str, int], Journal] = {}
         self._sites: dict[Path, tuple[int, int, list[SiteName | None]]] = {}
+        self._known = Known()
+        self._names: dict[int, tuple[object, list[SiteName | None]]] = {}
 
     def refresh(self) -> None:
         """Look again, and read on in the journals."""
@@ -155,7 +158,7 @@ class Catalog:
         writer = Writer(
             name,
             facts={key: content.get(key) for key in manifest.WRITER_FACTS},
-            sites=list(content["sites"]),
+            sites=content["sites"],
             attempts=list(content["attempts"]),
             groups=dict(content.get("groups") or {}),
             end=content.get("ended"),
@@ -189,18 +192,25 @@ class Catalog:
 
     def _read_manifest(self, path: Path) -> dict[str, Any] | Damage:
         try:
-            content = manifest.read(path)
+            content = manifest.read(path, self._known)
             for entry in content["segments"]:
                 for about in entry["tables"].values():
                     # A name and no path: nothing outside of the run is ever read.
                     if names.parse_segment(about["file"]) is None:
                         raise DamagedError(f"{about['file']!r} is no segment's name.")
-            return {**content, "sites": spelled(content["sites"])}
+            return {**content, "sites": self._spelled(content["sites"])}
         except (DamagedError, KeyError, TypeError) as error:
             served = "segments are told by their names, attempts by their rows"
             return Damage(path, f"it is damaged ({error}); {served}")
         except ValueError as error:
             return Damage(path, str(error))
+
+    def _spelled(self, sites: Iterable[Iterable[str] | None]) -> list[SiteName | None]:
+        """The sites of a manifest, spelled; the same list if another writer has the same."""
+        known = self._names.get(id(sites))
+        if known is None or known[0] is not sites:
+            known = self._names[id(sites)] = (sites, spelled(sites))
+        return known[1]
 
     def _seal(
         self, writer: Writer, number: int, segments: list[Segment], damage: list[Damage]

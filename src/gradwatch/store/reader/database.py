@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,21 +81,20 @@ class Database:
             self._connection.execute(f"CREATE TABLE {name} ({types})")
         self._has_attempts: bool | None = None
         self._filled: dict[str, object] = {}
+        self._asked = threading.Lock()
+        self._waiting: dict[str, tuple[object, Callable[[], Iterable[tuple[Any, ...]]]]] = {}
 
-    def append(self, table: str, rows: Columns, names: Columns, writer: str, rank: int) -> None:
-        """Add a journal's rows to those that are in no segment.
+    def append(self, table: str, rows: Columns, names: Columns) -> None:
+        """Add rows of journals to those that are in no segment.
 
         Args:
             table: of `SCHEMAS`.
-            rows: as from `tables.rows_of`.
-            names: the journal's sites: `site`, `kind`, `group`.
-            writer, rank: whose they are.
+            rows: as from `tables.rows_of`, and `owner`: a number for whose they are.
+            names: of the owners' sites `owner`, `writer`, `rank`, `site`, `kind`, `group`.
         """
         given = {
-            "writer": views.literal(writer),
-            "rank": str(int(rank)),
             "micro_batch": f"nullif(r.micro_batch, {NO_MICRO_BATCH})",
-            **{name: f"n.{views.quoted(name)}" for name in ("kind", "group")},
+            **{name: f"n.{views.quoted(name)}" for name in ("writer", "rank", "kind", "group")},
         }
         values = ", ".join(given.get(c, f"r.{views.quoted(c)}") for c in _TABLES[f"_tail_{table}"])
         with self._lock:
@@ -103,7 +102,8 @@ class Database:
             self._connection.register("_names", names)
             self._connection.execute(
                 f"INSERT INTO _tail_{table} "
-                f"SELECT {values} FROM _given r JOIN _names n ON r.site = n.site"
+                f"SELECT {values} FROM _given r "
+                "JOIN _names n ON r.site = n.site AND r.owner = n.owner"
             )
             self._connection.unregister("_given")
             self._connection.unregister("_names")
@@ -116,6 +116,18 @@ class Database:
             columns = {name: _column([row[i] for row in given]) for i, name in enumerate(names)}
             self._replace(table, columns)
             self._filled[table] = key
+
+    def fill_when_asked(
+        self, table: str, key: object, rows: Callable[[], Iterable[tuple[Any, ...]]]
+    ) -> None:
+        """As `fill`, once a user asks a query: of a table that no query of ours needs.
+
+        Args:
+            table, key: as in `fill`.
+            rows: makes the rows; of a hundred thousand sites that takes a second.
+        """
+        with self._asked:
+            self._waiting[table] = key, rows
 
     def define(self, has_attempts: bool) -> None:
         """Make the views, if they are not so already."""
@@ -171,6 +183,10 @@ class Database:
         """
         import duckdb
 
+        with self._asked:
+            for table, (key, rows) in self._waiting.items():
+                self.fill(table, key, rows())
+            self._waiting.clear()
         with self.cursor() as cursor:
             try:
                 if not is_checked:

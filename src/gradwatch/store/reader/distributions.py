@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gradwatch.histogram import CELLS, Histogram
 from gradwatch.sites import Kind, Site
 from gradwatch.store.reader.members import NotRecordedError, kind_of, members
+from gradwatch.store.reader.rank_choice import RankChoice
 from gradwatch.store.reader.series import condition, summaries
 from gradwatch.store.reader.snapshot import Snapshot
 
@@ -20,7 +21,7 @@ def histograms(
     snapshot: Snapshot,
     kind_name: Kind | str,
     path: str,
-    rank: int,
+    rank: RankChoice,
     step: int | None = None,
 ) -> tuple[Steps, list[Histogram]]:
     """The steps at which histograms of something were taken, and these; see `Run.histograms`."""
@@ -29,22 +30,16 @@ def histograms(
     where, parameters = condition(snapshot, chosen, rank)
     if step is not None:
         where, parameters = f"{where} AND step = ?", [*parameters, int(step)]
-    preferred = "micro_batch IS NOT NULL AS part" if snapshot.has_parts else "false AS part"
     rows = snapshot.database.fetch(
-        f"SELECT step, cell, {preferred}, sum(cell_count)::DOUBLE AS n, "
-        f"count(DISTINCT path) AS sites FROM _histograms WHERE {where} "
-        "GROUP BY ALL ORDER BY step, part, cell",
+        "SELECT step, cell, sum(n)::DOUBLE AS n "
+        f"FROM ({_cells(snapshot, chosen, rank, where)}) GROUP BY step, cell",
         parameters,
     )
     steps, positions = np.unique(rows["step"].astype(np.int64), return_inverse=True)
     if not steps.size:
         return steps, []
-    # The step as a whole, and where there is none, its micro-batches merged.
-    whole = np.zeros(steps.size, bool)
-    np.logical_or.at(whole, positions, ~rows["part"].astype(bool))
-    kept = ~(rows["part"].astype(bool) & whole[positions])
     cells = np.zeros((steps.size, CELLS))
-    np.add.at(cells, (positions[kept], rows["cell"][kept].astype(int)), rows["n"][kept])
+    cells[positions, rows["cell"].astype(int)] = rows["n"]
     measured, summary = summaries(snapshot, chosen, rank)
     place = np.searchsorted(measured, steps)
     known = np.isin(steps, measured)
@@ -57,33 +52,55 @@ def histograms(
     )
 
 
-def histogram_steps(snapshot: Snapshot, sites: Sequence[Site], rank: int) -> Steps:
+def histogram_steps(snapshot: Snapshot, sites: Sequence[Site], rank: RankChoice) -> Steps:
     """The steps at which `histograms` has one of these sites of one kind."""
     where, parameters = condition(snapshot, sites, rank)
-    part = "micro_batch IS NOT NULL" if snapshot.has_parts else "false"
     rows = snapshot.database.fetch(
-        f"SELECT step, {part} AS part, sum(cell_count)::DOUBLE AS n FROM _histograms "
-        f"WHERE {where} GROUP BY ALL ORDER BY step, part",
+        "SELECT step, sum(n)::DOUBLE AS n "
+        f"FROM ({_cells(snapshot, sites, rank, where)}) GROUP BY step ORDER BY step",
         parameters,
     )
-    # Sorted so that a whole step comes before its parts, which it stands for.
-    steps, places = np.unique(rows["step"].astype(np.int64), return_index=True)
+    steps = rows["step"].astype(np.int64)
     if not steps.size:
         return steps
     measured, summary = summaries(snapshot, sites, rank)
     known = np.isin(steps, measured)
-    steps, counts = steps[known], rows["n"][places[known]]
+    steps, counts = steps[known], rows["n"][known]
     agreeing: Steps = steps[counts == summary.count[np.searchsorted(measured, steps)]]
     return agreeing
 
 
-def pictured(snapshot: Snapshot, rank: int) -> list[str]:
+def _cells(snapshot: Snapshot, sites: Sequence[Site], rank: RankChoice, where: str) -> str:
+    """How many elements are in each cell at a step, in SQL, by rank if there are micro-batches.
+
+    Of a step that a rank has measured as a whole, its micro-batches are left out.
+    """
+    source = snapshot.rows_of("histograms", snapshot.ranks_meant(sites, rank))
+    if not snapshot.has_parts:
+        return (
+            f"SELECT step, cell, sum(cell_count) AS n FROM {source} WHERE {where} "
+            "GROUP BY step, cell"
+        )
+    return (
+        "SELECT rank, step, cell, micro_batch IS NOT NULL AS part, sum(cell_count) AS n "
+        f"FROM {source} WHERE {where} GROUP BY rank, step, cell, part "
+        "QUALIFY part = min(part) OVER (PARTITION BY rank, step)"
+    )
+
+
+def pictured(snapshot: Snapshot, rank: RankChoice) -> list[str]:
     """The paths of the variables that were drawn, in the order of their names."""
-    query = "SELECT DISTINCT path FROM _pictures WHERE rank = ? ORDER BY path"
-    return [str(path) for path in snapshot.database.fetch(query, [rank])["path"]]
+    ranks = [rank] if isinstance(rank, int) else snapshot.ranks
+    source, where = snapshot.rows_of("pictures", ranks), ""
+    if isinstance(rank, int):
+        where = f"WHERE rank = {rank}"
+    query = f"SELECT DISTINCT path FROM {source} {where} ORDER BY path"
+    return [str(path) for path in snapshot.database.fetch(query)["path"]]
 
 
-def histogram(snapshot: Snapshot, kind: Kind | str, path: str, step: int, rank: int) -> Histogram:
+def histogram(
+    snapshot: Snapshot, kind: Kind | str, path: str, step: int, rank: RankChoice
+) -> Histogram:
     """The histogram at a step; see `Run.histogram`.
 
     Raises:
@@ -98,14 +115,19 @@ def histogram(snapshot: Snapshot, kind: Kind | str, path: str, step: int, rank: 
     )
 
 
-def pictures(snapshot: Snapshot, path: str, rank: int) -> tuple[Steps, list[bytes]]:
+def pictures(snapshot: Snapshot, path: str, rank: RankChoice) -> tuple[Steps, list[bytes]]:
     """The steps at which something was drawn, and the PNG files' bytes; see `Run.pictures`.
 
     Raises:
         NotRecordedError: it was never drawn.
     """
+    ranks = [rank] if isinstance(rank, int) else snapshot.ranks
+    # Of several ranks that have drawn it, one: pictures do not merge.
+    chosen = f"rank = {rank}" if isinstance(rank, int) else "true"
     rows = snapshot.database.fetch(
-        "SELECT step, png FROM _pictures WHERE rank = ? AND path = ? ORDER BY step", [rank, path]
+        f"SELECT step, png FROM {snapshot.rows_of('pictures', ranks)} "
+        f"WHERE {chosen} AND path = ? QUALIFY rank = min(rank) OVER () ORDER BY step",
+        [path],
     )
     if not rows["step"].size:
         drawn = snapshot.database.fetch("SELECT DISTINCT path FROM _pictures ORDER BY path")["path"]

@@ -10,6 +10,7 @@ from typing import Any
 from gradwatch.files import checked_json
 from gradwatch.sites import Kind, Site, SiteInfo
 from gradwatch.store.journal import Damage
+from gradwatch.store.reader.checks import identity_of
 
 NAME = "run.json"
 
@@ -29,6 +30,32 @@ def read(directory: Path) -> tuple[dict[str, Any], Damage | None]:
         return {}, Damage(path, f"it cannot be read ({error.strerror or error})")
 
 
+class FactsFile:
+    """The facts, read again once the file has changed: with many sites it is large.
+
+    Args:
+        directory: the run's.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._known: tuple[object, tuple[dict[str, Any], Damage | None]] | None = None
+
+    def read(self) -> tuple[dict[str, Any], Damage | None]:
+        """As `read`; the very same as before for as long as the file is."""
+        try:
+            # Before it is read: if it changes meanwhile, it is read once more the next time.
+            identity: object = identity_of(self._directory / NAME)
+        except OSError as error:
+            identity = error.errno
+        if self._known is None or self._known[0] != identity:
+            told = read(self._directory)
+            if self._known is not None and told == self._known[1]:
+                told = self._known[1]
+            self._known = identity, told
+        return self._known[1]
+
+
 def meaning(facts: Mapping[str, Any]) -> dict[str, str]:
     """In words, what a measurement of each kind is."""
     for entry in (facts, *reversed(_fits(facts))):
@@ -36,6 +63,13 @@ def meaning(facts: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(found, Mapping):
             return {str(kind): str(words) for kind, words in found.items()}
     return {}
+
+
+def process_count(facts: Mapping[str, Any]) -> int:
+    """How many processes write that train together; 0 if it is not told."""
+    fits = _fits(facts)
+    told = fits[-1].get("ranks") if fits else None
+    return told if isinstance(told, int) else 0
 
 
 def site_infos(facts: Mapping[str, Any]) -> dict[Site, SiteInfo]:
@@ -52,24 +86,32 @@ def site_infos(facts: Mapping[str, Any]) -> dict[Site, SiteInfo]:
 
 def bare_info(site: Site) -> SiteInfo:
     """All that is known of a site from its address."""
-    part = "output" if site.kind.is_of_layer else site.path.rpartition("/")[2].partition("[")[0]
+    return SiteInfo(site, shape=(), dtype="", part=_part_of(site), columns=_columns_of(site))
+
+
+def _part_of(site: Site) -> str:
+    return "output" if site.kind.is_of_layer else site.path.rpartition("/")[2].partition("[")[0]
+
+
+def _columns_of(site: Site) -> tuple[int, int] | None:
     # A selector of slices asks for their columns; which they are is not known here.
-    columns = (0, 0) if site.is_slice else None
-    return SiteInfo(site, shape=(), dtype="", part=part, columns=columns)
+    return (0, 0) if site.is_slice else None
+
+
+_KINDS = {str(kind): kind for kind in Kind}
 
 
 def _info(about: Any) -> SiteInfo | None:
     try:
-        site = Site(Kind(about["kind"]), str(about["path"]))
-        bare = bare_info(site)
+        site = Site(_KINDS[about["kind"]], str(about["path"]))
         return SiteInfo(
             site,
             shape=tuple(about.get("shape") or ()),
             dtype=str(about.get("dtype") or ""),
-            part=str(about.get("part") or bare.part),
+            part=str(about.get("part") or _part_of(site)),
             trainable=bool(about.get("trainable", True)),
-            layer_indices=tuple(int(i) for i in about.get("layer_indices") or ()),
-            columns=bare.columns,
+            layer_indices=tuple(map(int, about.get("layer_indices") or ())),
+            columns=_columns_of(site),
         )
     except (TypeError, KeyError, ValueError, AttributeError):
         return None

@@ -1,20 +1,16 @@
-"""Merging over steps: rows of the store into cells of sites by columns of steps."""
+"""Merging over steps: columns of steps, and cells of rows by columns."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.sites import Site
-from gradwatch.store.reader import views
 from gradwatch.store.reader.database import Columns
-from gradwatch.store.reader.snapshot import Snapshot
 
 Values = NDArray[np.float64]
 
@@ -22,7 +18,6 @@ FIRST, LAST = "first", "last"
 """Beside the fields of a summary: the first and the last measured step of a cell."""
 
 _MERGE = {"min": "min", "max": "max", FIRST: "min", LAST: "max"}
-_FEW = 64
 
 
 @dataclass(frozen=True)
@@ -50,119 +45,52 @@ class Bucketing:
         return f"(step - {self.origin}) * {self.columns} // {self.span}"
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is to be merged: equal questions have equal answers for the same file.
+def merges(fields: Sequence[str], number: str = "") -> str:
+    """How fields of rows are merged, in SQL; averaged over a number of them, if it is given."""
+    over = f" / {number}" if number else ""
+    return ", ".join(
+        f"{_MERGE[f]}({f})::DOUBLE AS {f}" if f in _MERGE else f"(sum({f}){over})::DOUBLE AS {f}"
+        for f in fields
+    )
 
-    Attributes:
-        rank: the process of a parallel training.
-        sites: all of one kind.
-        fields: of a summary.
-        bucketing: which column a step falls into.
-        stretch: the first and the last step.
-        bounds: stands for what is superseded.
+
+def places(
+    sites_of: Mapping[str, Sequence[Site | None]],
+    place: Mapping[Site, int],
+    writers: NDArray[Any],
+    numbers: NDArray[Any],
+) -> NDArray[np.int64]:
+    """The place of the site of each row; -1 for one that has none.
+
+    Args:
+        sites_of: by writer, the site of each of its numbers.
+        place: of the sites.
+        writers, numbers: of each row; with a single writer, its name is not looked at.
     """
-
-    rank: int
-    sites: tuple[Site, ...]
-    fields: tuple[str, ...]
-    bucketing: Bucketing
-    stretch: tuple[int, int]
-    bounds: tuple[Any, ...]
-
-
-class Grid:
-    """The answer to a question, of which what sealed files say is kept."""
-
-    def __init__(self) -> None:
-        self._covered: frozenset[Path] = frozenset()
-        self._kept: Columns = {}
-        self._lock = threading.Lock()
-
-    def read(
-        self, snapshot: Snapshot, question: Question, buckets: NDArray[np.int64]
-    ) -> dict[str, Values]:
-        """Each field, and how many `steps` were measured, as arrays of sites by buckets."""
-        place = {site: i for i, site in enumerate(question.sites)}
-        if snapshot.has_parts:
-            # A step's micro-batches may be in two files.
-            found = _ask_merging_parts(snapshot, question, place)
-        else:
-            with self._lock:
-                fresh = [path for path in snapshot.segments if path not in self._covered]
-                if not self._covered <= set(snapshot.segments):
-                    self._kept, fresh = {}, list(snapshot.segments)
-                if fresh:
-                    more = _ask(snapshot, question, place, views.parquet(_absolute(fresh)))
-                    self._kept = joined([self._kept, more])
-                    self._covered = frozenset(snapshot.segments)
-                kept = self._kept
-            tail = _ask(snapshot, question, place, "_tail_summaries")
-            found = joined([kept, tail])
-        return dense(found, len(question.sites), question.fields, buckets)
+    found = np.full(numbers.size, -1, np.int64)
+    for at, writer in _by_writer(list(sites_of), writers):
+        sites = sites_of[writer]
+        own = np.array([-1 if s is None else place.get(s, -1) for s in sites], np.int64)
+        known = at[numbers[at] < own.size]
+        found[known] = own[numbers[known]]
+    return found
 
 
-def _absolute(paths: Sequence[Path]) -> list[Path]:
-    return [path.absolute() for path in paths]
-
-
-def _where(snapshot: Snapshot, question: Question) -> str:
-    first, last = question.stretch
-    kind = views.literal(str(question.sites[0].kind))
-    where = f"rank = {question.rank} AND kind = {kind} AND step BETWEEN {first} AND {last}"
-    if len(question.sites) <= _FEW:
-        numbers = sorted({n for s in question.sites for n in snapshot.numbers.get(s, [-1])})
-        where += f" AND site IN ({', '.join(map(str, numbers))})"
-    return where
-
-
-def merges(fields: Sequence[str]) -> str:
-    """How fields of rows are merged, in SQL."""
-    return ", ".join(f"{_MERGE.get(f, 'sum')}({f})::DOUBLE AS {f}" for f in fields)
-
-
-def _ask(snapshot: Snapshot, question: Question, place: dict[Site, int], source: str) -> Columns:
-    judged = views.judge(source, bool(snapshot.bounds))
-    writer = "writer" if len(snapshot.site_of) > 1 else "NULL AS writer"
-    return _placed(
-        snapshot,
-        place,
-        snapshot.database.fetch(
-            f"SELECT {writer}, site, {question.bucketing.sql()} AS bucket, "
-            f"count(*)::DOUBLE AS steps, {merges(question.fields)} FROM ({judged}) "
-            f"WHERE {_where(snapshot, question)} AND NOT superseded GROUP BY ALL"
-        ),
-    )
-
-
-def _ask_merging_parts(snapshot: Snapshot, question: Question, place: dict[Site, int]) -> Columns:
-    merged = merges(question.fields)
-    return _placed(
-        snapshot,
-        place,
-        snapshot.database.fetch(
-            "WITH step_sums AS (SELECT writer, site, step, micro_batch IS NOT NULL AS part, "
-            f"{merged} FROM _summaries WHERE {_where(snapshot, question)} "
-            "GROUP BY writer, site, step, part "
-            "QUALIFY row_number() OVER (PARTITION BY writer, site, step ORDER BY part) = 1) "
-            f"SELECT writer, site, {question.bucketing.sql()} AS bucket, "
-            f"count(*)::DOUBLE AS steps, {merged} FROM step_sums GROUP BY ALL"
-        ),
-    )
-
-
-def _placed(snapshot: Snapshot, place: dict[Site, int], rows: Columns) -> Columns:
-    """The rows with `row`, the site's place; without those of other sites."""
-    writers = rows.pop("writer")
-    numbers = rows.pop("site")
-    row = np.full(numbers.size, -1, np.int64)
-    for writer, sites in snapshot.site_of.items():
-        rows_of = np.array([-1 if s is None else place.get(s, -1) for s in sites], np.int64)
-        own = writers == writer if len(snapshot.site_of) > 1 else np.ones(numbers.size, bool)
-        known = own & (numbers < rows_of.size)
-        row[known] = rows_of[numbers[known]]
-    chosen = row >= 0
-    return {"row": row[chosen], **{name: values[chosen] for name, values in rows.items()}}
+def _by_writer(
+    names: Sequence[str], writers: NDArray[Any]
+) -> Iterator[tuple[NDArray[np.int64], str]]:
+    """Which rows are of each writer."""
+    if len(names) == 1:
+        yield np.arange(writers.size), names[0]
+        return
+    number_of = {name: i for i, name in enumerate(names)}
+    # Each row is looked up once, and not compared with each of a thousand names.
+    number = np.array([number_of.get(name, -1) for name in writers.tolist()], np.int64)
+    order = np.argsort(number, kind="stable")
+    ends = np.searchsorted(number[order], np.arange(len(names) + 1))
+    for i, name in enumerate(names):
+        if ends[i] < ends[i + 1]:
+            yield order[ends[i] : ends[i + 1]], name
 
 
 def joined(parts: Sequence[Columns]) -> Columns:

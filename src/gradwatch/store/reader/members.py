@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from gradwatch.sites import Kind, Site
+from gradwatch.store.reader.replicas import common
 from gradwatch.summary import STATISTICS
 
 MODEL = "model"
@@ -42,7 +43,8 @@ def members(
     In this order: the site of that path; the group that the user has named so; the
     layer, block or part of the training of that path; for `model`, all; the only site, or
     else the only layer, whose path ends so: `conv/kernel` for `net/conv/kernel`. Slices of
-    variables, such as `lstm/kernel[forget]`, are in no total.
+    variables, such as `lstm/kernel[forget]`, are in no total, nor is what is a single replica's
+    where there is what all have in common.
 
     Raises:
         NotRecordedError: it stands for none.
@@ -64,7 +66,7 @@ def members(
     found = named or below or (wholes if path == MODEL and not kind.is_number else [])
     found = found or _only_one_that_ends_so(path, of_kind, wholes)
     if found:
-        return found
+        return common(found, path)
     paths = [site.path for site in of_kind]
     layers = list(dict.fromkeys(site.layer for site in wholes))
     near = _near(path, [*paths, *layers, *groups])

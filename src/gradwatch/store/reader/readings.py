@@ -13,6 +13,7 @@ from gradwatch.histogram import CELLS
 from gradwatch.reading import Reading
 from gradwatch.sites import Site
 from gradwatch.store.reader.database import Columns
+from gradwatch.store.reader.grid import places
 from gradwatch.store.reader.snapshot import Snapshot
 from gradwatch.store.tables import NO_MICRO_BATCH
 from gradwatch.summary import FIELDS, Summary
@@ -30,8 +31,9 @@ def readings_at(snapshot: Snapshot, step: int, rank: int) -> list[Reading]:
 
 def readings(snapshot: Snapshot, rank: int) -> Iterator[Reading]:
     """All readings, in the order of their steps; see `Run.readings`."""
-    steps = snapshot.moments.current(snapshot.bounds).of(rank=rank).steps
-    rows_a_step = snapshot.moments.rows // max(steps.size, 1)
+    moments = snapshot.moments.current(snapshot.bounds).of(ranks=[rank])
+    steps = moments.steps
+    rows_a_step = moments.rows // max(steps.size, 1)
     several = max(1, _ROWS // max(rows_a_step, 1))
     for start in range(0, steps.size, several):
         batch = steps[start : start + several]
@@ -42,15 +44,18 @@ def _between(snapshot: Snapshot, first: int, last: int, rank: int) -> Iterator[R
     which = f"WHERE rank = {int(rank)} AND step BETWEEN {first} AND {last}"
     rows = _placed(
         snapshot,
+        rank,
         snapshot.database.fetch(
             f'SELECT writer, site, "group", {_PART}, step, epoch, time, {_FIELDS} '
-            f"FROM _summaries {which}"
+            f"FROM {snapshot.rows_of('summaries', [rank])} {which}"
         ),
     )
     cells = _placed(
         snapshot,
+        rank,
         snapshot.database.fetch(
-            f"SELECT writer, site, {_PART}, step, cell, cell_count FROM _histograms {which}"
+            f"SELECT writer, site, {_PART}, step, cell, cell_count "
+            f"FROM {snapshot.rows_of('histograms', [rank])} {which}"
         ),
     )
     counts = _counts(cells)
@@ -82,17 +87,10 @@ def _between(snapshot: Snapshot, first: int, last: int, rank: int) -> Iterator[R
         )
 
 
-def _placed(snapshot: Snapshot, rows: Columns) -> Columns:
-    """The rows with the `place` of their site among all sites; without those of unknown sites."""
+def _placed(snapshot: Snapshot, rank: int, rows: Columns) -> Columns:
+    """A rank's rows with the `place` of their site among all; without those of unknown sites."""
     place_of = {site: i for i, site in enumerate(snapshot.sites)}
-    writers, numbers = rows.pop("writer"), rows.pop("site")
-    place = np.full(numbers.size, -1, np.int64)
-    for writer, sites in snapshot.site_of.items():
-        own = np.array([-1 if site is None else place_of[site] for site in sites], np.int64)
-        is_own = numbers < own.size
-        if len(snapshot.site_of) > 1:
-            is_own &= writers == writer
-        place[is_own] = own[numbers[is_own]]
+    place = places(snapshot.sites_of([rank]), place_of, rows.pop("writer"), rows.pop("site"))
     known = place >= 0
     return {"place": place[known], **{name: values[known] for name, values in rows.items()}}
 

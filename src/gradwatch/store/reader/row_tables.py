@@ -12,17 +12,38 @@ from numpy.typing import NDArray
 
 from gradwatch.sites import Kind, Site
 from gradwatch.store.reader.grid import FIRST, LAST, Bucketing
-from gradwatch.store.reader.heatmap import NEEDED, average
 from gradwatch.store.reader.members import check_statistic
+from gradwatch.store.reader.rank_choice import RankChoice
 from gradwatch.store.reader.rows import RowGrid, RowQuestion, Rows
-from gradwatch.store.reader.series import UPDATE_RATIO, VALUE, more_statistics, value_of
+from gradwatch.store.reader.series import UPDATE_RATIO, VALUE, average, more_statistics, value_of
 from gradwatch.store.reader.snapshot import Snapshot
 from gradwatch.summary import FIELDS, IDENTITY, Summary, statistic
 
 Steps = NDArray[np.int64]
 Values = NDArray[np.float64]
 
-_NOT_FINITE = ("nan", "posinf", "neginf")
+_ALL = ("count", "nan", "posinf", "neginf")
+NEEDED: dict[str, tuple[str, ...]] = {
+    "count": ("count",),
+    "nan": ("nan",),
+    "posinf": ("posinf",),
+    "neginf": ("neginf",),
+    "zeros": ("zeros",),
+    "sum": ("sum",),
+    "l1": ("sum_abs",),
+    "l2": ("sum_squares",),
+    "linf": (*_ALL, "min", "max"),
+    "rms": (*_ALL, "sum_squares"),
+    "mean": (*_ALL, "sum"),
+    "std": (*_ALL, "sum", "sum_squares", "min", "max"),
+    "min": (*_ALL, "min"),
+    "max": (*_ALL, "max"),
+    VALUE: ("nan", "posinf", "neginf", "sum"),
+    UPDATE_RATIO: ("sum_squares",),
+}
+"""The fields that a statistic is made of: the others need not be read."""
+
+NOT_FINITE = ("nan", "posinf", "neginf")
 _KEPT = 64
 
 
@@ -74,7 +95,7 @@ class RowTables:
         steps: Steps,
         stretch: tuple[int, int],
         bucketing: Bucketing,
-        rank: int,
+        rank: RankChoice,
     ) -> RowTable:
         """See `Run.row_table`.
 
@@ -86,7 +107,7 @@ class RowTables:
             steps: those of interest, ascending, all of them measured.
             stretch: the bounds within which they are all that there are.
             bucketing: which column a step falls into.
-            rank: the process of a parallel training.
+            rank: whose rows are meant.
         """
         for name in names:
             check_statistic(name, kind, more_statistics(kind))
@@ -96,9 +117,9 @@ class RowTables:
         def of(
             kind: Kind, chosen: Rows, needed: Sequence[str]
         ) -> tuple[Summary, dict[str, Values]]:
-            fields = tuple(dict.fromkeys((*needed, *_NOT_FINITE)))
+            fields = tuple(dict.fromkeys((*needed, *NOT_FINITE)))
             question = RowQuestion(
-                rank, str(kind), chosen, fields, bucketing, stretch, snapshot.bounds_key
+                rank, kind, chosen, fields, bucketing, stretch, snapshot.bounds_key
             )
             parts = self._grid(question).read(snapshot, question, buckets)
             columns = {

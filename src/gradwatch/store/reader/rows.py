@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.sites import Site
+from gradwatch.sites import Kind, Site
 from gradwatch.store.reader import views
 from gradwatch.store.reader.database import Columns
 from gradwatch.store.reader.grid import FIRST, LAST, Bucketing, Values, dense, joined, merges
+from gradwatch.store.reader.rank_choice import RankChoice, is_merged
 from gradwatch.store.reader.snapshot import Snapshot
 
 _MOST_SHARED = 256
@@ -68,7 +69,7 @@ class RowQuestion:
     """What is to be merged: equal questions have equal answers for the same files.
 
     Attributes:
-        rank: the process of a parallel training.
+        rank: whose rows are meant.
         kind: of all sites.
         rows: the sites to merge.
         fields: of a summary.
@@ -77,8 +78,8 @@ class RowQuestion:
         bounds: stands for what is superseded.
     """
 
-    rank: int
-    kind: str
+    rank: RankChoice
+    kind: Kind
     rows: Rows
     fields: tuple[str, ...]
     bucketing: Bucketing
@@ -101,20 +102,23 @@ class RowGrid:
         """Each field, how many `steps` were measured, and which were the first and the last:
         arrays of rows by buckets.
 
-        A step counts once for a row, whichever of its sites were measured at it.
+        A step counts once for a row, whichever of its sites, and on whichever ranks, were
+        measured at it.
         """
         asking = _Asking(snapshot, question)
-        shared = None if snapshot.has_parts else _shared_steps(snapshot, question)
+        shared = None if snapshot.has_parts else asking.shared_steps()
         if shared is None or len(shared) > _MOST_SHARED:
             # A step's micro-batches, or its sites, may be in two files.
             found = asking.all_at_once()
         else:
             with self._lock:
-                segments = frozenset(snapshot.segments)
-                known = shared, _numbering(snapshot)
+                # Of a thousand ranks, the files of those that are asked for.
+                own = snapshot.segments_of(asking.ranks)
+                segments = frozenset(own)
+                known = shared, asking.numbering()
                 if known != self._known or not self._covered <= segments:
                     self._known, self._covered, self._kept = known, frozenset(), {}
-                fresh = [path for path in snapshot.segments if path not in self._covered]
+                fresh = [path for path in own if path not in self._covered]
                 if fresh:
                     source = views.parquet([path.absolute() for path in fresh])
                     more = asking.ask(source, without=shared)
@@ -128,16 +132,30 @@ class RowGrid:
 
 
 class _Asking:
-    """A question in SQL; the classes of sites and their rows are tables beside the rows."""
+    """A question in SQL; the classes of sites and their rows are tables beside the rows.
+
+    Attributes:
+        ranks: those whose rows are meant, of one site or another.
+    """
 
     def __init__(self, snapshot: Snapshot, question: RowQuestion) -> None:
         self._snapshot, self._question = snapshot, question
         self._classes, class_of = question.rows.classes()
-        by_writer = len(snapshot.site_of) > 1
+        self.ranks = snapshot.ranks_meant(class_of, question.rank)
+        is_mixed = len(self.ranks) > 1
+        # Numbers of several ranks are averaged; what else there is, is merged.
+        is_pooled = is_mixed and is_merged(question.kind, question.rank)
+        self._is_mean = is_pooled and question.kind.is_number
+        self._sites_of = {rank: snapshot.sites_of([rank]) for rank in sorted(self.ranks)}
+        by_writer = sum(map(len, self._sites_of.values())) > 1
         writers, numbers, classes = [], [], []
-        for writer, sites in snapshot.site_of.items():
-            for number, site in enumerate(sites):
-                if site is not None and site in class_of:
+        for rank, sites_of in self._sites_of.items():
+            for writer, sites in sites_of.items():
+                for number, site in enumerate(sites):
+                    if site is None or site not in class_of:
+                        continue
+                    if is_mixed and not is_pooled and snapshot.home.get(site) != rank:
+                        continue
                     writers.append(writer)
                     numbers.append(number)
                     classes.append(class_of[site])
@@ -154,11 +172,26 @@ class _Asking:
             },
         }
         first, last = question.stretch
-        self._where = f"rank = {question.rank} AND kind = {views.literal(question.kind)} "
+        self._where = f"kind = {views.literal(str(question.kind))} "
         self._where += f"AND step BETWEEN {first} AND {last}"
+        if not set(snapshot.ranks) <= self.ranks:
+            self._where += f" AND rank IN ({', '.join(map(str, sorted(self.ranks))) or 'NULL'})"
         if numbers:
             # Segments are sorted by this number: what is outside is passed over.
             self._where += f" AND s.site BETWEEN {min(numbers)} AND {max(numbers)}"
+
+    def numbering(self) -> object:
+        """Stands for which site has which number."""
+        return tuple(
+            (name, len(sites)) for each in self._sites_of.values() for name, sites in each.items()
+        )
+
+    def shared_steps(self) -> tuple[int, ...]:
+        """The steps of which several files have rows: of several ranks, or parts of a training
+        that are recorded apart."""
+        steps = self._snapshot.shared_steps(self.ranks, str(self._question.kind))
+        first, last = self._question.stretch
+        return tuple(steps[(steps >= first) & (steps <= last)].tolist())
 
     def ask(self, source: str, *, without: Sequence[int] = (), only: Sequence[int] = ()) -> Columns:
         """What some files say, in which no step is that another file has too."""
@@ -170,24 +203,29 @@ class _Asking:
         judged = views.judge(source, bool(self._snapshot.bounds))
         fields = ", ".join(f"s.{name}" for name in self._question.fields)
         return self._merged(
-            f"SELECT c.class, s.step, {fields} FROM ({judged}) s JOIN _classes c ON {self._same} "
-            f"WHERE {where} AND NOT superseded"
+            f"SELECT c.class, s.rank, s.step, {fields} FROM ({judged}) s "
+            f"JOIN _classes c ON {self._same} WHERE {where} AND NOT superseded"
         )
 
     def all_at_once(self) -> Columns:
         """What all files together say; of each site and step the whole step, or else its parts."""
         merged = merges(self._question.fields)
         return self._merged(
-            "SELECT class, step, " + ", ".join(self._question.fields) + " FROM ("
-            f"SELECT s.writer, s.site, c.class, step, micro_batch IS NOT NULL AS part, {merged} "
-            f"FROM _summaries s JOIN _classes c ON {self._same} WHERE {self._where} "
-            "GROUP BY s.writer, s.site, c.class, step, part QUALIFY row_number() "
+            f"SELECT class, rank, step, {', '.join(self._question.fields)} FROM (SELECT "
+            f"rank, s.writer, s.site, c.class, step, micro_batch IS NOT NULL AS part, {merged} "
+            f"FROM {self._snapshot.rows_of('summaries', self.ranks)} s "
+            f"JOIN _classes c ON {self._same} WHERE {self._where} "
+            "GROUP BY rank, s.writer, s.site, c.class, step, part QUALIFY row_number() "
             "OVER (PARTITION BY s.writer, s.site, step ORDER BY part) = 1)"
         )
 
     def _merged(self, own: str) -> Columns:
         merged, bucket = merges(self._question.fields), self._question.bucketing.sql()
-        query = f"WITH by_class AS (SELECT class, step, {merged} FROM ({own}) GROUP BY class, step)"
+        number = "count(DISTINCT rank)" if self._is_mean else ""
+        of_class = merges(self._question.fields, number)
+        query = (
+            f"WITH by_class AS (SELECT class, step, {of_class} FROM ({own}) GROUP BY class, step)"
+        )
         if all(len(rows) == 1 for rows in self._classes) and len(self._classes) == len(
             self._question.rows
         ):
@@ -203,15 +241,3 @@ class _Asking:
             "FROM by_row GROUP BY ALL"
         )
         return self._snapshot.database.fetch(query, tables=self._tables)
-
-
-def _numbering(snapshot: Snapshot) -> object:
-    """Stands for which site has which number."""
-    return tuple((name, len(sites)) for name, sites in snapshot.site_of.items())
-
-
-def _shared_steps(snapshot: Snapshot, question: RowQuestion) -> tuple[int, ...]:
-    """The steps of which several files have rows: parts of a training are recorded apart."""
-    steps = snapshot.shared_steps(question.rank, question.kind)
-    first, last = question.stretch
-    return tuple(steps[(steps >= first) & (steps <= last)].tolist())

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gradwatch.sites import Kind, Site
 from gradwatch.store.reader.members import check_statistic, kind_of, members
+from gradwatch.store.reader.rank_choice import RankChoice, is_merged
 from gradwatch.store.reader.snapshot import Snapshot
 from gradwatch.summary import FIELDS, Summary, l2, statistic
 
@@ -34,7 +35,7 @@ def series(
     kind_name: Kind | str,
     path: str,
     name: str,
-    rank: int,
+    rank: RankChoice,
     micro_batch: int | None = None,
 ) -> tuple[Steps, Values]:
     """The steps at which something was measured, and a statistic of it; see `Run.series`."""
@@ -51,20 +52,24 @@ def series(
 
 
 def summaries(
-    snapshot: Snapshot, sites: Sequence[Site], rank: int, micro_batch: int | None = None
+    snapshot: Snapshot, sites: Sequence[Site], rank: RankChoice, micro_batch: int | None = None
 ) -> tuple[Steps, Summary]:
     """The summary at each step of some sites of one kind, merged.
 
     Without a micro-batch, that of the step as a whole, and where there is none, those
-    of its micro-batches merged.
+    of its micro-batches merged. Numbers of several ranks are averaged.
     """
     where, parameters = condition(snapshot, sites, rank)
     if micro_batch is not None:
         where = f"{where} AND micro_batch = {int(micro_batch)}"
+    ranks = snapshot.ranks_meant(sites, rank)
+    source = snapshot.rows_of("summaries", ranks)
+    if len(ranks) > 1 and is_merged(sites[0].kind, rank):
+        return _of_several_ranks(snapshot, source, where, parameters, sites[0].kind)
     fields, group = (_PLAIN, "") if len(sites) == 1 else (_SUMS, "GROUP BY step, part")
     rows = snapshot.database.fetch(
-        f"SELECT step, micro_batch IS NOT NULL AS part, {fields} FROM _summaries "
-        f"WHERE {where} {group} ORDER BY step",
+        f"SELECT step, micro_batch IS NOT NULL AS part, {fields} "
+        f"FROM {source} WHERE {where} {group} ORDER BY step",
         parameters,
     )
     steps, part = rows["step"].astype(np.int64), rows["part"].astype(bool)
@@ -76,10 +81,53 @@ def summaries(
     return measured, summary[kept].merge_by(place, measured.size)
 
 
-def condition(snapshot: Snapshot, sites: Sequence[Site], rank: int) -> tuple[str, list[object]]:
-    """The rows of some sites of one kind, in SQL, and its parameters."""
+def _of_several_ranks(
+    snapshot: Snapshot, source: str, where: str, parameters: Sequence[object], kind: Kind
+) -> tuple[Steps, Summary]:
+    """Each rank's own merged, or of numbers the average; each has micro-batches or has not."""
+    rows = snapshot.database.fetch(
+        f"SELECT step, count(*)::DOUBLE AS ranks, {_SUMS} FROM ("
+        f"SELECT rank, step, micro_batch IS NOT NULL AS part, {_SUMS} FROM {source} "
+        f"WHERE {where} GROUP BY rank, step, part "
+        "QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY part) = 1"
+        ") GROUP BY step ORDER BY step",
+        parameters,
+    )
+    summary = Summary(*(rows[name] for name in FIELDS))
+    return rows["step"].astype(np.int64), (
+        average(summary, rows["ranks"]) if kind.is_number else summary
+    )
+
+
+def average(total: Summary, number: Values) -> Summary:
+    """The average of so many summaries that were merged: what adds up is divided."""
+    n = np.maximum(number, 1.0)
+    bounds = {"min": total.min, "max": total.max}
+    return Summary(*(bounds.get(name, getattr(total, name) / n) for name in FIELDS))
+
+
+def condition(
+    snapshot: Snapshot, sites: Sequence[Site], rank: RankChoice
+) -> tuple[str, list[object]]:
+    """The rows that are meant of some sites of one kind, in SQL, and its parameters."""
+    where, parameters = of_sites(snapshot, sites)
+    ranks = snapshot.ranks_meant(sites, rank)
+    if len(ranks) == 1:
+        return f"rank = ? AND {where}", [*ranks, *parameters]
+    if is_merged(sites[0].kind, rank):
+        return where, parameters
+    # Each site where it is at home.
+    homes = ["false"]
+    for each in sorted(ranks):
+        homes.append("rank = ? AND path IN (SELECT unnest(?))")
+        parameters += [each, [s.path for s in sites if snapshot.home.get(s) == each]]
+    return f"{where} AND ({' OR '.join(homes)})", parameters
+
+
+def of_sites(snapshot: Snapshot, sites: Sequence[Site]) -> tuple[str, list[object]]:
+    """All ranks' rows of some sites of one kind, in SQL, and its parameters."""
     kind = sites[0].kind
-    where, parameters = "rank = ? AND kind = ?", list[object]([rank, str(kind)])
+    where, parameters = "kind = ?", list[object]([str(kind)])
     if len(sites) == sum(site.kind is kind for site in snapshot.sites):
         return where, parameters
     numbers = {number for site in sites for number in snapshot.numbers[site]}
@@ -102,7 +150,7 @@ def _ratios(
     updates: Sequence[Site],
     steps: Steps,
     summary: Summary,
-    rank: int,
+    rank: RankChoice,
     micro_batch: int | None,
 ) -> tuple[Steps, Values]:
     known = set(snapshot.sites)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from gradwatch.store.reader.attempts import Attempt, Bounds, bounds
 from gradwatch.store.reader.catalog import Catalog, Writer
 from gradwatch.store.reader.database import Columns, Database
 from gradwatch.store.reader.moments import MomentCache, Moments
+from gradwatch.store.reader.rank_choice import RankChoice, is_merged
 from gradwatch.store.tables import SCHEMAS
 
 
@@ -34,8 +35,8 @@ class Snapshot:
         attempts: of all ranks, oldest first.
         bounds: from which step on which attempt's rows are superseded; `bounds_key`
             stands for them.
-        site_of: the site of each number of each writer.
         ranks: the processes that have written.
+        home: for each site the first rank that has it.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Snapshot:
         self._cache = cache
         self._lock = threading.Lock()
         self._moments: Moments | None = None
-        self._shared: dict[tuple[int, str], NDArray[np.int64]] = {}
+        self._shared: dict[tuple[frozenset[int], str], NDArray[np.int64]] = {}
         writers = list(catalog.writers.values())
         for writer in writers:
             if writer.without_manifest and not writer.sites:
@@ -59,11 +60,19 @@ class Snapshot:
             if writer.is_hurt:
                 self._learn_attempts(writer)
         self.numbers: dict[Site, list[int]] = {}
-        self.site_of: dict[str, list[Site | None]] = {}
+        self._site_of: dict[int, dict[str, list[Site | None]]] = {}
+        self._files: dict[tuple[int, str], list[Path]] = {}
         self.groups: dict[str, list[Site]] = {}
+        self.home: dict[Site, int] = {}
+        self._met: dict[int, list[Site | None]] = {}
         # The first rank knows the network; others, which may be earlier, only what is their own.
         for writer in sorted(writers, key=lambda each: each.rank):
             self._meet(writer)
+        self._met.clear()
+        for table in SCHEMAS:
+            for segment in catalog.segments(table):
+                key = catalog.writers[segment.writer].rank, table
+                self._files.setdefault(key, []).append(segment.path)
         sites = tuple(self.numbers)
         # The same one as before, if it is: what was derived from it need not be again.
         self.sites: tuple[Site, ...] = (
@@ -100,13 +109,59 @@ class Snapshot:
                 self._moments = self._cache.of(self.database, self.segments)
             return self._moments
 
-    def shared_steps(self, rank: int, kind: str) -> NDArray[np.int64]:
+    def shared_steps(self, ranks: frozenset[int], kind: str) -> NDArray[np.int64]:
         """The steps of a kind of which several files have rows that are not superseded."""
-        known = self._shared.get((rank, kind))
+        known = self._shared.get((ranks, kind))
         if known is None:
-            known = self.moments.current(self.bounds).of(rank, kind).shared_steps
-            self._shared[rank, kind] = known
+            known = self.moments.current(self.bounds).of(ranks, kind).shared_steps
+            self._shared[ranks, kind] = known
         return known
+
+    def ranks_meant(self, sites: Iterable[Site], choice: RankChoice) -> frozenset[int]:
+        """The ranks whose rows of some sites of one kind are meant."""
+        if isinstance(choice, int):
+            return frozenset([choice])
+        several = list(sites)
+        if several and is_merged(several[0].kind, choice):
+            return frozenset(self.ranks)
+        return frozenset(self.home[site] for site in several if site in self.home)
+
+    def steps(self, kind: Kind, choice: RankChoice) -> NDArray[np.int64]:
+        """The steps, ascending, at which those whose rows are meant have measured that kind."""
+        ranks = self.ranks_meant((site for site in self.sites if site.kind is kind), choice)
+        return self.moments.current(self.bounds).of(ranks, str(kind)).steps
+
+    def sites_of(self, ranks: Iterable[int]) -> dict[str, list[Site | None]]:
+        """By writer of these ranks, the site of each of its numbers."""
+        return {
+            name: sites for rank in ranks for name, sites in self._site_of.get(rank, {}).items()
+        }
+
+    def recorded_by(self, kind: Kind | str) -> dict[Site, tuple[int, ...]]:
+        """By site of a kind, the ranks that have it."""
+        found: dict[Site, set[int]] = {site: set() for site in self.sites if site.kind == kind}
+        for rank in self.ranks:
+            for sites in self.sites_of([rank]).values():
+                for site in sites:
+                    if site is not None and site.kind == kind:
+                        found[site].add(rank)
+        return {site: tuple(sorted(ranks)) for site, ranks in found.items()}
+
+    def segments_of(self, ranks: Iterable[int], table: str = "summaries") -> list[Path]:
+        """The sealed files of these ranks."""
+        return [path for rank in ranks for path in self._files.get((rank, table), ())]
+
+    def rows_of(self, table: str, ranks: Collection[int]) -> str:
+        """Rows that no later attempt has superseded, as a table in SQL.
+
+        Of a thousand ranks, only the files of these are opened for it. Rows that are not
+        sealed are of all ranks: ask for `rank` too.
+        """
+        if len(ranks) >= len(self.ranks):
+            return f"_{table}"
+        rows = views.rows(table, [path.absolute() for path in self.segments_of(ranks, table)])
+        judged = views.judge(f"({rows})", bool(self.bounds))
+        return f"(SELECT * EXCLUDE (superseded) FROM ({judged}) WHERE NOT superseded)"
 
     @property
     def has_parts(self) -> bool:
@@ -114,13 +169,19 @@ class Snapshot:
         return self.moments.has_parts
 
     def _meet(self, writer: Writer) -> None:
-        met = [None if entry is None else _site(*entry) for entry in writer.sites]
-        self.site_of[writer.name] = met
-        for number, site in enumerate(met):
-            if site is not None:
-                numbers = self.numbers.setdefault(site, [])
-                if number not in numbers:
-                    numbers.append(number)
+        rank, known = writer.rank, self._met.get(id(writer.sites))
+        met = known or [None if entry is None else _site(*entry) for entry in writer.sites]
+        self._site_of.setdefault(rank, {})[writer.name] = met
+        if not known:
+            # Else a thousand ranks that have the same sites are met one by one.
+            self._met[id(writer.sites)] = met
+            for number, site in enumerate(met):
+                if site is not None:
+                    numbers = self.numbers.setdefault(site, [])
+                    if not numbers:
+                        self.home[site] = rank
+                    if number not in numbers:
+                        numbers.append(number)
         for name, members in writer.groups.items():
             found = (met[number] for number in members if number < len(met))
             both = [*self.groups.get(name, ()), *(site for site in found if site is not None)]
@@ -164,11 +225,19 @@ class Snapshot:
             ),
         )
         fill("_bounds", self.bounds_key, ((*key, until) for key, until in self.bounds.items()))
-        numbered = ((i, str(s.kind), s.path, s.layer) for i, s in enumerate(self.sites))
-        fill("sites", self.sites, numbered)
+        sites = self.sites
+        self.database.fill_when_asked(
+            "sites",
+            sites,
+            lambda: ((i, str(s.kind), s.path, s.layer) for i, s in enumerate(sites)),
+        )
         begun = ((a.rank, a.writer, a.number, a.first_step, a.group, a.time) for a in self.attempts)
         fill("attempts", tuple((a.writer, a.number) for a in self.attempts), begun)
         self.database.define(has_attempts=bool(self.bounds))
+
+
+_JOURNALS = 256
+"""So many journals are given to the database at once."""
 
 
 class Tail:
@@ -184,6 +253,7 @@ class Tail:
     def give(self, catalog: Catalog, database: Database) -> int:
         """Add what is new to the database; returns how many blocks that was."""
         blocks = 0
+        fresh_of: list[tuple[Writer, Journal]] = []
         for writer in catalog.writers.values():
             for journal in writer.journals.values():
                 readings, pictures = self._given.get(journal.path, (0, 0))
@@ -195,23 +265,38 @@ class Tail:
                     pictures=journal.pictures[pictures:],
                 )
                 if fresh.readings or fresh.pictures:
-                    _insert(writer, fresh, database)
+                    fresh_of.append((writer, fresh))
                 blocks += len(fresh.readings) + len(fresh.pictures)
                 self._given[journal.path] = (len(journal.readings), len(journal.pictures))
+        for start in range(0, len(fresh_of), _JOURNALS):
+            _insert(fresh_of[start : start + _JOURNALS], database)
         return blocks
 
 
-def _insert(writer: Writer, journal: Journal, database: Database) -> None:
-    known = [(i, *entry) for i, entry in enumerate(writer.sites) if entry is not None]
+def _insert(fresh: Sequence[tuple[Writer, Journal]], database: Database) -> None:
+    """Add the rows of several journals at once: of a thousand, one by one takes long."""
+    writers = {writer.name: writer for writer, _ in fresh}
+    owner_of = {name: owner for owner, name in enumerate(writers)}
+    known = [
+        (owner_of[writer.name], writer.name, writer.rank, number, entry[0], entry[2])
+        for writer in writers.values()
+        for number, entry in enumerate(writer.sites)
+        if entry is not None
+    ]
+    types = {"owner": np.int32, "writer": object, "rank": np.int32, "site": np.int32}
     names: Columns = {
-        "site": np.array([entry[0] for entry in known], np.int32),
-        "kind": np.array([entry[1] for entry in known], object),
-        "group": np.array([entry[3] for entry in known], object),
+        name: np.array([entry[i] for entry in known], types.get(name, object))
+        for i, name in enumerate(("owner", "writer", "rank", "site", "kind", "group"))
     }
     for table in SCHEMAS:
-        rows = tables.rows_of(journal, table)
-        if rows:
-            database.append(table, rows, names, writer.name, writer.rank)
+        parts = [
+            {**rows, "owner": np.full(rows["site"].size, owner_of[writer.name], np.int32)}
+            for writer, journal in fresh
+            if (rows := tables.rows_of(journal, table))
+        ]
+        if parts:
+            stacked = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            database.append(table, stacked, names)
 
 
 @lru_cache(maxsize=1 << 17)

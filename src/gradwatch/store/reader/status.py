@@ -39,12 +39,15 @@ class RankStatus:
         status: live, finished or crashed; empty if it has recorded nothing at all.
         last_step: the last step of which it has recorded anything; None if there is none.
         last_time: when that was, in seconds since 1970; None if not known.
+        first_step, first_time: the same of the first one.
     """
 
     rank: int
     status: Status
     last_step: int | None = None
     last_time: float | None = None
+    first_step: int | None = None
+    first_time: float | None = None
 
 
 def status_of(writers: Iterable[Writer], damage: Sequence[Damage]) -> Status:

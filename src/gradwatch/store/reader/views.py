@@ -2,8 +2,8 @@
 
 `_rows_of_<table>` is what the files hold, sealed and not, and `_<table>` what of it no
 later attempt has superseded. The views without an underscore are for users: their
-`part_of` is the column `group`, which SQL would want quoted, and they have every
-statistic of `gradwatch.summary.STATISTICS` as a column, NULL where it is not defined.
+`part_of` is the column `group`, which SQL would want quoted, `replica` is told by it, and they
+have every statistic of `gradwatch.summary.STATISTICS` as a column, NULL where it is not defined.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from gradwatch.store.reader import replicas
 from gradwatch.store.tables import SCHEMAS
 from gradwatch.summary import STATISTICS
 
@@ -36,7 +37,7 @@ NUMBER = (
 )
 """The value of a kind that is one number."""
 
-_WHERE = 'rank, kind, path, "group" AS part_of, step, epoch, time'
+_WHERE = f'rank, {replicas.SQL}, kind, path, "group" AS part_of, step, epoch, time'
 _WHENCE = "attempt, writer"
 
 
@@ -48,7 +49,7 @@ def definitions(segments: dict[str, Sequence[Path]], has_attempts: bool) -> Iter
         has_attempts: whether any row is superseded; without one no join is needed.
     """
     for table in TABLES:
-        yield f"CREATE OR REPLACE VIEW _rows_of_{table} AS {_rows(table, segments[table])}"
+        yield f"CREATE OR REPLACE VIEW _rows_of_{table} AS {rows(table, segments[table])}"
         judged = judge(f"_rows_of_{table}", has_attempts)
         yield f"CREATE OR REPLACE VIEW _all_{table} AS {judged}"
         yield (
@@ -98,7 +99,8 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _rows(table: str, segments: Sequence[Path]) -> str:
+def rows(table: str, segments: Sequence[Path]) -> str:
+    """The rows of some sealed files and all that are not sealed, in SQL."""
     columns = ", ".join(f"{'n' if c == 'path' else 't'}.{quoted(c)}" for c in SCHEMAS[table])
     tail = (
         f"SELECT {columns} FROM _tail_{table} t "

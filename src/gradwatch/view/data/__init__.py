@@ -7,11 +7,13 @@ from gradwatch.view.data.heatmap import heatmap, tree
 from gradwatch.view.data.numbers import numbers
 from gradwatch.view.data.overview import overview
 from gradwatch.view.data.plain import Answer
+from gradwatch.view.data.ranks import ranks
 from gradwatch.view.data.selection import selection
 from gradwatch.view.data.series import series
-from gradwatch.view.data.shown import Shown, StaleTreeError, Window
+from gradwatch.view.data.shown import FIRST, Shown, StaleTreeError, Window
 
 __all__ = [
+    "FIRST",
     "Answer",
     "Shown",
     "StaleTreeError",
@@ -26,6 +28,7 @@ __all__ = [
     "overview",
     "picture",
     "pictures",
+    "ranks",
     "selection",
     "series",
     "tree",

@@ -10,13 +10,31 @@ from gradwatch.sites import Site
 from gradwatch.store.reader.rows import Rows
 from gradwatch.store.reader.series import VALUE
 from gradwatch.view.data.plain import Answer, doubles, whole
+from gradwatch.view.data.rank_spread import bands
 from gradwatch.view.data.shown import Shown, Window
+from gradwatch.view.glance.trends import BOOKKEEPING
+
+BANDS = 8
+"""Of so many numbers it is told how far ranks are apart."""
 
 
 def number_sites(shown: Shown) -> list[Site]:
     """What is one number: losses first, as people look for them first."""
-    sites = [site for site in shown.run.site_order if site.kind.is_number]
+    sites = [
+        site
+        for site in shown.run.site_order
+        if site.kind.is_number and site.path.rpartition("/")[2] not in BOOKKEEPING
+    ]
     return sorted(sites, key=lambda site: site.kind != "loss")
+
+
+def own_numbers(shown: Shown) -> list[Site]:
+    """The numbers that several ranks have, each its own: losses first."""
+    sites = number_sites(shown)
+    counts: dict[Site, int] = {}
+    for kind in dict.fromkeys(site.kind for site in sites):
+        counts |= {site: len(ranks) for site, ranks in shown.run.recorded_by(kind).items()}
+    return [site for site in sites if counts.get(site, 0) > 1]
 
 
 def numbers(shown: Shown, window: Window, most_cells: int = 150_000) -> Answer:
@@ -36,14 +54,19 @@ def numbers(shown: Shown, window: Window, most_cells: int = 150_000) -> Answer:
     steps = np.unique(np.concatenate([shown.steps(kind) for kind in kinds]))
     bucketing = window.bucketing(steps)
     answers = []
+    # Of more of them nobody looks at the ranks, and each takes a query of its own.
+    of_ranks = own_numbers(shown)[:BANDS]
     for kind in kinds:
         own = [site for site in sites if site.kind is kind]
         rows = Rows.of([[site] for site in own])
         table = shown.run.row_table(kind, rows, [VALUE], bucketing, window.stretch, shown.rank)
+        banded = [site for site in own if site in of_ranks]
+        band = bands(shown.run, banded, bucketing, window.stretch, table.numbers)
         for i, site in enumerate(own):
             measured = np.flatnonzero(table.steps[i] > 0)
             last = table.cell_last[i][measured]
             chosen = measured[window.changed(bucketing, last.astype(np.int64))]
+            spread = band.get(site)
             answers.append(
                 {
                     "kind": str(kind),
@@ -53,6 +76,14 @@ def numbers(shown: Shown, window: Window, most_cells: int = 150_000) -> Answer:
                     "width": bucketing.span,
                     "complete": window.is_complete(bucketing),
                     "values": doubles(table.values[VALUE][i][chosen]),
+                    "ranks": spread
+                    and dict(
+                        zip(
+                            ("low", "median", "high"),
+                            (doubles(each[chosen]) for each in spread),
+                            strict=True,
+                        )
+                    ),
                 }
             )
     return {"numbers": answers}

@@ -9,10 +9,13 @@ from typing import Any
 from gradwatch.budget import cost
 from gradwatch.diagnose.finding import Finding
 from gradwatch.sites import Kind
+from gradwatch.store.reader.rank_choice import ALL
 from gradwatch.view.data.labels import ORDER, kind_label, statistics_of
 from gradwatch.view.data.numbers import number_sites
 from gradwatch.view.data.plain import Answer, number
-from gradwatch.view.data.shown import Shown
+from gradwatch.view.data.ranks import processes
+from gradwatch.view.data.shown import FIRST, Shown
+from gradwatch.view.glance.rank_words import ranks_in_words
 from gradwatch.view.glance.words import counted, duration
 
 
@@ -36,6 +39,8 @@ def overview(shown: Shown, findings: Sequence[Finding], *, complete: bool = True
         "last_step": int(steps[-1]) if steps.size else None,
         "steps": int(steps.size),
         "ranks": list(run.ranks),
+        "rank": FIRST if shown.rank is None else str(shown.rank),
+        "processes": processes(shown),
         "epochs": [
             {"epoch": e.number, "first": e.first_step, "last": e.last_step} for e in run.epochs
         ],
@@ -105,8 +110,8 @@ def facts_of(shown: Shown) -> list[Answer]:
         "measured": fit.get("every"),
         "watched": "; ".join(map(str, watched)) if isinstance(watched, list) else "",
         "rows": counted(run.rows, "row"),
-        "processes": len(run.ranks) if len(run.ranks) > 1 else "",
-        "shown process": f"rank {shown.rank}" if len(run.ranks) > 1 else "",
+        "processes": _processes(shown),
+        "numbers of": _whose(shown),
         "fits": told.get("fit_count") if told.get("fit_count", 1) != 1 else "",
         "imported": f"from {imported.get('tool')}: {imported.get('from')}" if imported else "",
         "made with": ", ".join(f"{k} {v}" for k, v in environment.items() if k != "machine"),
@@ -120,6 +125,22 @@ def _steps(shown: Shown) -> str:
     if not steps.size:
         return "none yet"
     return f"to {int(steps[-1]):,}, {steps.size:,} of them measured"
+
+
+def _processes(shown: Shown) -> str:
+    """How they stand, in words; empty for one process."""
+    each = shown.run.rank_statuses
+    return ranks_in_words(each) if len(each) > 1 else ""
+
+
+def _whose(shown: Shown) -> str:
+    if len(shown.run.ranks) < 2:
+        return ""
+    if shown.rank == ALL:
+        return "all ranks: outputs merged, losses averaged, of variables the first rank's"
+    if shown.rank is None:
+        return f"rank {shown.one_rank}; of what it has not recorded, the first rank that has"
+    return f"rank {shown.rank}"
 
 
 def _optimizer(about: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,12 @@ from gradwatch.sites import Kind, Site
 from gradwatch.store.reader.grid import Bucketing
 from gradwatch.store.reader.heatmap import by_width
 from gradwatch.store.reader.members import kind_of
+from gradwatch.store.reader.rank_choice import ALL, RankChoice, checked
 from gradwatch.store.reader.run import EVER, Run, Steps, within
 from gradwatch.view.data.tree import Tree
+
+FIRST = "first"
+"""How the choice of no rank in particular is spelled."""
 
 
 class StaleTreeError(Exception):
@@ -57,7 +62,7 @@ class Shown:
         run: what is read.
         id: what it is called in requests.
         name: what people call it; by default its own name.
-        rank: the process of a parallel training; by default the first.
+        rank: whose numbers are shown, as in `Run`; if it has recorded nothing, the first's.
 
     Example:
 
@@ -73,7 +78,7 @@ class Shown:
     """
 
     def __init__(
-        self, run: Run, id: str = "", name: str | None = None, rank: int | None = None
+        self, run: Run, id: str = "", name: str | None = None, rank: RankChoice = None
     ) -> None:
         self.run, self.id, self.name = run, id, run.name if name is None else name
         self._asked_rank = rank
@@ -81,11 +86,25 @@ class Shown:
         self._trees: dict[Kind, tuple[Any, tuple[Site, ...], Tree]] = {}
 
     @property
-    def rank(self) -> int:
-        """The process that is shown: the one asked for if it has recorded anything."""
-        ranks = self.run.ranks
+    def rank(self) -> RankChoice:
+        """Whose numbers are shown."""
         asked = self._asked_rank
-        return asked if asked is not None and asked in ranks else min(ranks, default=0)
+        return asked if asked == ALL or asked in self.run.ranks else None
+
+    @property
+    def one_rank(self) -> int:
+        """The process to show where there can be only one."""
+        return self.rank if isinstance(self.rank, int) else min(self.run.ranks, default=0)
+
+    def of_rank(self, rank: RankChoice) -> Shown:
+        """The same run with the numbers of others.
+
+        Raises:
+            NotRecordedError: there is no such rank.
+        """
+        other = copy.copy(self)
+        other._asked_rank = checked(rank, self.run.ranks)
+        return other
 
     def kind(self, name: str) -> Kind:
         """The kind of that name.
@@ -112,4 +131,4 @@ class Shown:
 
     def steps(self, kind: Kind) -> Steps:
         """The steps at which something of a kind was measured."""
-        return self.run.steps(kind, self.rank)
+        return self.run.steps_shown(kind, self.rank)

@@ -16,6 +16,7 @@ from gradwatch.store.reader.run import Run
 from gradwatch.store.reader.status import Status
 from gradwatch.view.glance import queries
 from gradwatch.view.glance.layers import is_of_network, layers_of
+from gradwatch.view.glance.rank_words import has_stopped, ranks_in_words
 from gradwatch.view.glance.trends import trends_of
 
 RECENT = 20
@@ -39,6 +40,8 @@ class Standing:
         all_layers: how many there are without the selection.
         cost: what measuring costs, in words; empty if not known.
         damage, lost_rows: how many things cannot be read, and were never written.
+        ranks: how the processes stand, in words; empty if there is one.
+        is_rank_stopped: whether one of them crashed or is missing.
     """
 
     name: str
@@ -55,6 +58,8 @@ class Standing:
     cost: str
     damage: int
     lost_rows: int
+    ranks: str = ""
+    is_rank_stopped: bool = False
 
 
 class Watcher:
@@ -99,6 +104,7 @@ class Watcher:
         if steps.size:
             rate, last_time = queries.pace(run, rank, int(steps[-RECENT:][0]))
         numbers = [site for site in self._newest if site.kind.is_number]
+        states = run.rank_statuses
         return Standing(
             name=run.name,
             status=run.status,
@@ -116,6 +122,8 @@ class Watcher:
             cost=cost.in_words(run.facts.get("cost")),
             damage=len(run.damage),
             lost_rows=run.lost_rows,
+            ranks=ranks_in_words(states) if len(states) > 1 else "",
+            is_rank_stopped=len(states) > 1 and any(map(has_stopped, states)),
         )
 
     def _learn(self, rank: int) -> None:

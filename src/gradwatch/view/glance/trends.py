@@ -12,6 +12,9 @@ from gradwatch.store.reader.run import Run
 from gradwatch.view.glance import queries
 from gradwatch.view.glance.sparkline import bars_for, sparkline
 
+BOOKKEEPING = frozenset({"replica_of", "replica_hardware"})
+"""Numbers that ranks record for whoever compares them; they are for no chart."""
+
 
 def numbers_of(run: Run, sites: Sequence[Site], columns: int, rank: int) -> list[dict[str, Any]]:
     """One entry for each loss, and each other thing that is one number."""

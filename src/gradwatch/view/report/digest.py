@@ -52,6 +52,7 @@ def digest(run: Run, data: Mapping[str, Any], rank: int, version: str) -> dict[s
         "measured_steps": data["steps"],
         "ranks": data["ranks"],
         "rank": rank,
+        "processes": _processes(data["processes"]),
         "findings": findings,
         "worst_layers": [{**by_name[name], "why": why} for name, why in worst.items()],
         # Their courses would be most of the text, and are for those to look at.
@@ -65,3 +66,12 @@ def digest(run: Run, data: Mapping[str, Any], rank: int, version: str) -> dict[s
         "damage": data["damage"],
         "lost_rows": data["lost_rows"],
     }
+
+
+def _processes(about: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """One entry for each process of several."""
+    if about is None:
+        return []
+    names = ("rank", "status", "first_step", "first_time", "last_step", "last_time")
+    rows = zip(*(about[name] for name in names), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]

@@ -90,7 +90,7 @@ def text_of(
     if form == "html":
         parts = front_end.built()  # first, as it is what may be missing
         return page(snapshot(shown, version, tell), parts)
-    facts = digest(run, data.overview(shown, findings_of(run)), shown.rank, version)
+    facts = digest(run, data.overview(shown, findings_of(run)), shown.one_rank, version)
     return dumps(facts, indent=1) + "\n" if form == "json" else markdown(facts)
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gradwatch.store.reader.status import RankStatus, Status
+from gradwatch.view.glance.rank_words import about, has_stopped, states_in_words
 from gradwatch.view.glance.sparkline import sparkline
 from gradwatch.view.glance.words import compact, counted, duration, percent
 from gradwatch.view.report.escaping import code, prose, table
@@ -27,6 +29,7 @@ def markdown(facts: Facts) -> str:
     """
     lines = [MARK, f"## {code(facts['run'])}: {_verdict(facts)}", "", _what(facts), ""]
     lines += _damage(facts)
+    lines += _ranks(facts["processes"])
     lines += _findings(facts["findings"])
     if facts["worst_layers"]:
         lines += _layers(facts)
@@ -52,8 +55,22 @@ def _what(facts: Facts) -> str:
         steps = f"to step {last:,}, {counted(facts['measured_steps'], 'step')} measured"
     parts = [facts["status"], steps, f"took {duration(facts['duration'])}"]
     if len(facts["ranks"]) > 1:
-        parts.append(f"process {facts['rank']} of {len(facts['ranks'])}")
+        parts.append(f"numbers of rank {facts['rank']}")
     return " · ".join(parts)
+
+
+def _ranks(processes: Sequence[Facts]) -> list[str]:
+    """How the processes stand, and a table of those that have stopped; nothing for one."""
+    if not processes:
+        return []
+    each = [RankStatus(**{**one, "status": Status(one["status"])}) for one in processes]
+    lines = [f"### Ranks: {prose(states_in_words(each))}", ""]
+    rows = [
+        [f"{one.rank}", *(prose(words) for words in about(one))] for one in each if has_stopped(one)
+    ]
+    if rows:
+        lines += [*table(["rank", "status", "last step", "when"], rows[:FINDINGS], "rlrl"), ""]
+    return lines
 
 
 def _damage(facts: Facts) -> list[str]:

@@ -30,6 +30,8 @@ COLUMNS = 240
 FEWEST_COLUMNS = 40
 SERIES, SERIES_COLUMNS = 120, 120
 """How many sites and layers have plots at most, and how many points these have."""
+RANK_NUMBERS, RANK_ROWS = 4, 250
+"""How many numbers are shown of each rank, and in how many rows at most."""
 PICTURES = 12
 """How many pictures of a variable there are at most."""
 SITES_OF_A_FINDING = 20
@@ -73,6 +75,7 @@ class _Maker:
         if not self.room.take(numbers):
             numbers = {"numbers": []}
             self.left_out.append("losses and other numbers")
+        ranks = self._ranks(run["processes"])
         heatmaps = self._heatmaps(run["kinds"], wanted)
         series = self._series(wanted, findings)
         distributions = self._distributions(series)
@@ -88,17 +91,31 @@ class _Maker:
             "trees": self.trees,
             "heatmaps": heatmaps,
             "numbers": numbers,
+            "ranks": ranks,
             "series": series,
             "distributions": distributions,
             "pictures": pictures,
         }
+
+    def _ranks(self, processes: data.Answer | None) -> list[data.Answer]:
+        """The first few numbers that each rank has of its own."""
+        made: list[data.Answer] = []
+        named = [] if processes is None else processes["numbers"]
+        for one in named[:RANK_NUMBERS]:
+            window = data.Window(COLUMNS)
+            found = data.ranks(self.shown, one["kind"], one["path"], window, RANK_ROWS)
+            if self.room.take(found):
+                made.append(found)
+        if len(made) < len(named):
+            self.left_out.append(f"{len(named) - len(made):,} of {len(named):,} numbers of ranks")
+        return made
 
     def _step(self) -> None:
         self.tell(self.done, self.work)
         self.done += 1
 
     def _worst(self, findings: Sequence[data.Answer]) -> dict[str, str]:
-        run, rank = self.shown.run, self.shown.rank
+        run, rank = self.shown.run, self.shown.one_rank
         bad = {site: each.nonfinite for site, each in queries.records(run, rank).items()}
         own = layers.layers_of(run, run.sites(), queries.newest(run, rank), bad, 1, rank)
         return worst_layers(own, findings, _WORST)

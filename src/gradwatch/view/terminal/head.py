@@ -14,7 +14,7 @@ from gradwatch.sites import Kind
 from gradwatch.store.reader.status import Status
 from gradwatch.view.glance.columns import GAP
 from gradwatch.view.glance.standing import Standing
-from gradwatch.view.glance.trends import bars
+from gradwatch.view.glance.trends import BOOKKEEPING, bars
 from gradwatch.view.glance.words import compact, counted, duration, when
 from gradwatch.view.terminal.wishes import Wishes
 
@@ -31,7 +31,7 @@ _LABEL = 13
 """As wide as `learning rate`."""
 _STATUS = {Status.LIVE: "green", Status.FINISHED: "green", Status.EMPTY: "yellow"}
 _SEVERITY = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
-_NOT_SHOWN = {"batch_size"}
+_NOT_SHOWN = {"batch_size", *BOOKKEEPING}
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,9 @@ def above(shown: Shown, width: int | None, height: int | None) -> list[Text]:
     lines += _numbers(standing, shown.encoding)
     if standing.cost:
         lines.append(_labelled("cost", standing.cost))
+    if standing.ranks:
+        style = "red" if standing.is_rank_stopped else ""
+        lines.append(_labelled("ranks", standing.ranks, style))
     if standing.damage:
         words = f"{counted(standing.damage, 'place')} cannot be read: gradwatch verify tells which"
         lines.append(_labelled("damage", words, "red"))

@@ -40,6 +40,7 @@ class Answers:
             "select": self.select,
             "heatmap": self.heatmap,
             "numbers": self.numbers,
+            "ranks": self.ranks,
             "series": self.series,
             "distribution": self.distribution,
             "pictures": self.pictures,
@@ -87,6 +88,13 @@ class Answers:
         """`NumbersData`."""
         return data.numbers(self._shown(asked), asked.window(), most_cells=CELLS)
 
+    def ranks(self, asked: Asked) -> Answer:
+        """`RanksData`."""
+        rows, window = asked.most_rows(), asked.window()
+        check_cells(rows, window.columns)
+        kind, path = asked.text("kind"), asked.text("path")
+        return data.ranks(self._shown(asked), kind, path, window, rows)
+
     def series(self, asked: Asked) -> Answer:
         """`SeriesData`."""
         shown = self._shown(asked)
@@ -133,7 +141,8 @@ class Answers:
         )
 
     def _shown(self, asked: Asked) -> Shown:
-        return self._library.shown(asked.text("run"))
+        shown = self._library.shown(asked.text("run"))
+        return shown.of_rank(asked.rank()) if asked.has("rank") else shown
 
     def _findings(self, shown: Shown) -> tuple[list[Finding], bool]:
         return self._diagnoses.of(shown.id, shown.run, self._library.key(shown.id))

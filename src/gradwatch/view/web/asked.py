@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from gradwatch.store.reader.rank_choice import ALL, RankChoice
 from gradwatch.store.reader.run import EVER
-from gradwatch.view.data import Window
+from gradwatch.view.data import FIRST, Window
 
 COLUMNS, ROWS, CELLS = 2_000, 500, 150_000
 """No answer is larger: no screen shows more."""
@@ -94,6 +95,24 @@ class Asked:
         if stretch[1] < stretch[0]:
             raise AskedError("'to' is before 'from'.")
         return Window(self.columns(), stretch, self.perhaps("since"), self.perhaps("width"))
+
+    def has(self, name: str) -> bool:
+        """Whether it is given."""
+        return self._one(name) is not None
+
+    def rank(self) -> RankChoice:
+        """Whose numbers are asked for."""
+        found = self.text("rank")
+        if found == FIRST:
+            return None
+        return ALL if found == ALL else _number("rank", found)
+
+    def most_rows(self) -> int:
+        """How many rows there may be."""
+        found = self.whole("rows")
+        if not 1 <= found <= ROWS:
+            raise AskedError(f"'rows' is 1 to {ROWS}. Received: {found}")
+        return found
 
     def runs(self) -> list[str]:
         """The ids of two runs or more."""

@@ -1,0 +1,42 @@
+"""A real server of runs, in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import gradwatch
+from gradwatch.view.web.server import Server
+from gradwatch.view.web.session import Sessions
+from gradwatch.view.web.static import Files
+
+PATIENCE = 120.0
+"""Seconds that anything is waited for on a machine that is busy otherwise."""
+
+
+@contextmanager
+def serving(
+    place: Path, files: Files | None = None, *, port: int = 0, sessions: Sessions | None = None
+) -> Iterator[Server]:
+    """A server at a real port, until it is done with.
+
+    Args:
+        place: where the runs are.
+        files: of the page; by default those of the front end, which must be built.
+        port: by default any that is free.
+        sessions: those of a server before it.
+    """
+    server = Server(gradwatch.open(place), "runs", port=port)
+    server.sessions = sessions or server.sessions
+    taken = server.listen()
+    given = (taken,) if files is None else (taken, files)
+    thread = threading.Thread(target=server.run, args=given, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()

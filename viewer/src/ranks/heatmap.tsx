@@ -1,0 +1,202 @@
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { stepTicks } from "../charts/scale";
+import { count, exact, short, stepRange } from "../format";
+import { LEVELS, sequentialMap } from "../heatmap/colours";
+import { useTheme } from "../theme";
+import { type Range, timeScale } from "../time/range";
+import { useSize } from "../use";
+import type { Colouring } from "./colouring";
+import { columnAt, paintRanks } from "./paint";
+import { type RankTable, rowName } from "./rows";
+import { wordOf } from "./states";
+
+const LABELS = 118;
+const RIGHT = 14;
+/** All rows together are about as high as this, and one row is at most so high. */
+const HEIGHT = 252;
+const HIGHEST = 18;
+/** Labels that are closer than this would touch. */
+const LABEL_ROOM = 14;
+
+interface HeatmapProps {
+  table: RankTable;
+  range: Range;
+  colouring: Colouring;
+  title: string;
+}
+
+interface Pointed {
+  row: number;
+  column: number;
+  x: number;
+  y: number;
+}
+
+/** A number of all ranks over time: a row a rank, with those marked that findings name. */
+export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
+  const theme = useTheme();
+  const [measure, size] = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [pointed, setPointed] = useState<Pointed | null>(null);
+  const width = Math.max(0, size.width - LABELS - RIGHT);
+  const scale = timeScale(range, width);
+  const rowHeight = Math.min(HIGHEST, Math.max(1, HEIGHT / Math.max(1, table.rows.length)));
+  const height = rowHeight * table.rows.length;
+  const every = Math.ceil(LABEL_ROOM / rowHeight);
+  useLayoutEffect(() => {
+    if (canvas.current && width > 0) paintRanks(canvas.current, table, scale, rowHeight, colouring);
+  }, [table, width, range.from, range.to, colouring, theme]);
+  const point = (event: MouseEvent) => {
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    const row = Math.floor((event.clientY - box.top) / rowHeight);
+    const column = columnAt(table, scale.step(event.clientX - box.left));
+    const known = row >= 0 && row < table.rows.length && column >= 0;
+    setPointed(known ? { row, column, x: event.clientX, y: event.clientY } : null);
+  };
+  return (
+    <div class="rank-heat" ref={measure}>
+      <Legend colouring={colouring} title={title} together={table.about.together} />
+      <div class="rank-rows">
+        <div class="rank-labels" style={{ width: `${LABELS}px`, height: `${height}px` }}>
+          {table.rows.map((row, i) => {
+            const marked = row.severity !== null;
+            // Rows that are named or have stopped are always told apart.
+            if (i % every !== 0 && !marked && row.status !== "crashed") return null;
+            const status = row.status ?? "live";
+            return (
+              <span
+                key={row.place}
+                class={`rank-label ${i % every === 0 ? "" : "between"}`}
+                data-ranks={row.ranks.join(",")}
+                data-severity={row.severity ?? ""}
+                data-status={status}
+                title={`${rowName(row)}: ${wordOf(status)}${marked ? "; a finding names it" : ""}`}
+                style={{
+                  top: `${i * rowHeight}px`,
+                  lineHeight: `${Math.max(rowHeight, i % every === 0 ? 11 : rowHeight)}px`,
+                  height: `${Math.max(rowHeight, i % every === 0 ? 11 : 2)}px`,
+                }}
+              >
+                {i % every === 0 && rowName(row)}
+                {marked && (
+                  <span class={`rank-mark ${row.severity}`}>{i % every === 0 && "!"}</span>
+                )}
+                <span class={`status ${status}`}>
+                  <span class="dot" aria-hidden="true" />
+                </span>
+              </span>
+            );
+          })}
+        </div>
+        {width > 0 && (
+          <canvas
+            ref={canvas}
+            role="img"
+            aria-label={`${title} of ${count(table.about.ranks.length)} ranks over steps`}
+            style={{ width: `${width}px`, height: `${height}px` }}
+            onMouseMove={point}
+            onMouseLeave={() => setPointed(null)}
+          />
+        )}
+      </div>
+      <div class="rank-axis" style={{ marginLeft: `${LABELS}px`, width: `${width}px` }}>
+        {stepTicks({ low: range.from, high: range.to }, Math.max(2, width / 90)).map((tick) => {
+          const x = scale.x(tick + 0.5);
+          return x < 10 || x > width - 10 ? null : (
+            <span key={tick} style={{ left: `${x}px` }}>
+              {count(tick)}
+            </span>
+          );
+        })}
+        <span class="rank-axis-name">step</span>
+      </div>
+      {pointed !== null && <RankReadout table={table} title={title} at={pointed} />}
+    </div>
+  );
+}
+
+function Legend({
+  colouring,
+  title,
+  together,
+}: {
+  colouring: Colouring;
+  title: string;
+  together: number;
+}) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    if (!context) return;
+    sequentialMap().css.forEach((css, level) => {
+      context.fillStyle = css;
+      context.fillRect(level, 0, 1, 1);
+    });
+  }, []);
+  return (
+    <div class="legend">
+      <span class="legend-title">{title}</span>
+      <span class="legend-scale">
+        <canvas ref={canvas} width={LEVELS} height={1} role="img" aria-label="Colour scale" />
+        <span class="legend-ticks">
+          {colouring.ticks().map(({ place, label }) => (
+            <span key={label} style={{ left: `${place * 100}%` }}>
+              {label}
+            </span>
+          ))}
+        </span>
+      </span>
+      <span class="legend-key">
+        <span class="swatch nonfinite" aria-hidden="true" />
+        NaN or Inf
+      </span>
+      <span class="legend-key">
+        <span class="swatch unmeasured" aria-hidden="true" />
+        not recorded
+      </span>
+      {together > 1 && (
+        <span class="muted">
+          {together} ranks share a row: the one furthest from the median shows
+        </span>
+      )}
+    </div>
+  );
+}
+
+function RankReadout({ table, title, at }: { table: RankTable; title: string; at: Pointed }) {
+  const row = table.rows[at.row];
+  if (row === undefined) return null;
+  const { first, last } = table.about;
+  const cell = row.place * first.length + at.column;
+  const value = table.values[cell] ?? Number.NaN;
+  const median = table.median[at.column] ?? Number.NaN;
+  const bad = table.nonfinite.get(cell) ?? 0;
+  const right = at.x > window.innerWidth - 300;
+  return (
+    <div
+      class="readout"
+      data-ranks={row.ranks.join(",")}
+      data-first={first[at.column]}
+      data-value={exact(value)}
+      style={{
+        left: `${at.x + (right ? -14 : 14)}px`,
+        top: `${at.y + 14}px`,
+        transform: right ? "translateX(-100%)" : "",
+      }}
+    >
+      <div>
+        <b>{rowName(row)}</b>{" "}
+        <span class="muted">{stepRange(first[at.column] ?? 0, last[at.column] ?? 0)}</span>
+      </div>
+      {Number.isNaN(value) && bad === 0 ? (
+        <div class="muted">Not recorded</div>
+      ) : (
+        <div>
+          {title} <b>{exact(value)}</b>
+        </div>
+      )}
+      <div class="muted">median of all ranks {short(median)}</div>
+      {bad > 0 && <div class="readout-bad">{count(bad)} NaN or Inf</div>}
+    </div>
+  );
+}

@@ -1,0 +1,127 @@
+import { useMemo } from "preact/hooks";
+import type { Source } from "../api/source";
+import type { Processes, RunData } from "../api/types";
+import { ChartPanel } from "../charts/panel";
+import { Problem } from "../frame/problem";
+import { nameOf } from "../overview/numbers";
+import { type Query, setQuery } from "../route";
+import { wholeRange } from "../time/range";
+import { useTimeRange } from "../time/use-range";
+import { useAnswer } from "../use";
+import { Colouring } from "./colouring";
+import { exportedRanks } from "./export";
+import { RankHeatmap } from "./heatmap";
+import { type Order, rankTable } from "./rows";
+import { RankStates, StoppedRanks } from "./states";
+import "./ranks.css";
+
+/** No screen has more rows and columns for them; the server merges what would be finer. */
+const ROWS = 250;
+const COLUMNS = 320;
+
+interface PanelProps {
+  source: Source;
+  run: RunData;
+  query: Query;
+  changes: number;
+}
+
+/** How the processes of a training stand, and one number of theirs over time, a row each. */
+export function RanksPanel(props: PanelProps) {
+  const { processes } = props.run;
+  return processes && <Panel {...props} processes={processes} />;
+}
+
+function Panel({ source, run, query, changes, processes }: PanelProps & { processes: Processes }) {
+  const numbers = processes.numbers.filter(({ kind, path }) => source.hasRanks(kind, path));
+  const chosen = numbers.find((one) => keyOf(one) === query.of) ?? numbers[0];
+  const order: Order = query.order === "value" ? "value" : "rank";
+  const full = useMemo(() => wholeRange(run), [run.first_step, run.last_step, run.steps]);
+  const time = useTimeRange(full, query);
+  const from = time.settled && Math.floor(time.settled.from);
+  const to = time.settled && Math.ceil(time.settled.to);
+  const key = chosen ? keyOf(chosen) : "";
+  const { data, error } = useAnswer(
+    async (signal) =>
+      chosen
+        ? await source.ranks(run.id, { ...chosen, rows: ROWS, columns: COLUMNS, from, to }, signal)
+        : null,
+    [source, key, from, to],
+    `${run.id} ${key}`,
+    changes,
+  );
+  const table = useMemo(
+    () => data && rankTable(data, processes, run.findings, order),
+    [data, processes, run.findings, order],
+  );
+  const colouring = useMemo(() => new Colouring(table?.values ?? new Float64Array()), [table]);
+  const title = chosen ? nameOf(chosen) : "";
+  return (
+    <div class="ranks">
+      <ChartPanel
+        title="Ranks"
+        chart={exportedRanks(run, title, table, time.range, colouring)}
+        controls={
+          chosen && (
+            <>
+              <Choice
+                label="Number of the ranks"
+                value={key}
+                choices={numbers.map((one) => [keyOf(one), nameOf(one)])}
+                choose={(of) => setQuery({ of })}
+              />
+              <Choice
+                label="Order of the ranks"
+                value={order}
+                choices={[
+                  ["rank", "by rank"],
+                  ["value", "greatest first"],
+                ]}
+                choose={(by) => setQuery({ order: by === "rank" ? "" : by })}
+              />
+            </>
+          )
+        }
+      >
+        <RankStates processes={processes} />
+        <StoppedRanks processes={processes} />
+        {error && <Problem error={error} />}
+        {table && (
+          <RankHeatmap table={table} range={time.range} colouring={colouring} title={title} />
+        )}
+        {chosen && !table && !error && <div class="ranks-awaited" />}
+        {!chosen && <p class="muted">No number is recorded by several of them.</p>}
+      </ChartPanel>
+    </div>
+  );
+}
+
+function Choice({
+  label,
+  value,
+  choices,
+  choose,
+}: {
+  label: string;
+  value: string;
+  choices: [value: string, label: string][];
+  choose: (value: string) => void;
+}) {
+  return (
+    <select
+      aria-label={label}
+      value={value}
+      onChange={(event) => choose(event.currentTarget.value)}
+    >
+      {choices.map(([name, words]) => (
+        <option key={name} value={name}>
+          {words}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function keyOf({ kind, path }: { kind: string; path: string }): string {
+  return `${kind} ${path}`;
+}

@@ -1,0 +1,98 @@
+import { decodeDoubles } from "../api/doubles";
+import type { Finding, Processes, RanksData, Severity, Status } from "../api/types";
+import { count } from "../format";
+
+/** A row of the table of ranks: one of them, or several neighbours. */
+export interface RankRow {
+  /** Its place among the rows that were answered. */
+  place: number;
+  ranks: number[];
+  /** The worst that findings say of one of its ranks. */
+  severity: Severity | null;
+  /** How its ranks stand; the worst of them. */
+  status: Status | null;
+  /** What rows are sorted by: the mean of what it shows. */
+  mean: number;
+}
+
+/** A number on all ranks, ready to be drawn. */
+export interface RankTable {
+  about: RanksData;
+  values: Float64Array;
+  median: Float64Array;
+  /** By row and column, how many values are not finite. */
+  nonfinite: Map<number, number>;
+  rows: RankRow[];
+}
+
+export type Order = "rank" | "value";
+
+const WORST: Status[] = ["crashed", "empty", "live", "finished"];
+const SEVEREST: Severity[] = ["error", "warning", "info"];
+
+/** The rank that a finding names; null if it names none. */
+export function rankOf({ evidence }: Finding): number | null {
+  const { rank } = evidence;
+  return typeof rank === "number" ? rank : null;
+}
+
+/** What findings say of each rank: the worst. */
+export function severities(findings: readonly Finding[]): Map<number, Severity> {
+  const found = new Map<number, Severity>();
+  for (const finding of findings) {
+    const rank = rankOf(finding);
+    if (rank === null) continue;
+    const known = found.get(rank);
+    if (known === undefined || SEVEREST.indexOf(finding.severity) < SEVEREST.indexOf(known))
+      found.set(rank, finding.severity);
+  }
+  return found;
+}
+
+export function rankTable(
+  about: RanksData,
+  processes: Processes,
+  findings: readonly Finding[],
+  order: Order,
+): RankTable {
+  const values = decodeDoubles(about.values);
+  const columns = about.first.length;
+  const named = severities(findings);
+  const statuses = new Map(processes.rank.map((rank, i) => [rank, processes.status[i]]));
+  const rows: RankRow[] = [];
+  for (let first = 0; first < about.ranks.length; first += about.together) {
+    const place = rows.length;
+    const ranks = about.ranks.slice(first, first + about.together);
+    const own = values.subarray(place * columns, (place + 1) * columns).filter(Number.isFinite);
+    rows.push({
+      place,
+      ranks,
+      severity: worst(
+        ranks.map((rank) => named.get(rank)),
+        SEVEREST,
+      ),
+      status: worst(
+        ranks.map((rank) => statuses.get(rank)),
+        WORST,
+      ),
+      mean: own.length > 0 ? own.reduce((sum, value) => sum + value, 0) / own.length : Number.NaN,
+    });
+  }
+  // The greatest first; what has no value last.
+  if (order === "value")
+    rows.sort((a, b) => (b.mean - a.mean || 0) + (+Number.isNaN(a.mean) - +Number.isNaN(b.mean)));
+  const nonfinite = new Map(
+    about.nonfinite.map(([row, column, number]) => [row * columns + column, number]),
+  );
+  return { about, values, median: decodeDoubles(about.median), nonfinite, rows };
+}
+
+/** "rank 3", or "ranks 4 – 7". */
+export function rowName({ ranks }: RankRow): string {
+  const [first, last] = [ranks[0] ?? 0, ranks.at(-1) ?? 0];
+  return first === last ? `rank ${count(first)}` : `ranks ${count(first)} – ${count(last)}`;
+}
+
+function worst<T>(found: (T | undefined)[], order: readonly T[]): T | null {
+  return order.find((one) => found.includes(one)) ?? null;
+}
