@@ -28,7 +28,7 @@ class Shared:
             return self._values.get(key)
 
 
-def verdicts(wishes, patience=10.0, late=()):
+def verdicts(wishes, patience=60.0, late=(), functions=()):
     """What each rank is told; a rank whose wish is None does not ask."""
     store, found = Shared(), {}
 
@@ -36,14 +36,14 @@ def verdicts(wishes, patience=10.0, late=()):
         if index in late:
             time.sleep(3 * patience)
         rank = Rank(index, len(wishes), "jax")
-        found[index] = agreement.agree(rank, store, "fit", [wish], patience)
+        found[index] = agreement.agree(rank, store, "fit", [wish], patience, functions)
 
     asking = [(i, wish) for i, wish in enumerate(wishes) if wish is not None]
     threads = [threading.Thread(target=ask, args=each) for each in asking]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert len(found) == len(asking)
     return list(found.values())
 
@@ -61,6 +61,14 @@ def test_another_wish_of_one_process_keeps_all_from_measuring():
     assert len(set(told)) == 1
     assert "process 2 of 3" in told[0]
     assert "every 20" in told[0]
+
+
+def test_a_schedule_of_which_nobody_knows_what_it_chooses_keeps_all_from_measuring():
+    told = verdicts(["every mine"] * 3, functions=["mine"])
+    assert len(set(told)) == 1
+    assert "mine is a function of your own" in told[0]
+    # Who has another wish is told of that.
+    assert "process 1 of 2" in verdicts(["every mine", "every 10"], functions=["mine"])[0]
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])

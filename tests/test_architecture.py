@@ -37,7 +37,10 @@ ALLOWED = {
         "summary", "tensorflow",
     },
     "measure.tensorflow_cells": {"histogram", "measure.layout", "tensorflow"},
-    "measure.tensorflow_rows": {"measure.layout", "measure.rows", "tensorflow"},
+    "measure.tensorflow_fused": {"tensorflow"},
+    "measure.tensorflow_rows": {
+        "measure.layout", "measure.rows", "measure.tensorflow_fused", "tensorflow",
+    },
     "measure.jax": {"measure.jax_local", "measure.jax_sharded", "jax"},
     "measure.jax_local": {"histogram", "measure.jax_rows", "measure.layout", "summary", "jax"},
     "measure.jax_sharded": {"histogram", "measure.jax_local", "summary", "jax"},
@@ -105,9 +108,18 @@ ALLOWED = {
     },
     "inspection": {"capture", "select", "sinks.table", "sites", "summary", "view.notebook"},
     "monitor_arguments": {"diagnose", "select", "sinks", "store.remote", "watches"},
+    "signs_of_life": {"reading", "sites", "summary"},
+    "recording": {
+        "budget", "capture.plan", "diagnose", "environment", "grouping", "ranks", "reading",
+        "rundir", "signs_of_life", "sinks", "sites", "store.remote", "warning",
+    },
+    "monitor_fit": {
+        "budget", "capture.keras", "capture.plan", "diagnose", "ranks", "reading", "recording",
+        "sites", "warning",
+    },
     "monitor": {
-        "agreement", "monitor_arguments",
-        "budget", "capture", "diagnose", "environment", "grouping", "ranks", "reading", "rundir",
+        "agreement", "monitor_arguments", "monitor_fit",
+        "budget", "capture", "diagnose", "reading", "recording",
         "schedule", "select", "sinks", "sites", "store.remote", "warning", "watches",
     },
     "watching": {"monitor"},

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -18,9 +17,12 @@ import os, signal, sys, threading, time
 from pathlib import Path
 import numpy as np
 import gradwatch
-from gradwatch import Kind, Reading, Site, Summary
+from gradwatch import Kind, Reading, Site, Summary, exits
 from gradwatch.sinks import RunInfo, Sink, Store
 from gradwatch.sinks.pipeline import Pipeline
+
+# A busy machine may take longer than users are made to wait.
+exits.PATIENCE = float(os.environ.get("PATIENCE", "60"))
 
 directory = Path(sys.argv[1])
 class Slow(Sink):
@@ -59,7 +61,7 @@ def end(code, directory, **environment):
         [sys.executable, str(script), str(directory)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": SOURCES, **environment},
     )
 
@@ -79,10 +81,9 @@ def test_no_row_is_lost_and_the_exit_status_is_the_true_one(tmp_path, how):
 def test_a_sink_that_hangs_does_not_hold_up_the_end(tmp_path):
     for name in ("SIGTERM", "end of the script"):
         code, status = ENDINGS[name]
-        before = time.monotonic()
-        done = end(code, tmp_path / name, DELAY="1000")
+        # That it ends at all shows it: the sink hangs for longer than `end` waits.
+        done = end(code, tmp_path / name, DELAY="1000", PATIENCE="4")
         assert done.returncode == status, done.stderr
-        assert time.monotonic() - before < 20  # of 2 s, and the start of the process
         assert len(written(tmp_path / name).rows) == 150
 
 
@@ -91,10 +92,9 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path):
 train(5)
 signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
 signal.setitimer(signal.ITIMER_REAL, 0.3)
-began = time.monotonic()
 os.kill(os.getpid(), signal.SIGTERM)
 """
-    done = end(code, tmp_path, DELAY="1000")
+    done = end(code, tmp_path, DELAY="1000", PATIENCE="1000")
     assert done.returncode == -signal.SIGTERM, done.stderr
 
 
@@ -175,10 +175,8 @@ exec(compile("def work():\\n    held()", module.__file__, "exec"), globals())
 work()
 time.sleep(30)
 """
-    before = time.monotonic()
     done = end(code, tmp_path)
     assert done.returncode == -signal.SIGTERM, done.stderr
     assert len(written(tmp_path).rows) == 15
-    assert time.monotonic() - before < 20
     (ended,) = written(tmp_path).ended.values()
     assert ended is not None

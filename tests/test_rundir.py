@@ -1,6 +1,8 @@
 """Who may write to a run's directory, and how a run is described."""
 
+import fcntl
 import multiprocessing
+import os
 import threading
 
 import pytest
@@ -18,7 +20,7 @@ def never():
 def claim_in_another_process(path, answer, done):
     run = RunDirectory(path, on_lost=never)
     answer.put(run.path.name)
-    done.wait(20)
+    done.wait(60)
 
 
 def test_it_makes_the_directory_it_was_asked_for(tmp_path):
@@ -60,7 +62,7 @@ def claim_as_one_of_a_training(path, name, index, answer, done):
     run = RunDirectory(path, on_lost=never, rank=Rank(index, 3))
     run.describe({"first_step": index})
     answer.put((name, index, run.path.name))
-    done.wait(20)
+    done.wait(60)
     run.release()
 
 
@@ -92,6 +94,38 @@ def test_processes_that_train_together_share_one_and_others_go_beside_it(tmp_pat
         # The first of them has said what the run is, and nobody else.
         fits = description.read(tmp_path / place / "run.json")["fits"]
         assert fits == [{"first_step": 0}]
+
+
+def claim_late(path, name, began, answer):
+    rundir.training = lambda rank: name
+    rundir.AT_LAST = 120.0
+    began.set()
+    run = RunDirectory(path, on_lost=never, rank=Rank(1, 2))
+    answer.put(run.path.name)
+    run.release()
+
+
+@pytest.mark.parametrize(("signed", "place"), [(b"", "a"), (b"theirs", "a-2")])
+def test_a_lock_that_does_not_say_whose_it_is_yet_is_waited_for(tmp_path, signed, place):
+    context = multiprocessing.get_context("spawn")
+    answer, began = context.Queue(), context.Event()
+    (tmp_path / "a").mkdir()
+    lock = os.open(tmp_path / "a" / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.pwrite(lock, signed, 0)
+    other = context.Process(target=claim_late, args=(tmp_path / "a", "ours", began, answer))
+    other.start()
+    try:
+        assert began.wait(60)
+        if not signed:
+            # Between taking the lock and signing it, the first may be held up for a moment.
+            assert answer.empty()
+            os.pwrite(lock, b"ours", 0)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        assert answer.get(timeout=60) == place
+    finally:
+        other.join()
+        os.close(lock)
 
 
 def test_once_released_it_is_free_again(tmp_path):

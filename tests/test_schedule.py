@@ -79,3 +79,19 @@ def test_a_schedule_says_what_it_is():
 def test_what_is_no_schedule_is_refused_with_the_culprit(spec, error, message):
     with pytest.raises(error, match=message):
         as_schedule(spec)
+
+
+def test_what_the_moment_alone_decides_is_told_from_functions_of_the_users():
+    ours = [
+        schedule.every(3),
+        schedule.each_epoch(),
+        schedule.at(1, 2),
+        schedule.first(4),
+        schedule.log_spaced(),
+        schedule.never(),
+    ]
+    assert all(each.is_fixed for each in ours)
+    assert (~ours[0] & ours[1] | ours[2]).is_fixed
+    theirs = schedule.as_schedule(lambda step: step > 3)
+    assert not theirs.is_fixed
+    assert not any(each.is_fixed for each in (~theirs, theirs | ours[0], ours[0] & theirs))

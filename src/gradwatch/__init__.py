@@ -39,6 +39,7 @@ from gradwatch.watches import (
 from gradwatch.watching import watch
 
 if TYPE_CHECKING:
+    from gradwatch.store.reader.across_ranks import RankSeries
     from gradwatch.store.reader.compare import Comparison, compare
     from gradwatch.store.reader.heatmap import Heatmap
     from gradwatch.store.reader.members import NotRecordedError
@@ -58,6 +59,7 @@ _LATER = {
     "Comparison": "store.reader.compare",
     "Heatmap": "store.reader.heatmap",
     "NotRecordedError": "store.reader.members",
+    "RankSeries": "store.reader.across_ranks",
     "Remote": "store.remote.address",
     "Run": "store.reader.run",
     "Runs": "store.reader.runs",
@@ -96,6 +98,7 @@ __all__ = [
     "ModelFacts",
     "Monitor",
     "NotRecordedError",
+    "RankSeries",
     "Reading",
     "Remote",
     "Run",

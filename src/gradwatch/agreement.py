@@ -39,7 +39,7 @@ class Store(Protocol):
         """Wait for a value; None if there is none in that time."""
 
 
-def refusal(wishes: Sequence[str]) -> str | None:
+def refusal(wishes: Sequence[str], functions: Sequence[str] = ()) -> str | None:
     """Why nothing may be measured here, in words; None if it may.
 
     Every process asks, as often as every other. It waits for the others where JAX trains in
@@ -47,6 +47,7 @@ def refusal(wishes: Sequence[str]) -> str | None:
 
     Args:
         wishes: what is to be measured, and when.
+        functions: the names of schedules that are functions of the user's.
 
     >>> from gradwatch import agreement
     >>> agreement.refusal(["gradients()", "every 10"])
@@ -55,7 +56,8 @@ def refusal(wishes: Sequence[str]) -> str | None:
     if rank.engine != "jax":
         return None
     client = sys.modules["jax._src.distributed"].global_state.client
-    return agree(rank, _JaxStore(client), f"gradwatch/{next(_numbers)}", wishes, PATIENCE)
+    name = f"gradwatch/{next(_numbers)}"
+    return agree(rank, _JaxStore(client), name, wishes, PATIENCE, functions)
 
 
 def pace(pacer: Pacer) -> None:
@@ -68,7 +70,12 @@ def pace(pacer: Pacer) -> None:
 
 
 def agree(
-    rank: Rank, store: Store, name: str, wishes: Sequence[str], patience: float
+    rank: Rank,
+    store: Store,
+    name: str,
+    wishes: Sequence[str],
+    patience: float,
+    functions: Sequence[str] = (),
 ) -> str | None:
     """The same of any store.
 
@@ -78,13 +85,15 @@ def agree(
         name: what this is about; the same for all.
         wishes: see `refusal`.
         patience: seconds to wait for the others.
+        functions: see `refusal`.
     """
     # Addresses differ from process to process.
     said = re.sub(r" at 0x[0-9a-f]+", "", "; ".join(wishes))
     verdict = f"{name}/verdict"
     store.write_once(f"{name}/{rank.index}", said)
     if rank.is_first:
-        store.write_once(verdict, _decided(rank, store, name, said, patience))
+        mine = _decided(rank, store, name, said, patience)
+        store.write_once(verdict, _unsure(functions) if functions and mine == _YES else mine)
     elif store.read(verdict, patience) is None:
         store.write_once(verdict, _absent(0, rank.count))
     decided = store.read(verdict, patience)
@@ -108,11 +117,19 @@ def _decided(rank: Rank, store: Store, name: str, said: str, patience: float) ->
     return _YES
 
 
+def _unsure(functions: Sequence[str]) -> str:
+    return (
+        f"Nothing is recorded: {', '.join(functions)} is a function of your own, of which nobody "
+        "knows whether it chooses the same steps in all processes. JAX runs one program in all of "
+        "them, and a step that only some measured would never end. Give a number of steps, a list "
+        "of them, or one of gradwatch.schedule."
+    )
+
+
 def _absent(other: int, count: int) -> str:
     return (
         f"Nothing is recorded: process {other} of {count} has no monitor, or was too late. JAX "
-        "runs one program in all processes, so give each of them the same monitor; only process "
-        "0 writes."
+        "runs one program in all processes, so give each of them the same monitor."
     )
 
 

@@ -36,14 +36,12 @@ class Rank:
         return self.index == 0
 
     @property
-    def has_own(self) -> bool:
-        """Whether it has anything to write: JAX's all have the same, summaries of whole arrays."""
-        return self.is_first or self.engine != "jax"
+    def measures_alike(self) -> bool:
+        """Whether all measure the same, so that the first can write it for all.
 
-    @property
-    def writers(self) -> int:
-        """How many of the processes have anything to write."""
-        return 1 if self.engine == "jax" else self.count
+        JAX's do: they run one program together, and measure whole arrays.
+        """
+        return self.engine == "jax"
 
 
 def current() -> Rank:
@@ -79,12 +77,9 @@ def training(rank: Rank) -> str:
     """
     if not rank.is_one_of_many:
         return ""
-    if rank.engine == "torch":
+    if rank.engine in ("torch", "jax"):
         name = agreed(rank, "training", secrets.token_hex(8))
-        return "" if name is None else f"torch {name}"
-    if rank.engine == "jax":
-        state = sys.modules["jax._src.distributed"].global_state
-        return f"jax {state.coordinator_address}"
+        return "" if name is None else f"{rank.engine} {name}"
     if rank.engine == "tensorflow":
         cluster = json.loads(os.environ["TF_CONFIG"])["cluster"]
         return f"tensorflow {json.dumps(cluster, sort_keys=True)}"

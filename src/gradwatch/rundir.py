@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ except ImportError:  # Windows: runs are then not kept apart.
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE = 0.5
-TRIES, PAUSE = 20, 0.01
-"""How often, and with how many seconds between, a rank looks whose a locked directory is."""
+PAUSE, LATER, AT_LAST = 0.01, 0.2, 5.0
+"""A rank looks again and again whose a locked directory is, with so many seconds between: for the
+second while it seems to be another training's, for the third while it does not say."""
+ALONE = b"a process on its own"
 _held: dict[Path, RunDirectory] = {}
 _background = Background("gradwatch-run")
 exits.register(1, _background.finish)
@@ -43,6 +46,10 @@ class RunDirectory:
         on_lost: called when another monitor takes the directory over.
         rank: this process's among those that train together.
 
+    Attributes:
+        path: the directory.
+        training: a name that the processes which train together share, see `ranks.training`.
+
     Raises:
         OSError: it cannot be made or written to.
     """
@@ -50,7 +57,7 @@ class RunDirectory:
     def __init__(self, path: Path, on_lost: Callable[[], None], rank: Rank | None = None) -> None:
         self._on_lost = on_lost
         self._rank = rank or Rank()
-        self._training = training(self._rank).encode()
+        self.training = training(self._rank)
         self._thread = threading.get_ident()
         for n in itertools.count(1):
             self.path = path if n == 1 else path.with_name(f"{path.name}-{n}")
@@ -85,26 +92,35 @@ class RunDirectory:
 
     def _take_lock(self) -> bool:
         """Whether the lock is ours: nobody's until now, or one of the same training has it."""
-        for again in range(TRIES):
+        ours = self.training.encode() or ALONE
+        begun = time.monotonic()
+        while True:
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not self._training:
+                self._sign(ours)
+                if not self.training:
                     return True
-                os.ftruncate(self._lock, 0)
-                os.pwrite(self._lock, self._training, 0)
             except BlockingIOError:
-                if not self._training:
+                if not self.training:
                     return False
-                if os.pread(self._lock, len(self._training) + 1, 0) != self._training:
+                theirs = os.pread(self._lock, len(ours) + 1, 0)
+                if theirs != ours:
                     # Perhaps one of us has it, and is just about to write who it is.
-                    time.sleep(PAUSE if again < TRIES - 1 else 0.0)
+                    if time.monotonic() - begun > (LATER if theirs else AT_LAST):
+                        return False
+                    time.sleep(PAUSE)
                     continue
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return True
             except BlockingIOError:  # Another of us came between.
                 time.sleep(PAUSE)
-        return False
+
+    def _sign(self, name: bytes) -> None:
+        """Write into the lock whose it is; where there is no space for it, nobody can share it."""
+        with suppress(OSError):
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, name, 0)
 
     def _open_lock(self) -> int:
         return os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

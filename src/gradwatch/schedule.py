@@ -35,20 +35,25 @@ class Schedule:
 
     name: str
     due: Callable[[Moment], bool]
+    is_fixed: bool = False
+    """Whether the moment alone decides, so that all who ask come to the same. Of a function of the
+    user's, nobody knows."""
 
     def __repr__(self) -> str:
         return self.name
 
     def __or__(self, other: Spec) -> Schedule:
         that = as_schedule(other)
-        return Schedule(f"({self} | {that})", lambda m: self.due(m) or that.due(m))
+        both = self.is_fixed and that.is_fixed
+        return Schedule(f"({self} | {that})", lambda m: self.due(m) or that.due(m), both)
 
     def __and__(self, other: Spec) -> Schedule:
         that = as_schedule(other)
-        return Schedule(f"({self} & {that})", lambda m: self.due(m) and that.due(m))
+        both = self.is_fixed and that.is_fixed
+        return Schedule(f"({self} & {that})", lambda m: self.due(m) and that.due(m), both)
 
     def __invert__(self) -> Schedule:
-        return Schedule(f"~{self}", lambda m: not self.due(m))
+        return Schedule(f"~{self}", lambda m: not self.due(m), self.is_fixed)
 
 
 Spec: TypeAlias = Schedule | int | str | Iterable[int] | Callable[[int], bool]
@@ -57,7 +62,7 @@ Spec: TypeAlias = Schedule | int | str | Iterable[int] | Callable[[int], bool]
 def every(n: int) -> Schedule:
     """Every n-th step: n, 2n, 3n, ..."""
     _require(n >= 1, f"every(n) needs n >= 1. Received: n={n}")
-    return Schedule(f"every({n})", lambda m: m.step % n == 0)
+    return Schedule(f"every({n})", lambda m: m.step % n == 0, True)
 
 
 def each_epoch(n: int = 1) -> Schedule:
@@ -67,7 +72,7 @@ def each_epoch(n: int = 1) -> Schedule:
     advance (a generator without `steps_per_epoch`) it is the first.
     """
     _require(n >= 1, f"each_epoch(n) needs n >= 1. Received: n={n}")
-    return Schedule(f"each_epoch({n})", lambda m: m.stands_for_epoch and m.epoch % n == 0)
+    return Schedule(f"each_epoch({n})", lambda m: m.stands_for_epoch and m.epoch % n == 0, True)
 
 
 def at(*steps: int) -> Schedule:
@@ -78,13 +83,13 @@ def at(*steps: int) -> Schedule:
             isinstance(step, int) and step >= 1,
             f"Steps are whole numbers counted from 1. Received: {step!r}",
         )
-    return Schedule(f"at{tuple(sorted(wanted))}", lambda m: m.step in wanted)
+    return Schedule(f"at{tuple(sorted(wanted))}", lambda m: m.step in wanted, True)
 
 
 def first(n: int) -> Schedule:
     """The first n steps."""
     _require(n >= 1, f"first(n) needs n >= 1. Received: n={n}")
-    return Schedule(f"first({n})", lambda m: m.step <= n)
+    return Schedule(f"first({n})", lambda m: m.step <= n, True)
 
 
 def log_spaced(per_decade: int = 10) -> Schedule:
@@ -98,12 +103,12 @@ def log_spaced(per_decade: int = 10) -> Schedule:
         k = floor(log10(m.step) * per_decade)
         return any(round(10 ** (j / per_decade)) == m.step for j in (k, k + 1))
 
-    return Schedule(f"log_spaced({per_decade})", due)
+    return Schedule(f"log_spaced({per_decade})", due, True)
 
 
 def never() -> Schedule:
     """No step at all."""
-    return Schedule("never()", lambda m: False)
+    return Schedule("never()", lambda m: False, True)
 
 
 def as_schedule(spec: Spec) -> Schedule:

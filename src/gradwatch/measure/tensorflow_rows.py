@@ -5,13 +5,12 @@ elements are finite, their squares fit a float32 and they are not all alike. Whe
 which the results show, a careful way is taken instead. Small tensors are often all alike, scales
 around 1, say. There, a row's sums are those of its differences from about its mean, and its own
 follow from them: so their spread is not lost in rounding. It is the same in a graph, under XLA
-and eagerly; in a graph on a CPU, XLA compiles the statistics of rows (`tensorflow_fused`).
+and eagerly; in a graph on a CPU, XLA compiles those of large tensors (`tensorflow_fused`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ def summarize_rows(tensors: Sequence[Any]) -> Any:
     matrices = _matrices(rows, tensors)
     large = len(rows.alone)
     quick_tables = [_quick(matrix.values) for matrix in matrices[:large]]
-    quick_tables += [fused(partial(_centred, m.lengths))(m.values) for m in matrices[large:]]
+    quick_tables += [_centred(matrix) for matrix in matrices[large:]]
     table = _brought_together(rows, quick_tables)
     nonzero, total, magnitude, squares = tf.unstack(table.sums, num=4)
     # Squares below 1.2e-38 are lost: too many of them, if this is all that there is. Not
@@ -48,7 +47,7 @@ def summarize_rows(tensors: Sequence[Any]) -> Any:
 
     def careful() -> Any:
         tables = [_exact(matrix.values) for matrix in matrices[:large]]
-        tables += [fused(partial(_exact_padded, m.lengths))(m.values) for m in matrices[large:]]
+        tables += [_exact_padded(matrix) for matrix in matrices[large:]]
         exact = _brought_together(rows, tables)
         return _packed(sizes, tf.unstack(exact.sums, num=7), exact)
 
@@ -129,9 +128,9 @@ def _quick(x: Any) -> Table:
     return Table(sums, *_bounds(Matrix(x, None), x, x))
 
 
-def _centred(padded_lengths: Any, x: Any) -> Table:
+def _centred(matrix: Matrix) -> Table:
     """The statistics of rows of finite numbers, by way of differences from about their means."""
-    matrix = Matrix(x, padded_lengths)
+    x = matrix.values
     lengths = np.float32(x.shape[1])
     if matrix.lengths is not None:
         lengths = matrix.lengths.astype(np.float32)
@@ -151,11 +150,11 @@ def _centred(padded_lengths: Any, x: Any) -> Table:
 @fused
 def _exact(x: Any) -> Table:
     """The statistics of whole rows, whatever the numbers are."""
-    return _exact_padded(None, x)
+    return _exact_padded(Matrix(x, None))
 
 
-def _exact_padded(padded_lengths: Any, x: Any) -> Table:
-    matrix = Matrix(x, padded_lengths)
+def _exact_padded(matrix: Matrix) -> Table:
+    x = matrix.values
     finite = tf.math.is_finite(x)
     kept = tf.cast(tf.where(finite, x, tf.zeros_like(x)), tf.float64)
     padding = 0 if matrix.lengths is None else x.shape[1] - matrix.lengths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -9,16 +10,17 @@ from gradwatch.store import names, process, sealing
 from gradwatch.store.journal import Journal
 
 
-def seal(directory: Path) -> None:
+def seal(directory: Path, is_meant: Callable[[str], bool] = lambda name: True) -> None:
     """Have the whole journals of dead processes sealed in the background.
 
     Those that are damaged or torn are left to `repair`, which sets them aside.
 
     Args:
         directory: the run's, to which nobody else writes now.
+        is_meant: whether a journal of this name is to be looked at.
     """
     for name in list(names.listed(directory)):
-        if names.parse_journal(name) is not None:
+        if names.parse_journal(name) is not None and is_meant(name):
             path = directory / name
             sealing.sealer.later((path, "left over"), 0.0, partial(_seal, path))
 

@@ -13,15 +13,19 @@ from gradwatch.store.journal import FORMAT, Journal
 WRITER_FACTS = ("writer", "rank", "host", "pid", "process_start", "started")
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path, known: checked_json.Known | None = None) -> dict[str, Any]:
     """A manifest's content, see README.md.
+
+    Args:
+        path: the manifest.
+        known: where to look for sites that other writers have too.
 
     Raises:
         OSError: it cannot be read.
         DamagedError: it is not what was written.
         ValueError: it is of a later format.
     """
-    content = checked_json.read(path)
+    content = checked_json.read(path, known)
     if content.get("format", FORMAT) > FORMAT:
         raise ValueError(
             f"{path} is of format {content['format']}; this gradwatch reads {FORMAT}. "
@@ -30,7 +34,25 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
-def add(directory: Path, journal: Journal, segment: Mapping[str, Any]) -> None:
+def so_far(directory: Path, journal: Journal) -> dict[str, Any]:
+    """The manifest of a journal's writer, or what one begins with.
+
+    Raises:
+        OSError: it cannot be read.
+        DamagedError: it is not what was written.
+    """
+    try:
+        return read(names.manifest(directory, journal.writer["writer"]))
+    except FileNotFoundError:
+        return {"segments": [], "newest": -1}
+
+
+def add(
+    directory: Path,
+    journal: Journal,
+    segment: Mapping[str, Any],
+    before: Mapping[str, Any] | None = None,
+) -> None:
     """Enter a sealed journal into its writer's manifest, atomically.
 
     Only one process may do that at a time: the writer, or `repair` once it is dead.
@@ -39,16 +61,14 @@ def add(directory: Path, journal: Journal, segment: Mapping[str, Any]) -> None:
         directory: the run's.
         journal: the journal that the segment stands for.
         segment: its entry, as `segments.write` returns it.
+        before: the manifest as it is, if it has been read: with many sites that takes a while.
 
     Raises:
         OSError: it cannot be written; the manifest is as it was.
         DamagedError: the manifest that is there cannot be read.
     """
     path = names.manifest(directory, journal.writer["writer"])
-    try:
-        content = read(path)
-    except FileNotFoundError:
-        content = {"segments": [], "newest": -1}
+    content = dict(so_far(directory, journal) if before is None else before)
     others = [entry for entry in content["segments"] if entry["number"] != segment["number"]]
     content["segments"] = sorted([*others, dict(segment)], key=lambda entry: int(entry["number"]))
     if segment["number"] >= content["newest"]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from gradwatch import exits
 from gradwatch.background import Background
 from gradwatch.files.checked_json import DamagedError
-from gradwatch.store import followers, manifest, names, segments
+from gradwatch.store import followers, manifest, segments
 from gradwatch.store.journal import Journal
 from gradwatch.store.segments import Interrupted, Stopper
 
@@ -53,19 +53,13 @@ def seal(path: Path, frames: int | None = None, stopper: Stopper | None = None) 
         # The last of the space is for what training measures next.
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     try:
-        _look_at_manifest(directory, journal)
+        so_far = manifest.so_far(directory, journal)
         entry = segments.write(journal, directory, stopper)
-        manifest.add(directory, journal, entry)
+        manifest.add(directory, journal, entry, so_far)
     except DamagedError:
         return False
     path.unlink()
     return True
-
-
-def _look_at_manifest(directory: Path, journal: Journal) -> None:
-    path = names.manifest(directory, journal.writer["writer"])
-    if path.exists():
-        manifest.read(path)
 
 
 class Sealer:

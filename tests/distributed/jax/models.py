@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,8 +10,6 @@ import numpy as np
 from keras import layers
 
 BATCH, STEPS = 16, 3
-FULL = os.environ.get("GRADWATCH_DISTRIBUTED") == "full"
-"""Whether to train all models in all ways, which takes minutes; `make test` does not."""
 
 
 class Model(NamedTuple):

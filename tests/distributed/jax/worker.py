@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -19,6 +20,9 @@ from typing import Any
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 
 import jax
+
+from tests.distributed.launching import FULL
+from tests.distributed.patience import PATIENCE, be_patient, until, until_written
 
 PROCESSES = 2
 AFTER = 2
@@ -32,6 +36,7 @@ class Trainings:
         self.rank, self.folder = rank, folder
         self.weights: dict[str, Any] = {}
         self.said: dict[str, list[str]] = {}
+        self.bytes: dict[str, int] = {}
 
     def run(self, name: str, train: Callable[[], list[Any]]) -> None:
         """Train, and note what comes of it."""
@@ -46,7 +51,8 @@ class Trainings:
         import numpy as np
 
         np.savez(self.folder / f"{self.rank}.npz", **self.weights)
-        (self.folder / f"{self.rank}.json").write_text(json.dumps(self.said))
+        told = {"said": self.said, "bytes": self.bytes}
+        (self.folder / f"{self.rank}.json").write_text(json.dumps(told))
 
 
 def trainings_of_all(trainings: Trainings) -> None:
@@ -55,32 +61,47 @@ def trainings_of_all(trainings: Trainings) -> None:
 
     import gradwatch
     from gradwatch import agreement
-    from tests.distributed.jax.models import BATCH, MODELS
+    from gradwatch.schedule import never
+    from tests.distributed.full_disk import bytes_of_journals
+    from tests.distributed.jax.models import MODELS
     from tests.distributed.jax.training import fit
 
     rank, folder = trainings.rank, trainings.folder
-    agreement.PATIENCE = 2.0
-    devices = keras.distribution.list_devices()
-    distribution = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
-    half = BATCH // PROCESSES
-    part = slice(rank * half, (rank + 1) * half)
     plain, batch_norm = MODELS["plain"](), MODELS["batch_norm"]()
 
-    def monitor(name: str, every: int = 1) -> Any:
+    def monitor(name: str, every: Any = 1) -> Any:
         store = gradwatch.Store()
         return gradwatch.Monitor(folder / name, every=every, sinks=[store])
 
     def train(name: str, model: Any, *callbacks: Any) -> None:
-        trainings.run(name, lambda: fit(model, callbacks, distribution, part))
+        trainings.run(name, lambda: fit(model, callbacks, data_parallel(), part_of(rank)))
 
+    class Closing(keras.callbacks.Callback):  # type: ignore[misc]
+        """Closes its monitor on the second process, after the first step and before the next."""
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            if rank == 1 and batch == 1:
+                closed.close()
+
+    agreement.PATIENCE = PATIENCE
     train("bare", batch_norm)
     train("watched", batch_norm, monitor("watched"))
     train("bare_plain", plain)
-    (folder / "a_file").touch()
-    train("unwritable", plain, monitor("a_file/run" if rank == 0 else "fine"))
+    if FULL:
+        (folder / "a_file").touch()
+        train("unwritable", plain, monitor("a_file/run" if rank == 0 else "fine"))
+        train("differing", plain, monitor("differing", every=1 + rank))
+    for full in (0, 1):
+        place = f"disk/run{full}" if rank == full else f"full_{full}"
+        train(f"full_{full}", plain, monitor(place))
+        trainings.bytes[f"full_{full}"] = bytes_of_journals(folder / "disk" / f"run{full}")
+    closed = monitor("closed")
+    train("closed", plain, closed, Closing())
     trainings.run("loop", lambda: loop(monitor("loop")))
-    train("differing", plain, monitor("differing", every=1 + rank))
+    train("paused", plain, monitor("paused", every=1 if rank == 0 else never()))
+    train("function", plain, monitor("function", every=lambda step: step == 1 or rank == 0))
     # Last: from then on, the processes have not asked equally often.
+    agreement.PATIENCE = 1.0
     train("alone", plain, *([monitor("alone")] if rank == 0 else []))
 
 
@@ -114,31 +135,55 @@ def killed(trainings: Trainings) -> None:
     import keras
 
     import gradwatch
-    from tests.distributed.jax.models import BATCH, MODELS
+    from tests.distributed.jax.models import MODELS
     from tests.distributed.jax.training import fit
 
-    rank, folder = trainings.rank, trainings.folder
+    monitor = gradwatch.Monitor(trainings.folder / "run", every=1, sinks=[gradwatch.Store()])
+
+    written = trainings.folder / "written"
 
     class Killed(keras.callbacks.Callback):  # type: ignore[misc]
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            if rank == 1 and batch + 1 == AFTER:
-                float(logs["loss"])  # Waits for the step.
-                os._exit(9)
+            float(logs["loss"])  # Waits for the step.
+            until_written(monitor)
+            if batch + 1 == AFTER and trainings.rank == 0:
+                written.touch()
+            if batch + 1 == AFTER and trainings.rank == 1:
+                until(written.exists)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    fit(MODELS["plain"](), [monitor, Killed()], data_parallel(), part_of(trainings.rank))
+
+
+def data_parallel() -> Any:
+    """Over the devices of both processes."""
+    import keras
 
     devices = keras.distribution.list_devices()
-    distribution = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
+    return keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
+
+
+def part_of(rank: int) -> slice:
+    """Which samples of each batch are this process's."""
+    from tests.distributed.jax.models import BATCH
+
     half = BATCH // PROCESSES
-    monitor = gradwatch.Monitor(folder / "run", every=1, sinks=[gradwatch.Store()])
-    part = slice(rank * half, (rank + 1) * half)
-    fit(MODELS["plain"](), [monitor, Killed()], distribution, part)
+    return slice(rank * half, (rank + 1) * half)
 
 
 def main() -> None:
     rank, address, folder, what = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4]
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    # So that a process that is killed is missed soon.
-    jax.distributed.initialize(address, PROCESSES, rank, heartbeat_timeout_seconds=10)
+    jax.distributed.initialize(
+        address,
+        PROCESSES,
+        rank,
+        # On a busy machine, a process may be heard of late.
+        initialization_timeout=int(PATIENCE),
+        heartbeat_timeout_seconds=int(PATIENCE),
+    )
     trainings = Trainings(rank, folder)
+    be_patient()
     {"all": trainings_of_all, "killed": killed}[what](trainings)
     trainings.write()
 

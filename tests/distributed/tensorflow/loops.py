@@ -62,14 +62,14 @@ def steps(model: Any, optimizer: Any, monitor: Any, strategy: Any) -> tuple[Any,
     )
 
 
-def truth(task: Task) -> list[dict[str, Any]]:
+def truth(task: Task, epochs: int = 1) -> list[dict[str, Any]]:
     """For each step, on one device: the loss, gradients and weights by path.
 
     `parts` are the gradients of each half of the batch, of its share of the loss.
     """
     model, optimizer = made(task, tf.distribute.get_strategy())
     found = []
-    for start in range(0, len(task.x), BATCH):
+    for start in [*range(0, len(task.x), BATCH)] * epochs:
         x, y = task.x[start : start + BATCH], task.y[start : start + BATCH]
         half = BATCH // 2
         before = [v.numpy() for v in model.variables]

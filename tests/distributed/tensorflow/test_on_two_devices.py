@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import gradwatch
+from tests.distributed.launching import run_tests
 
-FLAG = "GRADWATCH_TWO_DEVICES"
 FOLDER = Path(__file__).with_name("on_two_devices")
-ROOT = Path(__file__).parents[3]
-PATIENCE = 300
-"""Seconds after which the tests count as hanging."""
 
 
-def test_the_tests_that_need_two_devices_pass() -> None:
-    sources = str(Path(gradwatch.__file__).parent.parent)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", str(FOLDER)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": sources, "KERAS_BACKEND": "tensorflow", FLAG: "1"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
+def test_the_tests_that_need_two_devices_pass(tmp_path: Path) -> None:
+    run_tests(FOLDER, tmp_path, KERAS_BACKEND="tensorflow", GRADWATCH_TWO_DEVICES="1")

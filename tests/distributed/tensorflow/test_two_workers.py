@@ -11,6 +11,7 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind
+from tests.distributed.full_disk import require_full_disk
 from tests.distributed.tensorflow.truth import assert_summarises
 
 Results = Callable[[str], list[Any]]
@@ -73,10 +74,58 @@ def test_both_write_into_one_run(out: Path) -> None:
 def test_a_worker_that_measures_other_steps_or_cannot_write_does_not_hold_up_the_other(
     results: Results,
 ) -> None:
-    first, second = results("trouble")
-    for found in (first, second):
-        for mine, plain in zip(*found["weights"], strict=True):
+    for found in results("trouble"):
+        bare = found["weights"].pop("bare")
+        assert len(found["weights"]) == 5
+        for weights in found["weights"].values():
+            for mine, plain in zip(weights, bare, strict=True):
+                np.testing.assert_array_equal(mine, plain)
+
+
+def test_a_worker_whose_schedule_is_paused_records_nothing_and_the_other_its_own(
+    out: Path,
+) -> None:
+    for paused, group in ((0, "own/replica_1"), (1, "own/replica_0")):
+        run = gradwatch.open(out / f"paused-{paused}")
+        assert run.ranks == (1 - paused,)
+        assert run.steps("gradient").tolist() == [1, 2, 3, 4, 5, 6]
+        steps, _ = run.series(Kind.GRADIENT, f"{group}/sequential/dense/kernel", "l2")
+        assert steps.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_of_a_worker_whose_disk_is_full_nothing_is_there_and_of_the_other_all(
+    out: Path, results: Results
+) -> None:
+    require_full_disk(out)
+    for full, found in enumerate(results("trouble")):
+        assert found["written"] == {"full-0": 0, "full-1": 0}
+        run = gradwatch.open(out / f"full-{full}")
+        assert run.ranks == (1 - full,)
+        assert run.steps("gradient").tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_workers_whose_budgets_choose_other_steps_each_record_the_truth_at_theirs(
+    out: Path, results: Results
+) -> None:
+    found = results("budget")
+    truth = found[0]["truth"]
+    for rank, each in enumerate(found):
+        for mine, plain in zip(*each["weights"], strict=True):
             np.testing.assert_array_equal(mine, plain)
+        group = f"own/replica_{rank}"
+        own = [reading for reading in each["readings"] if reading.group == group]
+        # One step of the epoch is measured in any case: the first.
+        assert [reading.step for reading in own] == [1, *range(2 + rank, 13, 2 + rank)]
+        for reading in own:
+            parts = truth[reading.step - 1]["parts"]
+            assert_summarises(reading, Kind.GRADIENT, parts[rank], f"{group}/")
+    whole = [reading for reading in found[0]["readings"] if reading.group == ""]
+    assert [reading.step for reading in whole] == [1, 2, 4, 6, 8, 10, 12]
+    for reading in whole:
+        assert_summarises(reading, Kind.GRADIENT, truth[reading.step - 1]["gradients"])
+        assert_summarises(reading, Kind.WEIGHT, truth[reading.step - 1]["weights"])
+    run = gradwatch.open(out / "budget")
+    assert run.steps("gradient", 1).tolist() == [1, 3, 6, 9, 12]
 
 
 def test_fit_is_refused_by_name_and_by_keras_itself(results: Results) -> None:

@@ -9,7 +9,6 @@ import os
 import pickle
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ import tensorflow as tf
 import gradwatch
 from gradwatch import ranks
 from gradwatch.capture.keras.replicas import refusal
-from gradwatch.sinks import RunInfo
+from tests.distributed.full_disk import bytes_of_journals
+from tests.distributed.patience import be_patient, until_written
 from tests.distributed.tensorflow import loops
 from tests.distributed.tensorflow.collectives import collectives
 from tests.distributed.tensorflow.models import tasks
@@ -40,18 +40,6 @@ class Keep(gradwatch.Sink):
 
     def write(self, reading: gradwatch.Reading) -> None:
         self.readings.append(reading)
-
-
-class Full(gradwatch.Sink):
-    """A disk that is full."""
-
-    of_each_rank = True
-
-    def open(self, run: RunInfo) -> None:
-        raise OSError(28, "No space left on device")
-
-    def write(self, reading: gradwatch.Reading) -> None:
-        raise OSError(28, "No space left on device")
 
 
 def trained(name: str, monitor: Any, epochs: int = 1) -> dict[str, Any]:
@@ -98,12 +86,41 @@ def truth() -> None:
 
 
 def trouble() -> None:
-    """Workers of which one measures at other steps, and one whose disk is full."""
-    sinks = [Full() if RANK == 1 else Keep()]
-    every = 1 if RANK == 0 else [3]
-    monitor = gradwatch.Monitor(OUT / "trouble", every=every, watch=WATCH, sinks=sinks)
-    weights = trained("plain", monitor, epochs=3)["weights"]
-    keep_results("trouble", {"weights": (weights, unwatched("plain", epochs=3)["weights"])})
+    """Workers of which one measures at other steps or none, or has a disk that is full."""
+    found = {"bare": unwatched("plain", epochs=3)["weights"]}
+    every = {
+        "other-steps": [1, [3]],
+        "paused-0": [gradwatch.schedule.never(), 1],
+        "paused-1": [1, gradwatch.schedule.never()],
+    }
+    for name, steps in every.items():
+        found[name] = trained("plain", stored(OUT / name, every=steps[RANK]), epochs=3)["weights"]
+    written = {}
+    for full in range(2):
+        name, place = f"full-{full}", OUT / "disk" / f"run{full}"
+        monitor = stored(place if full == RANK else OUT / name, every=1)
+        found[name] = trained("plain", monitor, epochs=3)["weights"]
+        written[name] = bytes_of_journals(place)
+    keep_results("trouble", {"weights": found, "written": written})
+
+
+def budget() -> None:
+    """No schedule but the budget, which has room for other steps on each worker."""
+    keep = Keep()
+    monitor = gradwatch.Monitor(OUT / "budget", watch=WATCH, sinks=[keep, gradwatch.Store()])
+    monitor._pacer.follow(lambda step: step % (2 + RANK) == 0)  # As if it had found that out.
+    watched = trained("plain", monitor, epochs=6)["weights"]
+    found = {
+        "weights": (watched, unwatched("plain", epochs=6)["weights"]),
+        "readings": keep.readings,
+        "truth": loops.truth(tasks()["plain"], epochs=6) if RANK == 0 else None,
+    }
+    keep_results("budget", found)
+
+
+def stored(directory: Path, **options: Any) -> Any:
+    """A monitor that keeps what it records in a directory."""
+    return gradwatch.Monitor(directory, watch=WATCH, sinks=[gradwatch.Store()], **options)
 
 
 def refused() -> None:
@@ -130,8 +147,8 @@ def killed() -> None:
         readings, own = measured(batch)
         monitor.record(readings, step=step)
         monitor.record(own, step=step, group="own")
+        until_written(monitor)
         if step == 4 and RANK == 1:
-            time.sleep(2)  # Until the numbers of this step have been written.
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -141,5 +158,6 @@ def keep_results(name: str, found: Any) -> None:
 
 if __name__ == "__main__":
     keras.utils.set_random_seed(0)
+    be_patient()
     for scenario in sys.argv[2:]:
-        {"truth": truth, "trouble": trouble, "refused": refused, "killed": killed}[scenario]()
+        globals()[scenario]()

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import gradwatch
+from tests.distributed.full_disk import full_disk
+from tests.distributed.launching import Processes, environment, once
 
+collect_ignore = ["train.py", "unlike.py"]  # Programs, not modules.
 PROGRAM = Path(__file__).with_name("train.py")
-SOURCES = str(Path(gradwatch.__file__).parent.parent)
-PATIENCE = 100
-"""Seconds after which a training counts as hanging."""
-
-
 SCENARIOS = ("truth", "collectives", "trouble", "failing", "budget", "others")
 
 
@@ -30,47 +22,17 @@ def out(trained):
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """Runs scenarios of train.py once, also where tests are spread over workers."""
-    base = tmp_path_factory.getbasetemp()
-    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    """Runs scenarios of train.py, or of another program, once."""
 
     def run(*scenarios, ends_well=True, ranks=2):
-        out = base / f"torch-{'-'.join(scenarios)}"
-        out.mkdir(exist_ok=True)
-        with (out / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (out / "done").exists():
-                launch(out, scenarios, ends_well, ranks)
-                (out / "done").touch()
-        return out
+        def launch(out):
+            # They find each other through a file in this folder.
+            programs = [[PROGRAM, out, rank, ranks, *scenarios] for rank in range(ranks)]
+            everywhere = [environment()] * ranks
+            with full_disk(out), Processes(out, programs, everywhere) as processes:
+                codes = processes.wait_for_all()
+                assert not ends_well or codes == [0] * ranks, processes.heard()
+
+        return once(tmp_path_factory, f"torch-{'-'.join(scenarios)}", launch)
 
     return run
-
-
-def launch(out, scenarios, ends_well, ranks):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(PROGRAM), str(out), *scenarios],
-            env={**os.environ, **common, "PYTHONPATH": SOURCES, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(ranks)
-    ]
-    try:
-        said = [process.communicate(timeout=PATIENCE)[0] for process in processes]
-    except subprocess.TimeoutExpired:
-        pytest.fail(f"{scenarios} hangs: no end after {PATIENCE} seconds")
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-    codes = [process.returncode for process in processes]
-    assert not ends_well or codes == [0] * ranks, "\n".join(said)
-    return codes

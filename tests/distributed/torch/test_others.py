@@ -46,3 +46,16 @@ def test_record_refuses_tensors_that_are_spread_over_processes(out, others):
     for found in others:
         assert any("gradwatch.watch(module, optimizer)" in words for words in found["said"])
     assert not list((out / "recorded").glob("journal-*"))
+
+
+def test_each_rank_uploads_what_it_has_written(out, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADWATCH_CACHE", str(tmp_path))
+    runs = gradwatch.open(f"file://{out}/remote")
+    assert runs.names == ["run"]
+    run = runs["run"]
+    assert run.ranks == (0, 1)
+    assert [str(each.status) for each in run.rank_statuses] == ["finished", "finished"]
+    assert run.steps("gradient", 0).tolist() == [1, 2, 3, 4]
+    losses = [run.series("loss", "loss", "value", rank=rank) for rank in run.ranks]
+    assert [steps.tolist() for steps, _ in losses] == [[1, 2, 3, 4]] * 2
+    assert (losses[0][1] != losses[1][1]).all()

@@ -1,8 +1,10 @@
 """Whatever one rank does or fails to do: the others train on, to the same weights."""
 
+import pytest
 import torch
 
 import gradwatch
+from tests.distributed.full_disk import require_full_disk
 
 ALL = list(range(1, 13))
 
@@ -18,15 +20,29 @@ def test_training_ends_with_the_same_weights_in_all_cases(out):
     for rank in range(2):
         found = torch.load(out / f"trouble-rank{rank}.pt")
         found["failing"] = torch.load(out / f"failing-rank{rank}.pt")
-        assert len(found) == 8
+        del found["full"]
+        assert len(found) == 13
         for name, weights in found.items():
-            for key, tensor in found["bare"].items():
+            bare = found["bare-ddp" if name.endswith("-ddp") else "bare"]
+            for key, tensor in bare.items():
                 assert torch.equal(tensor, weights[key]), (name, key)
 
 
 def test_a_rank_that_cannot_write_takes_part_all_the_same(out):
     assert gradient_steps(out / "no-disk") == ALL
     assert gradwatch.open(out / "no-disk").ranks == (0,)
+
+
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
+def test_a_rank_whose_disk_is_full_takes_part_all_the_same(out, how):
+    require_full_disk(out)
+    for rank in (0, 1):
+        written = torch.load(out / f"trouble-rank{rank}.pt")["full"]
+        assert written == dict.fromkeys(written, 0)
+    # If it is the second one's, the first records all; if it is the first's, the second its own.
+    assert gradient_steps(out / f"full-1-{how}") == ALL
+    assert gradwatch.open(out / f"full-1-{how}").ranks == (0,)
+    assert gradwatch.open(out / f"full-0-{how}").steps("loss", 1).tolist() == ALL
 
 
 def test_a_rank_whose_sink_hangs_takes_part_all_the_same(out):

@@ -1,7 +1,5 @@
 """DDP and FSDP2 record what one process would have recorded of the same global batch."""
 
-import os
-
 import numpy as np
 import pytest
 import torch
@@ -10,6 +8,7 @@ import gradwatch
 from gradwatch import summary
 from gradwatch.measure.numpy import summarize
 from gradwatch.summary import Summary
+from tests.distributed.launching import only_in_full
 from tests.distributed.torch import truth
 from tests.distributed.torch.models import MODELS, STEPS
 
@@ -22,9 +21,7 @@ def test_summaries_are_those_of_one_process_with_the_global_batch(out, how, name
     assert_true(gradwatch.open(out / f"{how}-{name}"), truth.history(how, name))
 
 
-@pytest.mark.skipif(
-    os.environ.get("GRADWATCH_DISTRIBUTED") != "full", reason="takes long: four processes"
-)
+@only_in_full
 def test_shards_that_several_ranks_have_a_copy_of_count_once(trained):
     run = gradwatch.open(trained("hybrid", ranks=4) / "hybrid")
     assert run.ranks == (0, 1, 2, 3)

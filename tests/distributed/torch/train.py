@@ -1,6 +1,6 @@
 """One process of several: runs the scenarios named on the command line, one after the other.
 
-RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=... python train.py OUT SCENARIO...
+python train.py OUT RANK WORLD_SIZE SCENARIO...
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from torch.distributed.fsdp import (
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import models
-
 import gradwatch
 from gradwatch.budget import Pacer
-from gradwatch.capture.loop import torch_ranks
+from gradwatch.capture.loop import meeting, torch_ranks
 from gradwatch.sinks import Sink
+from gradwatch.sinks.pipeline import Pipeline
+from tests.distributed.full_disk import bytes_of_journals
+from tests.distributed.patience import PATIENCE, be_patient, until, until_written
+from tests.distributed.torch import models
 
-OUT = Path(sys.argv[1])
+OUT, RANK, RANKS = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 WATCH = [gradwatch.gradients(), gradwatch.weights(), gradwatch.updates()]
 
 
@@ -52,7 +52,7 @@ def wrapped(how, name):
 
 def backward(how, name, model, step, micro_batches=1):
     """The gradients of a step; over several backward passes, of which only the last is reduced."""
-    x, y = models.part(models.batch(name, step), dist.get_rank(), dist.get_world_size())
+    x, y = models.part(models.batch(name, step), RANK, RANKS)
     total = 0.0
     for i, (xs, ys) in enumerate(zip(x.chunk(micro_batches), y.chunk(micro_batches), strict=True)):
         is_last = i == micro_batches - 1
@@ -66,20 +66,34 @@ def backward(how, name, model, step, micro_batches=1):
 
 
 def train(
-    how, name, directory=None, steps=models.STEPS, micro_batches=1, each_step=None, **options
+    how,
+    name,
+    directory=None,
+    steps=models.STEPS,
+    micro_batches=1,
+    each_step=None,
+    is_in_step=True,
+    **options,
 ):
+    """Train, and wait after each step until it is recorded: how fast that is proves nothing here.
+
+    Not if `is_in_step` is False: if ranks do not record together, nothing may ever be.
+    """
     model = wrapped(how, name)
     optimizer = models.optimizer_of(model)
     monitor = None
     if directory is not None:
         options = {"every": 1, "watch": WATCH, "sinks": [gradwatch.Store()], **options}
-        monitor = gradwatch.watch(model, optimizer, OUT / directory, **options)
+        place = OUT / directory if isinstance(directory, str) else directory
+        monitor = gradwatch.watch(model, optimizer, place, **options)
     for step in range(1, steps + 1):
         optimizer.zero_grad()
         loss = backward(how, name, model, step, micro_batches)
         optimizer.step()
         if monitor is not None:
             monitor.record(loss=loss)
+            if is_in_step:
+                until_written(monitor)
         if each_step is not None:
             each_step(step, monitor)
     if monitor is not None:
@@ -96,7 +110,7 @@ def whole(model):
 
 
 def save(name, content):
-    torch.save(content, OUT / f"{name}-rank{dist.get_rank()}.pt")
+    torch.save(content, OUT / f"{name}-rank{RANK}.pt")
 
 
 def truth():
@@ -118,7 +132,9 @@ def collectives():
             with torch.profiler.profile() as profile:
                 train(how, "plain", directory, steps=6, every=3)
             theirs = Counter(e.name for e in profile.events() if e.name.startswith("c10d::"))
-            time.sleep(0.5)  # That they all leave together is told in one more.
+            if directory == "fsdp-counted":
+                # That they all leave together is told in one more.
+                until(lambda ours=ours: len(ours) >= 6)
             counts[how, directory is not None] = (dict(theirs), list(ours))
     save("collectives", counts)
 
@@ -144,23 +160,35 @@ class Hanging(Sink):
 
 def trouble():
     """A rank whose disk is full, whose sink hangs, whose monitor is closed, or is not there."""
-    is_first = dist.get_rank() == 0
+    is_first = RANK == 0
     bare = train("fsdp", "plain", steps=12)
     found = {"bare": bare}
-    (OUT / f"file-{dist.get_rank()}").write_text("in the way")
-    place = "no-disk" if is_first else f"file-{dist.get_rank()}/run"
+    (OUT / f"file-{RANK}").write_text("in the way")
+    place = "no-disk" if is_first else f"file-{RANK}/run"
     found["no-disk"] = train("fsdp", "plain", place, steps=12)
+    found["full"], number = {}, 0
+    for full in (0, 1):
+        for how in ("ddp", "fsdp"):
+            name, place = f"full-{full}-{how}", OUT / "disk" / f"run{number}"
+            directory = place if full == RANK else OUT / name
+            found[name] = train(how, "plain", directory, steps=12)
+            found["full"][name] = bytes_of_journals(place)
+            number += 1
+    found["bare-ddp"] = train("ddp", "plain", steps=12)
     sinks = [gradwatch.Store()] if is_first else [Hanging()]
-    found["hanging"] = train("fsdp", "plain", "hanging", steps=12, sinks=sinks)
+    Pipeline.close.__defaults__ = (2.0,)  # It will hang.
+    found["hanging"] = train("fsdp", "plain", "hanging", steps=12, sinks=sinks, is_in_step=is_first)
+    be_patient()
 
     def close_early(step, monitor):
         if step == 5 and not is_first:
             monitor.close()
 
-    found["closed"] = train("fsdp", "plain", "closed", steps=12, each_step=close_early)
-    options = {"every": 1 if is_first else gradwatch.schedule.never()}
-    found["paused"] = train("fsdp", "plain", "paused", steps=12, **options)
-    found["alone"] = train("fsdp", "plain", "alone" if is_first else None, steps=12)
+    alone = {"steps": 12, "is_in_step": False}
+    found["closed"] = train("fsdp", "plain", "closed", each_step=close_early, **alone)
+    every = 1 if is_first else gradwatch.schedule.never()
+    found["paused"] = train("fsdp", "plain", "paused", every=every, **alone)
+    found["alone"] = train("fsdp", "plain", "alone" if is_first else None, **alone)
 
     def epochs_of_the_first(step, monitor):
         if is_first:
@@ -187,7 +215,7 @@ def failing():
 
     def sometimes(self, tensor):
         calls.append(1)
-        if dist.get_rank() == 1 and len(calls) == 20:
+        if RANK == 1 and len(calls) == 20:
             raise MemoryError("no room on rank 1")
         return is_ours(self, tensor)
 
@@ -198,7 +226,7 @@ def failing():
 
 def budget():
     """No schedule but the budget; each rank would choose for itself."""
-    own_wish = 5 + 2 * dist.get_rank()
+    own_wish = 5 + 2 * RANK
     Pacer.pace = property(lambda pacer: (own_wish, False))
     options = {"every": None, "budget": 0.05, "watch": None}
     save("budget", train("fsdp", "plain", "budget", steps=150, **options))
@@ -215,7 +243,7 @@ def others():
     model = models.make("plain")
     optimizer = models.optimizer_of(model)
     monitor = gradwatch.watch(model, optimizer, **options)  # In a directory that nobody names.
-    x, y = models.part(models.batch("plain", 1), dist.get_rank(), dist.get_world_size())
+    x, y = models.part(models.batch("plain", 1), RANK, RANKS)
     models.loss_of(model, x, y).backward()
     found["own"] = {name: p.grad.clone() for name, p in model.named_parameters()}
     optimizer.step()
@@ -230,6 +258,9 @@ def others():
         with gradwatch.Monitor(OUT / "recorded", **options) as monitor:
             monitor.record(variables=sharded)
     found["said"] = [str(each.message) for each in said]
+    # As on two machines; it is uploaded when the process ends.
+    remote = gradwatch.Remote(f"file://{OUT}/remote/run", staging=OUT / f"staging-{RANK}")
+    train("fsdp", "plain", remote)
     save("others", found)
 
 
@@ -250,8 +281,7 @@ def killed():
     """One rank is killed in the midst of training."""
 
     def kill(step, monitor):
-        if step == 7 and dist.get_rank() == 1:
-            time.sleep(0.5)  # What was measured is written by another thread.
+        if step == 7 and RANK == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
     try:
@@ -260,14 +290,28 @@ def killed():
         print("the training of rank 0 has ended:", type(error).__name__)
 
 
+def met():
+    """The store of the first rank, at a port that it is given, and tells in a file."""
+    told = OUT / "port"
+    if RANK == 0:
+        store = dist.TCPStore("127.0.0.1", 0, RANKS, is_master=True, wait_for_workers=False)
+        told.with_suffix(".new").write_text(str(store.port))
+        told.with_suffix(".new").rename(told)
+        return store
+    until(told.exists)
+    return dist.TCPStore("127.0.0.1", int(told.read_text()), RANKS)
+
+
 def main():
     warnings.simplefilter("ignore", gradwatch.GradwatchWarning)
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    for scenario in sys.argv[2:]:
+    be_patient()
+    meeting.PATIENCE = PATIENCE
+    dist.init_process_group("gloo", store=met(), rank=RANK, world_size=RANKS)
+    for scenario in sys.argv[4:]:
         began = time.perf_counter()
         globals()[scenario]()
-        if dist.get_rank() == 0:
+        if RANK == 0:
             print(f"{scenario}: {time.perf_counter() - began:.1f} s", flush=True)
     if "killed" not in sys.argv:
         dist.destroy_process_group()

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import re
 import time
+from pathlib import Path
 from typing import Any
 
+from gradwatch.files import checked_json
+from gradwatch.files.checked_json import DamagedError
 from gradwatch.store import names, process
 from gradwatch.store.remote.folder import Folder
+from gradwatch.store.remote.part import Part
 
+LOOK_AGAIN = 1.0
+"""Seconds after which a process looks again where the first of its training uploads to."""
 PERIODS = 3
 """A claim that has not been renewed for so many of its periods is a dead process's."""
 _CLAIM = re.compile(r"claim-(?P<owner>[0-9A-Za-z-]+)\.json")
@@ -35,16 +41,23 @@ class Claim:
     is found out by looking twice, so clocks need not agree. Two processes that begin at
     the same moment see each other's files, and the one whose name comes first stays.
 
+    Of processes that train together, the first comes by a folder like this. The others take the
+    one whose `run.json` is of the same training.
+
     Args:
         folder: the folder wished for.
         period: how often it will be renewed, in seconds.
         settle: how many seconds to wait between entering the claim and looking
             for others that entered one at the same moment.
+        part: which part of a run this process uploads; all of it if not given.
     """
 
-    def __init__(self, folder: Folder, period: float, settle: float = 0.3) -> None:
-        self.owner = names.new_writer(0)
+    def __init__(
+        self, folder: Folder, period: float, settle: float = 0.3, part: Part | None = None
+    ) -> None:
+        self.owner = names.new_writer(0 if part is None else part.rank)
         self.folder = folder
+        self.part = part
         self._first, self._number = folder, 1
         self._period, self._settle = period, settle
         self._entered = self._held = False
@@ -58,6 +71,9 @@ class Claim:
             WaitingError: that is not known yet.
             OSError: the folder cannot be read or written.
         """
+        if self.part is not None and not self.part.is_first and not self._held:
+            self.folder = self._folder_of_training(self.part.training)
+            self._held = self._entered = True
         while not self._held:
             if not self._entered:
                 self._write()
@@ -79,6 +95,17 @@ class Claim:
         self._entered = self._held = False
         self._seen = {}
 
+    def _folder_of_training(self, training: str) -> Folder:
+        """The folder to which the first process of a training uploads."""
+        folder, number = self._first, 1
+        while True:
+            if training in _trainings(folder):
+                return folder
+            if not folder.listed():
+                raise WaitingError(LOOK_AGAIN)  # It has not begun.
+            number += 1
+            folder = self._first.beside(number)
+
     def _write(self) -> None:
         self._beats += 1
         about = {
@@ -89,6 +116,8 @@ class Claim:
             "time": time.time(),
             **process.describe(),
         }
+        if self.part is not None:
+            about |= {"training": self.part.training, "rank": self.part.rank}
         self.folder.write(_name(self.owner), json.dumps(about).encode())
 
     def _is_taken(self) -> bool:
@@ -103,6 +132,8 @@ class Claim:
             except FileNotFoundError:
                 continue
             other = _parse(data)
+            if self.part is not None and other.get("training") == self.part.training:
+                continue  # We are in it together.
             is_before = bool(other.get("held")) or found["owner"] < self.owner
             if is_before:
                 left = self._silence(entry.name, data, other)
@@ -128,26 +159,38 @@ class Claim:
         return max(0.0, since + PERIODS * period - time.monotonic())
 
 
-def is_alive(folder: Folder, claims: list[str]) -> bool:
-    """Whether one of the claims with these names was renewed lately, by the clock."""
+def living(folder: Folder, claims: list[str]) -> set[int]:
+    """The ranks whose claims, of those with these names, were renewed lately, by the clock.
+
+    A process that uploads all of a run counts as the first.
+    """
+    found = set()
     for name in claims:
         try:
             about = _parse(folder.read(name))
         except OSError:
             continue
         running = process.is_running(about)
-        if running is not None:
-            if running:
-                return True
-            continue
-        if time.time() - _number(about.get("time")) < PERIODS * _number(about.get("period")):
-            return True
-    return False
+        age = time.time() - _number(about.get("time"))
+        if running is None and age < PERIODS * _number(about.get("period")):
+            running = True
+        if running:
+            found.add(int(_number(about.get("rank"))))
+    return found
 
 
 def is_claim(name: str) -> bool:
     """Whether a file of this name is a claim."""
     return _CLAIM.fullmatch(name) is not None
+
+
+def _trainings(folder: Folder) -> set[str]:
+    """The trainings that a folder's `run.json` tells of."""
+    try:
+        fits = checked_json.loads(folder.read("run.json"), Path("run.json")).get("fits", [])
+    except (FileNotFoundError, DamagedError):
+        return set()
+    return {str(fit.get("training")) for fit in fits if isinstance(fit, dict)}
 
 
 def _name(owner: str) -> str:

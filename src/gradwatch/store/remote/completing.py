@@ -76,7 +76,10 @@ def upload(
         transfer.advance()
     finally:
         claim.release()
-    note.write(place, remote, transfer.folder.shown, complete=not transfer.damaged)
+    if transfer.damaged:
+        note.write(place, remote, transfer.folder.shown)
+    else:
+        note.complete_all(place, remote, transfer.folder.shown)
     damaged = tuple(sorted(transfer.damaged))
     return Upload(transfer.folder.shown, transfer.files, transfer.bytes, damaged)
 

@@ -7,11 +7,19 @@ from typing import Any
 
 from gradwatch.files import checked_json
 from gradwatch.store.remote.address import Remote
+from gradwatch.store.remote.part import Part
 
 NAME = "remote.json"
 
 
-def write(directory: Path, remote: Remote, place: str, *, complete: bool = False) -> None:
+def write(
+    directory: Path,
+    remote: Remote,
+    place: str,
+    *,
+    complete: bool = False,
+    part: Part | None = None,
+) -> None:
     """Note where the run is uploaded to; without credentials, so it may not be all it takes.
 
     Args:
@@ -19,9 +27,17 @@ def write(directory: Path, remote: Remote, place: str, *, complete: bool = False
         remote: where it was wished to be.
         place: where it is, as it may be shown.
         complete: whether all of it is there.
+        part: what of the run it is a note of; of all if not given.
     """
     about = {"url": place, "complete": complete, "needs": remote.has_secrets}
-    checked_json.write(directory / NAME, about)
+    name = NAME if part is None or part.is_first else f"remote-r{part.rank:04d}.json"
+    checked_json.write(directory / name, about)
+
+
+def complete_all(directory: Path, remote: Remote, place: str) -> None:
+    """Note that all of the run is there, whoever was to upload it."""
+    for path in {directory / NAME, *_notes(directory)}:
+        checked_json.write(path, {"url": place, "complete": True, "needs": remote.has_secrets})
 
 
 def read(directory: Path) -> dict[str, Any]:
@@ -31,4 +47,13 @@ def read(directory: Path) -> dict[str, Any]:
         FileNotFoundError: nothing; the run was never to be uploaded.
         DamagedError: it cannot be read.
     """
-    return checked_json.read(directory / NAME)
+    # On a machine without the first rank there are only those of others.
+    found = [checked_json.read(path) for path in _notes(directory)]
+    if not found:
+        raise FileNotFoundError(f"There is no {NAME} in {directory}.")
+    return {**found[0], "complete": all(about.get("complete") for about in found)}
+
+
+def _notes(directory: Path) -> list[Path]:
+    found = [directory / NAME, *sorted(directory.glob("remote-r*.json"))]
+    return [path for path in found if path.exists()]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from gradwatch.store import names
 from gradwatch.store.reader.run import Run
 from gradwatch.store.reader.runs import NOT_RUNS, Runs
-from gradwatch.store.reader.status import Status
+from gradwatch.store.reader.status import RankStatus, Status
 from gradwatch.store.remote import claims
 from gradwatch.store.remote.address import Remote
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.mirror import Mirror
 from gradwatch.store.remote.transfer import DESCRIPTION
+
+_SILENT = (Status.CRASHED, Status.EMPTY)
+"""What a run, or a rank, seems to be of which nothing new is sealed."""
 
 
 class RemoteRun(Run):
@@ -47,10 +51,24 @@ class RemoteRun(Run):
     def status(self) -> Status:
         """As of every run; it is live for as long as somebody says so at the URL."""
         status = super().status
-        if status in (Status.CRASHED, Status.EMPTY):
-            alive = claims.is_alive(self._mirror.folder, self._mirror.claims)
-            return Status.LIVE if alive else status
+        if status in _SILENT:
+            return Status.LIVE if self._living() else status
         return status
+
+    @property
+    def rank_statuses(self) -> list[RankStatus]:
+        """As of every run; a rank is live for as long as it says so at the URL."""
+        found = super().rank_statuses
+        alive = self._living() if any(each.status in _SILENT for each in found) else set()
+        return [
+            replace(each, status=Status.LIVE)
+            if each.status in _SILENT and each.rank in alive
+            else each
+            for each in found
+        ]
+
+    def _living(self) -> set[int]:
+        return claims.living(self._mirror.folder, self._mirror.claims)
 
     def __repr__(self) -> str:
         return super().__repr__().replace(repr(str(self.path)), repr(self.url), 1)

@@ -13,6 +13,7 @@ from gradwatch.files.checked_json import DamagedError
 from gradwatch.store import names
 from gradwatch.store.remote import shared
 from gradwatch.store.remote.folder import Folder
+from gradwatch.store.remote.part import Part, is_of
 
 DESCRIPTION, FINDINGS = "run.json", "findings.jsonl"
 Identity = tuple[int, int, int]
@@ -28,21 +29,24 @@ class Transfer:
     Args:
         directory: the run's, local.
         folder: the remote one. It is listed once, and what is there is not sent again.
+        part: what of the run is sent; all of it if not given.
 
     Attributes:
         files, bytes: how much was sent.
         damaged: local segments that are not what was sealed and were not sent.
     """
 
-    def __init__(self, directory: Path, folder: Folder) -> None:
+    def __init__(self, directory: Path, folder: Folder, part: Part | None = None) -> None:
         self.folder = folder
+        self._part = part
+        self._shared = (DESCRIPTION, FINDINGS) if part is None or part.is_first else ()
         self.files = self.bytes = 0
         self.damaged: set[str] = set()
         self._directory = directory
         self._sent: dict[str, Identity] = {}
         self._before: dict[str, bytes] = {}
         present = {entry.name for entry in folder.listed()}
-        for name in (DESCRIPTION, FINDINGS):
+        for name in self._shared:
             if name in present:
                 self._before[name] = folder.read(name)
         # By size too: a file system that is no object store may have half of one.
@@ -60,7 +64,7 @@ class Transfer:
                 self._send_segment(about)
             self._send(path.name, data)
             self._sent[path.name] = identity
-        for name in (DESCRIPTION, FINDINGS):
+        for name in self._shared:
             path = self._directory / name
             present = _identity(path)
             if present is not None and self._sent.get(name) != present:
@@ -76,15 +80,16 @@ class Transfer:
             count += 1 + sum(
                 key not in self._segments and key[0] not in self.damaged for key in wanted
             )
-        others = (self._directory / name for name in (DESCRIPTION, FINDINGS))
+        others = (self._directory / name for name in self._shared)
         return count + sum(self._sent.get(path.name) != _identity(path) for path in others)
 
     def _changed(self) -> Iterator[tuple[Path, Identity]]:
         for name in list(names.listed(self._directory)):
             path = self._directory / name
             identity = _identity(path)
-            is_manifest = names.parse_manifest(name) is not None
-            if is_manifest and identity is not None and self._sent.get(name) != identity:
+            writer = names.parse_manifest(name)
+            is_meant = writer is not None and is_of(self._part, writer)
+            if is_meant and identity is not None and self._sent.get(name) != identity:
                 yield path, identity
 
     def _send_segment(self, about: dict[str, Any]) -> None:

@@ -6,7 +6,9 @@ import concurrent.futures.thread  # noqa: F401 - see _before_threads_end
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from gradwatch import exits
@@ -17,10 +19,13 @@ from gradwatch.store.remote import note
 from gradwatch.store.remote.address import Remote
 from gradwatch.store.remote.claims import Claim, WaitingError
 from gradwatch.store.remote.folder import Folder
+from gradwatch.store.remote.part import Part, is_journal_of, part_of
 from gradwatch.store.remote.transfer import Transfer
 from gradwatch.warning import say
 
 RETRY, RETRY_AT_MOST = 1.0, 300.0
+PAUSE = 0.1
+"""Seconds after which to look again, at the end, whether the first rank has begun to upload."""
 GRACE = 0.2
 """Seconds of those that the end of the process may take, in which to say what is left."""
 
@@ -35,6 +40,7 @@ class Uploader:
         remote: where to.
         directory: the run's, local.
         tell: how to say something to the user.
+        part: what of the run this process uploads; all of it if not given.
 
     Attributes:
         is_done: whether recording has ended and all of it is uploaded.
@@ -45,13 +51,21 @@ class Uploader:
             if another process uploads there.
     """
 
-    def __init__(self, remote: Remote, directory: Path, tell: Callable[[str], None] = say) -> None:
+    def __init__(
+        self,
+        remote: Remote,
+        directory: Path,
+        tell: Callable[[str], None] = say,
+        part: Part | None = None,
+    ) -> None:
         self.failures = 0
         self.place = remote.shown
         self.tell, self.wait = tell, remote.wait
         self._remote, self._directory = remote, directory.absolute()
         self._folder = Folder(remote)
-        self._claim = Claim(self._folder, remote.every)
+        self._part = part
+        self._claim = Claim(self._folder, remote.every, part=part)
+        self._is_looking = False
         self._transfer: Transfer | None = None
         self._background = _background(remote)
         self._lock = threading.Lock()
@@ -59,6 +73,11 @@ class Uploader:
         self._retry = RETRY
         self._is_open = self.is_done = False
         self._last_fault = ""
+
+    @property
+    def training(self) -> str | None:
+        """What the uploads of processes that train together have in common; None for one alone."""
+        return None if self._part is None else self._part.training
 
     def serves(self, remote: Remote) -> bool:
         """Whether it uploads there, and is not a parent process's."""
@@ -70,8 +89,8 @@ class Uploader:
             self._is_open, self.is_done = True, False
             followers.follow(self._directory, Follower(self._remote.every, self.nudge))
         with contextlib.suppress(OSError):  # A full disk; it is written once there is space.
-            note.write(self._directory, self._remote, self.place)
-        leftovers.seal(self._directory)
+            note.write(self._directory, self._remote, self.place, part=self._part)
+        leftovers.seal(self._directory, partial(is_journal_of, self._part))
         self.nudge()
 
     def close(self) -> None:
@@ -93,6 +112,11 @@ class Uploader:
         self._is_open = self.is_done = False
         self.nudge()
         self._background.finish(deadline)
+        while self._is_looking and time.monotonic() < deadline:
+            # Processes that train together end together: the first may be about to begin.
+            time.sleep(PAUSE)
+            self.nudge()
+            self._background.finish(deadline)
         return self.is_done
 
     def is_over(self) -> bool:
@@ -113,6 +137,7 @@ class Uploader:
         try:
             self._upload()
         except WaitingError as waiting:
+            self._is_looking = self._part is not None and not self._part.is_first
             self._background.later(self._directory, waiting.pause, self._pass)
         except Exception as error:
             self._fail(error)
@@ -124,15 +149,17 @@ class Uploader:
 
     def _upload(self) -> None:
         folder = self._claim.take()
+        self._is_looking = False
         if self._transfer is None or self._transfer.folder is not folder:
-            self._transfer = Transfer(self._directory, folder)
+            self._transfer = Transfer(self._directory, folder, self._part)
             if folder.shown != self.place:
-                self.tell(
-                    f"{self.place} is being written by another process. "
-                    f"Uploading to {folder.shown}."
-                )
+                if self._part is None or self._part.is_first:
+                    self.tell(
+                        f"{self.place} is being written by another process. "
+                        f"Uploading to {folder.shown}."
+                    )
                 self.place = folder.shown
-            note.write(self._directory, self._remote, self.place)
+            note.write(self._directory, self._remote, self.place, part=self._part)
         damaged = len(self._transfer.damaged)
         self._transfer.advance()
         if len(self._transfer.damaged) > damaged:
@@ -141,7 +168,7 @@ class Uploader:
                 f"{', '.join(sorted(self._transfer.damaged))}."
             )
         if not self._is_open and not self._is_sealing() and not self._transfer.missing():
-            note.write(self._directory, self._remote, self.place, complete=True)
+            note.write(self._directory, self._remote, self.place, complete=True, part=self._part)
             self._claim.release()
             with self._lock:
                 self.is_done = not self._is_open  # Unless it was opened again meanwhile.
@@ -149,7 +176,7 @@ class Uploader:
                     followers.unfollow(self._directory)
 
     def _is_sealing(self) -> bool:
-        return any(names.parse_journal(name) for name in names.listed(self._directory))
+        return any(is_journal_of(self._part, name) for name in names.listed(self._directory))
 
     def _fail(self, error: Exception) -> None:
         self.failures += 1
@@ -172,10 +199,16 @@ def _background(remote: Remote) -> Background:
     return _backgrounds.setdefault("/".join(remote.parts[:2]), Background("gradwatch-upload"))
 
 
-def uploader_for(remote: Remote, directory: Path) -> Uploader:
+def uploader_for(remote: Remote, directory: Path, training: str = "", rank: int = 0) -> Uploader:
     """The uploader of a run's directory, opened; call its `close` when the run ends.
 
     A run that is recorded by several calls of `fit` goes on with the one it had.
+
+    Args:
+        remote: where to.
+        directory: the run's, local.
+        training: a name that the processes share which train together; empty for one alone.
+        rank: the number of this one.
     """
     key = directory.absolute()
     for other, each in list(_uploaders.items()):
@@ -183,7 +216,8 @@ def uploader_for(remote: Remote, directory: Path) -> Uploader:
             del _uploaders[other]
     uploader = _uploaders.get(key)
     if uploader is None or not uploader.serves(remote):
-        uploader = _uploaders[key] = Uploader(remote, directory)
+        part = part_of(training, rank, remote.shown) if training else None
+        uploader = _uploaders[key] = Uploader(remote, directory, part=part)
     uploader.open()
     return uploader
 

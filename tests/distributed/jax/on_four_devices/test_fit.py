@@ -9,8 +9,9 @@ import pytest
 import gradwatch
 from gradwatch import Kind, Site
 from tests.distributed.jax import collectives
-from tests.distributed.jax.models import FULL, MODELS
+from tests.distributed.jax.models import MODELS
 from tests.distributed.jax.training import assert_same_summaries, fit
+from tests.distributed.launching import FULL
 
 pytestmark = pytest.mark.usefixtures("no_complaint")
 
