@@ -19,7 +19,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 demo: $(READY) $(STATIC)
 	KERAS_BACKEND=$${KERAS_BACKEND:-jax} TF_ENABLE_ONEDNN_OPTS=0 $(BIN)/python examples/demo.py
 
-test: lint types test-viewer test-core test-tensorflow test-jax test-torch
+test: lint types test-viewer test-core test-tensorflow test-jax test-torch test-distributed
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -42,17 +42,17 @@ browser:
 
 # All but the tests of capture in Keras's fit ...
 test-core: $(READY) $(STATIC) browser
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n auto --ignore=tests/keras \
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n auto --dist worksteal --ignore=tests/keras \
 	  --ignore=tests/distributed
 
 # ... which run once on each of its backends.
 test-tensorflow test-jax test-torch: test-%: $(READY)
-	KERAS_BACKEND=$* $(BIN)/python -m pytest -q -n auto tests/keras
+	KERAS_BACKEND=$* $(BIN)/python -m pytest -q -n auto --dist worksteal tests/keras
 
-# Training in several processes and on several devices, some minutes; in full with
-# GRADWATCH_DISTRIBUTED=full. Not at once: each test starts processes of its own.
+# Training in several processes and on several devices, some minutes; all of it with
+# GRADWATCH_DISTRIBUTED=full. Two at a time: each starts processes of its own.
 test-distributed: $(READY)
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -q tests/distributed
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/distributed
 
 # The faults of tests/faults as often as promised, not the few of `make test`; half an hour.
 test-faults: $(READY)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+# Before NumPy and torch are imported. pytest keeps all cores busy already; a second thread for
+# tiny tensors, in each of its processes, only spins while it waits for a core.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 
 import gradwatch
+from gradwatch import rundir
+from gradwatch.diagnose.live import LiveDiagnosis
 from gradwatch.measure.numpy import count_cells, summarize
 from gradwatch.reading import Reading
-from gradwatch.sinks import RunInfo
+from gradwatch.sinks import RunInfo, pipeline
 from gradwatch.sites import Site
 from gradwatch.summary import Summary
 
@@ -26,6 +34,59 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SOURCES = str(Path(gradwatch.__file__).parent.parent)
+_CLOSING_TIME: float = pipeline.Pipeline.close.__defaults__[0]
+
+
+def _be_patient(seconds: float) -> None:
+    """Let nothing be given up before so many seconds, in this process."""
+    for method in (pipeline.Pipeline.close, LiveDiagnosis.end):
+        method.__defaults__ = (seconds, *method.__defaults__[1:])
+    pipeline.EPOCH_PATIENCE = rundir.PATIENCE = seconds
+
+
+def pytest_configure() -> None:
+    # Not when this is imported, which the processes that tests start do as well. A machine that
+    # is busy with other tests is slower than any that would train.
+    _be_patient(60.0)
+
+
+@pytest.fixture
+def closing_time() -> float:
+    """Seconds for which what hangs holds users up at the end, outside of these tests."""
+    return _CLOSING_TIME
+
+
+@pytest.fixture
+def be_patient() -> Iterator[Callable[[float], None]]:
+    """For tests of what hangs: `be_patient(seconds)` says when it is given up."""
+    yield _be_patient
+    _be_patient(60.0)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Before the first test: what makes each of them cheaper, and changes nothing else."""
+    # Keras has the garbage collected at the beginning of each of its tests: not among the
+    # half a million objects that came with the modules.
+    gc.collect()
+    gc.freeze()
+    session.config.add_cleanup(gc.unfreeze)
+    if "jax" in sys.modules:
+        _keep_compiled_programs(session.config)
+
+
+def _keep_compiled_programs(config: pytest.Config) -> None:
+    """Have JAX load what it has compiled before: many tests train the same small networks."""
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    # One for each process: JAX writes them in place, and another could read half of one.
+    place = tempfile.TemporaryDirectory(prefix="gradwatch-compiled-", ignore_cleanup_errors=True)
+    config.add_cleanup(place.cleanup)
+    jax.config.update("jax_compilation_cache_dir", place.name)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    # It has decided that there is no cache, if anything was compiled so far.
+    compilation_cache.reset_cache()
 
 
 def _make_reading(
@@ -60,20 +121,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
     try:
-        done = subprocess.run(mount, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(mount, capture_output=True, text=True, timeout=60)
     except OSError as fault:
         pytest.skip(f"there is no mount here: {fault}")
     if done.returncode:
         pytest.skip(f"mounting is not permitted here: {done.stderr.strip()}")
     yield place
-    subprocess.run(["umount", "-l", str(place)], check=True, timeout=20)
+    subprocess.run(["umount", "-l", str(place)], check=True, timeout=60)
 
 
 @pytest.fixture
 def run_script(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs Python in a fresh process, with a time limit: it may fork at will."""
 
-    def run_it(code: str, *args: object, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+    def run_it(code: str, *args: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, args)],
             capture_output=True,

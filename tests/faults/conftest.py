@@ -46,7 +46,7 @@ class Disk:
 
     def _mount(self, *arguments: str) -> None:
         try:
-            done = subprocess.run(["mount", *arguments], capture_output=True, text=True, timeout=20)
+            done = subprocess.run(["mount", *arguments], capture_output=True, text=True, timeout=60)
         except OSError as fault:
             pytest.skip(f"there is no mount here: {fault}")
         if done.returncode:
@@ -58,4 +58,4 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     disk = Disk(tmp_path / "disk")
     yield disk
     if disk.place.is_mount():
-        subprocess.run(["umount", "-l", str(disk.place)], check=True, timeout=20)
+        subprocess.run(["umount", "-l", str(disk.place)], check=True, timeout=60)

@@ -70,7 +70,7 @@ class Nursery:
         for child in self._living:
             os.kill(child, signal.SIGKILL)
         self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=60)
         self._process.stdout.close()
 
     def _ask(self, order: Any) -> int:

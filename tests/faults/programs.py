@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import gradwatch
+from gradwatch import exits
 from gradwatch.sinks import RunInfo, Store
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.store.writer import StoreWriter
@@ -85,7 +86,7 @@ def train_until_killed(directory: str, seed: int, black_box: str) -> None:
 
 def drain(monitor: Any) -> None:
     """Wait until all that was recorded is written, or lost."""
-    while not monitor._is_quiet():
+    while not monitor._recording.is_quiet:
         time.sleep(0.0005)
 
 
@@ -104,6 +105,8 @@ class Hanging(gradwatch.Sink):
 
 def end_by(how: str, directory: str, seed: int, steps: int, note: str, hangs: bool) -> None:
     """Trains, notes the time, and ends."""
+    # A busy machine may take longer than users are made to wait.
+    exits.PATIENCE = 3.0 if hangs else 60.0
     sinks = [SmallStore(), gradwatch.TensorBoard(), *([Hanging()] if hangs else [])]
     monitor = monitor_of(directory, *sinks)
     for step in range(1, steps + 1):
@@ -190,7 +193,7 @@ def train_with_a_slow_sink(directory: str, seed: int, steps: int, seconds: float
         with monitor_of(directory, gradwatch.Store(), slow) as monitor:
             for step in range(1, steps + 1):
                 record(monitor, seed, [step])
-                pipeline = monitor._pipeline
+                pipeline = monitor._recording.pipeline
                 store, _ = pipeline._outlets
                 while not (pipeline._fetcher.is_idle and store.is_idle):
                     time.sleep(0.0005)
@@ -272,7 +275,7 @@ def read_for(directory: str, seed: int, seconds: float, way: str) -> None:
     seen: list[int] = []
     run = gradwatch.open(directory)
     end = time.monotonic() + seconds
-    while time.monotonic() < end or len(seen) < 3:
+    while time.monotonic() < end or len(seen) < 3 or seen[-1] == seen[0]:
         if way == "open":
             run.close()
             run = gradwatch.open(directory)

@@ -29,7 +29,7 @@ def place(tmp_path_factory):
         place, programs.SmallStore(rows_a_journal=24), gradwatch.TensorBoard()
     ) as monitor:
         programs.record(monitor, SEED, range(1, 17), pause=0.005)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     assert sealing.sealer.finish(deadline)
     journals = gradwatch.store.writer.StoreWriter(place, first_step=17)
     for step in range(17, 25):

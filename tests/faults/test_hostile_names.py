@@ -55,8 +55,8 @@ def run(tmp_path_factory):
     pipeline.open(RunInfo(folder / "run"))
     for step in (1, 2):
         pipeline.submit(lambda step=step: programs.reading(1, step, NAMES))
-    pipeline.close(timeout=30.0)
-    assert sealing.sealer.finish(time.monotonic() + 30)
+    pipeline.close(timeout=60)
+    assert sealing.sealer.finish(time.monotonic() + 60)
     assert said == []
     assert [path.name for path in folder.iterdir()] == ["run"]
     assert set(folder.parent.iterdir()) == before

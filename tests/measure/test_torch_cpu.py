@@ -18,6 +18,15 @@ SIZES = [
 TYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 
 
+@pytest.fixture(autouse=True)
+def several_threads():
+    """As outside of these tests, where torch has a thread for each core."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(before, 2))
+    yield
+    torch.set_num_threads(before)
+
+
 def numbers(size, dtype=torch.float32, seed=0):
     x = np.random.default_rng(seed + size).normal(size=size)
     x[::7] = 0.0

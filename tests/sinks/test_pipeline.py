@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gradwatch.sinks import CSV, RunInfo, Sink
+from gradwatch.sinks import pipeline as pipeline_module
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.sites import Kind, Site
 
@@ -118,14 +119,12 @@ def test_a_hung_sink_holds_up_neither_training_nor_the_other_sinks(readings):
     hung, fine, said = Hung(), Recorder(), []
     pipeline = Pipeline([hung, fine], said.append)
     pipeline.open(RUN)
-    start = time.monotonic()
     for step in range(1, 101):
         pipeline.submit(readings(step), rows=3)
-        pipeline._fetcher.drain(5.0)
-        pipeline._outlets[1]._worker.drain(5.0)
+        assert pipeline._fetcher.drain(60.0)
+        assert pipeline._outlets[1]._worker.drain(60.0)
     assert fine.steps == list(range(1, 101))
-    pipeline.close(timeout=0.3)
-    assert time.monotonic() - start < 5.0
+    pipeline.close(timeout=2.0)  # It hangs until after that.
     assert fine.calls[-1] == ("close",)
     # 64 waited, 1 was being written, 35 found no room.
     assert said == [
@@ -135,10 +134,11 @@ def test_a_hung_sink_holds_up_neither_training_nor_the_other_sinks(readings):
 
 
 def test_a_hung_device_is_given_up_in_time(readings):
-    gate, sink, said = threading.Event(), Recorder(), []
+    gate, hangs, sink, said = threading.Event(), threading.Event(), Recorder(), []
     printer = Recorder(threaded=False)
 
     def hang():
+        hangs.set()
         gate.wait()
         return readings(2)()
 
@@ -148,16 +148,15 @@ def test_a_hung_device_is_given_up_in_time(readings):
     pipeline.submit(readings(1), rows=3)
     pipeline.submit(hang, rows=3)
     pipeline.submit(readings(3), rows=3)
-    start = time.monotonic()
-    pipeline.close(timeout=0.4)
-    assert time.monotonic() - start < 1.5
+    assert hangs.wait(60.0)
+    pipeline.close(timeout=2.0)
     assert sink.calls == [("open", RUN), ("write", 1), ("close",)]
     assert said == [
         "The record is not complete: Recorder lost 2 readings (6 rows); "
         "Recorder 2 lost 2 readings (6 rows)."
     ]
     gate.set()  # the device comes back, too late: nothing reaches a closed sink
-    assert fetcher.close(5.0)
+    assert fetcher.close(60.0)
     assert sink.calls == printer.calls == [("open", RUN), ("write", 1), ("close",)]
 
 
@@ -173,12 +172,11 @@ def test_what_comes_too_fast_is_dropped_without_waiting_and_counted_exactly(read
     pipeline.submit(slow, rows=3)
     while pipeline._fetcher._items:
         time.sleep(0.001)
-    start = time.monotonic()
+    # Who waited would wait forever, for the gate is opened only afterwards.
     taken = [pipeline.submit(readings(step), rows=3) for step in range(1, 101)]
-    assert time.monotonic() - start < 1.0
     assert taken == [True] * 64 + [False] * 36
     gate.set()
-    pipeline.close(timeout=10.0)
+    pipeline.close(timeout=60.0)
     for sink in sinks:
         assert len(sink.steps) <= 65
     lost = [101 - len(sink.steps) for sink in sinks]
@@ -317,8 +315,11 @@ def test_at_the_end_of_an_epoch_a_printing_sink_has_the_newest_reading(readings)
     pipeline.close()
 
 
-def test_the_end_of_an_epoch_waits_only_shortly_and_not_at_all_if_nobody_prints(readings):
-    for threaded, least, most in ((False, 0.4, 2.0), (True, 0.0, 0.45)):
+def test_the_end_of_an_epoch_waits_only_shortly_and_not_at_all_if_nobody_prints(
+    readings, monkeypatch
+):
+    monkeypatch.setattr(pipeline_module, "EPOCH_PATIENCE", 0.2)
+    for threaded in (False, True):
         gate, sink = threading.Event(), Recorder(threaded=threaded)
 
         def hang(gate=gate):
@@ -328,9 +329,12 @@ def test_the_end_of_an_epoch_waits_only_shortly_and_not_at_all_if_nobody_prints(
         pipeline = Pipeline([sink], print)
         pipeline.open(RUN)
         pipeline.submit(hang)
-        start = time.monotonic()
-        pipeline.epoch_end(1, {})
-        assert least <= time.monotonic() - start <= most
+        fetcher = pipeline._fetcher
+        waits = []
+        drain = fetcher.drain
+        monkeypatch.setattr(fetcher, "drain", lambda s, d=drain, w=waits: w.append((s, d(s))))
+        pipeline.epoch_end(1, {})  # The device answers only afterwards.
+        assert waits == ([] if threaded else [(0.2, False)])
         assert ("epoch_end", 1, {}) in sink.calls
         gate.set()
         pipeline.close()
@@ -429,16 +433,15 @@ def test_a_forked_child_writes_nothing_and_ends_at_once(run_script, tmp_path, te
     child = """
 child = os.fork()
 if child == 0:
-    start = time.monotonic()
     taken = pipeline.submit(make(99), rows=1)
     pipeline.epoch_end(1, {})
     pipeline.close()
-    sys.exit(1 if taken or time.monotonic() - start > 1.5 else 0)  # with its atexit
+    sys.exit(1 if taken else 0)  # with its atexit
 _, status = os.waitpid(child, 0)
 assert status == 0, status
 for step in range(31, 36):
     pipeline.submit(make(step), rows=1)
-pipeline.close(10.0)
+pipeline.close(60.0)
 """
     done = run_script(PREAMBLE + child, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -454,7 +457,7 @@ def test_a_real_full_disk_loses_only_what_it_says(small_disk, make_reading):
     pipeline.open(RunInfo(small_disk))
     for step in submitted:
         pipeline.submit(lambda step=step: make_reading(step, arrays), rows=60)
-    pipeline.close(timeout=20.0)
+    pipeline.close(timeout=60.0)
     written = sorted(set(steps_in(small_disk)))
     lost = len(submitted) - len(written)
     assert 0 < lost < len(submitted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gradwatch
+from gradwatch.monitor_arguments import as_sinks
 from gradwatch.sinks import RunInfo, Store
 from gradwatch.sites import Kind, Site
 from tests.store.written import written
@@ -59,5 +60,5 @@ def test_two_of_them_in_one_directory_do_not_meet(run, make_reading):
 
 
 def test_a_monitor_has_one_by_default():
-    kinds = [type(sink) for sink in gradwatch.Monitor("runs/none")._sinks]
+    kinds = [type(sink) for sink in as_sinks(None)]
     assert kinds == [gradwatch.Store, gradwatch.TensorBoard, gradwatch.Console]

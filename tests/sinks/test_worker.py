@@ -21,7 +21,7 @@ def test_items_are_handled_in_order_on_another_thread():
     worker = Worker("test", lambda item: seen.append((item, threading.current_thread().name)))
     for i in range(50):
         assert worker.submit(i)
-    assert worker.close(5.0)
+    assert worker.close(60.0)
     assert seen == [(i, "test") for i in range(50)]
 
 
@@ -32,7 +32,7 @@ def test_the_thread_is_a_daemon_and_starts_with_the_first_item():
     worker.submit(1)
     (thread,) = [t for t in threading.enumerate() if t.name == "lazy"]
     assert thread.daemon
-    assert worker.close(5.0)
+    assert worker.close(60.0)
     assert not thread.is_alive()
 
 
@@ -47,13 +47,12 @@ def test_submit_never_blocks_and_counts_what_it_drops(gate):
     worker.submit("busy")
     while worker._items:  # until the thread has taken it
         time.sleep(0.001)
-    start = time.monotonic()
+    # Who waited would wait forever, for the gate is opened only afterwards.
     taken = [worker.submit(i) for i in range(10)]
-    assert time.monotonic() - start < 0.5
     assert taken == [True] * 3 + [False] * 7
     assert worker.dropped == 7
     gate.set()
-    assert worker.close(5.0)
+    assert worker.close(60.0)
     assert seen == ["busy", 0, 1, 2]
     assert worker.dropped == 7
 
@@ -69,7 +68,7 @@ def test_a_fault_is_given_to_the_callback_and_the_worker_goes_on():
     worker = Worker("test", handle, on_fault=faults.append)
     for i in range(5):
         worker.submit(i)
-    assert worker.close(5.0)
+    assert worker.close(60.0)
     assert seen == [0, 2, 4]
     assert [(type(fault), fault.args) for fault in faults] == [
         (ValueError, (1,)),
@@ -87,7 +86,7 @@ def test_a_callback_that_raises_itself_does_not_end_the_worker():
     worker = Worker("test", handle, on_fault=lambda fault: 1 / 0)
     worker.submit(1)
     worker.submit(2)
-    assert worker.close(5.0)
+    assert worker.close(60.0)
     assert seen == [1, 2]
 
 
@@ -103,12 +102,12 @@ def test_drain_waits_for_what_was_submitted_before_it(gate):
     worker.submit(1)
     start = time.monotonic()
     assert not worker.drain(0.05)
-    assert 0.04 < time.monotonic() - start < 1.0
+    assert time.monotonic() - start > 0.04
     gate.set()
-    assert worker.drain(5.0)
+    assert worker.drain(60.0)
     assert seen == [1]
     assert worker.submit(2)
-    assert worker.close(5.0)
+    assert worker.close(60.0)
     assert seen == [1, 2]
 
 
@@ -124,22 +123,20 @@ def test_close_gives_up_on_a_hung_item_in_time_and_names_what_was_not_done(gate)
         worker.submit(i)
     while len(worker._items) == 4:
         time.sleep(0.001)
-    start = time.monotonic()
-    assert not worker.close(0.05)
-    assert time.monotonic() - start < 1.0
+    assert not worker.close(0.05)  # It hangs until the gate is opened, below.
     assert worker.unfinished == (0, 1, 2, 3)
     assert worker.dropped == 3
     gate.set()
-    assert worker.close(5.0)
+    assert worker.close(60.0)
     assert seen == [0]  # what was given up is not done after all
 
 
 def test_a_closed_worker_takes_nothing():
     worker = Worker("test", lambda item: None)
-    assert worker.close(1.0)
+    assert worker.close(60.0)
     assert not worker.submit(1)
     assert worker.dropped == 1
-    assert worker.close(1.0)
+    assert worker.close(60.0)
 
 
 def test_at_end_is_called_on_the_thread_after_the_last_item():
@@ -149,17 +146,17 @@ def test_at_end_is_called_on_the_thread_after_the_last_item():
     )
     for i in range(3):
         worker.submit(i)
-    assert worker.close(5.0)
+    assert worker.close(60.0)
     assert seen == [0, 1, 2, "test"]
 
 
 def test_a_worker_may_be_closed_by_its_own_handler():
     answers = []
-    worker = Worker("test", lambda item: answers.append(worker.close(5.0)))
+    worker = Worker("test", lambda item: answers.append(worker.close(60.0)))
     worker.submit(1)
-    worker._thread.join(5.0)
+    worker._thread.join(60.0)
     assert answers == [False]
-    assert worker.close(5.0)
+    assert worker.close(60.0)
 
 
 def test_when_no_thread_can_be_started_items_are_dropped(monkeypatch):
@@ -172,7 +169,7 @@ def test_when_no_thread_can_be_started_items_are_dropped(monkeypatch):
         assert not worker.submit(1)
     assert worker.dropped == 1
     assert worker.submit(2)
-    assert worker.close(5.0)
+    assert worker.close(60.0)
 
 
 def test_a_limit_below_one_is_refused():
@@ -204,14 +201,13 @@ def test_a_forked_child_neither_hangs_nor_repeats_anything(run_script, tmp_path)
         inside.wait()
         child = os.fork()
         if child == 0:
-            start = time.monotonic()
-            answers = [worker.submit(99), worker.drain(5.0), worker.close(5.0), worker.seal()]
-            quick = time.monotonic() - start < 1.0
-            sys.exit(0 if answers == [False, True, True, None] and quick else 1)
+            # Who waited for the lock, or for the thread, would wait forever.
+            answers = [worker.submit(99), worker.drain(1000.0), worker.close(1000.0), worker.seal()]
+            sys.exit(0 if answers == [False, True, True, None] else 1)
         leave.set()
         _, status = os.waitpid(child, 0)
         assert status == 0, status
-        assert worker.close(10.0)
+        assert worker.close(60.0)
         """,
         tmp_path / "log",
     )
@@ -230,7 +226,7 @@ def test_a_worker_first_used_in_a_forked_child_works_there(run_script):
         child = os.fork()
         if child == 0:
             worker.submit(1)
-            sys.exit(0 if worker.close(5.0) and seen == [1] else 1)
+            sys.exit(0 if worker.close(60.0) and seen == [1] else 1)
         _, status = os.waitpid(child, 0)
         assert status == 0, status
         """
