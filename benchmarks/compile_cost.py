@@ -1,20 +1,24 @@
 """What measuring adds to the time that a training step takes to compile.
 
     python benchmarks/compile_cost.py                          # 30 and 300 tensors, all ways
-    python benchmarks/compile_cost.py --tensors 3000 10000 --ways jax
+    python benchmarks/compile_cost.py --tensors 3000 10000 --ways jax --measuring-only
+    KERAS_BACKEND=tensorflow python benchmarks/compile_cost.py --ways keras
 
-The step is that of a multilayer perceptron, written in the framework itself. The measured one
-also summarises all weights and all gradients. With `--measuring-only` nothing but the measuring
+The step is that of a multilayer perceptron: in Keras `fit` ("keras", on the backend that
+KERAS_BACKEND names), its first step with its compilation; in the other ways the least that
+trains, written in the framework itself. The measured one also summarises all weights and all
+gradients. With `--measuring-only` nothing but the measuring
 is compiled: the step itself takes minutes where there are thousands of tensors.
 """
 
 import argparse
 import os
 import statistics
+import tempfile
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-WAYS = ("jax", "tensorflow xla", "tensorflow graph")
+WAYS = ("jax", "tensorflow xla", "tensorflow graph", "keras")
 
 
 def shapes(tensors, width=64):
@@ -86,7 +90,32 @@ def in_tensorflow(tensors, measured, alone, jit_compile):
     return time.perf_counter() - start, float("nan")
 
 
+def in_keras(tensors, measured):
+    import keras
+    import numpy as np
+
+    import gradwatch
+
+    keras.utils.set_random_seed(0)
+    layers = [keras.layers.Dense(64, "tanh") for _ in range(tensors // 2)]
+    model = keras.Sequential([keras.Input((64,)), *layers])
+    model.compile("adam", "mse")
+    x = np.ones((32, 64), np.float32)
+    watch = [gradwatch.gradients(), gradwatch.weights()]
+    with tempfile.TemporaryDirectory() as directory:
+        monitor = gradwatch.Monitor(
+            directory, every=1, watch=watch, sinks=[gradwatch.Store()], diagnose=False
+        )
+        start = time.perf_counter()
+        model.fit(x, x, verbose=0, callbacks=[monitor] if measured else [])
+        return time.perf_counter() - start, float("nan")
+
+
 def cost(way, tensors, measured, alone):
+    if way == "keras":
+        if alone:
+            raise SystemExit("In Keras's fit measuring is not compiled by itself: name other ways.")
+        return in_keras(tensors, measured)
     if way == "jax":
         return in_jax(tensors, measured, alone)
     return in_tensorflow(tensors, measured, alone, jit_compile=way == "tensorflow xla")

@@ -5,13 +5,15 @@ Runs each backend and model in a process of its own, since Keras has one backend
     python benchmarks/overhead.py --write                # all, some minutes
     python benchmarks/overhead.py --backends jax --models mlp --rounds 5
 
-Within a process every variant has a model of its own, all are warmed up, and then
-they take turns, so that a slow spell of the machine falls on all of them. Each round
-is one epoch of a `fit`; the ratios are those of one round. The default is given time to
-settle before: its warm-up lasts `SETTLING` steps.
+Within a process all variants train one and the same model, since on a CPU two models of one
+shape differ in speed by where their memory lies. All are warmed up, and then they take turns, with
+a bare `fit` between any two; a ratio is to the bare ones before and after, so that a slow spell
+of the machine falls on both. "bare again" shows what is noise. Each turn is one epoch of a
+`fit`, its beginning and end included. The default is given time to settle before.
 """
 
 import argparse
+import statistics
 import sys
 import tempfile
 import time
@@ -21,7 +23,7 @@ from common import answer, keep, machine, row, worker
 
 BACKENDS = ("tensorflow", "jax", "torch")
 MODELS = ("mlp", "cnn", "deep")
-STEPS = {"mlp": 150, "cnn": 60, "deep": 100}
+STEPS = {"mlp": 200, "cnn": 60, "deep": 150}
 SETTLING = 400
 
 
@@ -67,7 +69,7 @@ def variants(directory):
         return monitor(name, watch=every(schedule), diagnose=False)
 
     return {
-        "bare": None,
+        "bare again": None,
         "never": plain("never", gradwatch.schedule.never()),
         "default (budget 1 %, with diagnosis)": monitor("default"),
         "every 10th": plain("tenth", 10),
@@ -76,47 +78,54 @@ def variants(directory):
 
 
 def measure(name, rounds):
-    """Milliseconds per step of each variant in each round, and what the default chose."""
+    """Milliseconds per step of each variant in each round, and of the bare ones beside it."""
+    model, x, y = build(name)
+
+    def fit(monitor):
+        start = time.perf_counter()
+        model.fit(
+            x,
+            y,
+            batch_size=len(x) // STEPS[name],
+            callbacks=[monitor] if monitor else [],
+            verbose=0,
+            shuffle=False,
+        )
+        return 1e3 * (time.perf_counter() - start) / STEPS[name]
+
     with tempfile.TemporaryDirectory() as directory:
-        runs = {v: (*build(name), monitor) for v, monitor in variants(directory).items()}
-        times = {variant: [] for variant in runs}
-
-        def fit(variant):
-            model, x, y, monitor = runs[variant]
-            start = time.perf_counter()
-            model.fit(
-                x,
-                y,
-                batch_size=len(x) // STEPS[name],
-                callbacks=[monitor] if monitor else [],
-                verbose=0,
-                shuffle=False,
-            )
-            return 1e3 * (time.perf_counter() - start) / STEPS[name]
-
-        for variant, run in runs.items():  # Compile; and have the default find its interval.
-            settles = run[-1] is not None and run[-1].cost.budget is not None
+        monitors = variants(directory)
+        times = {variant: [] for variant in monitors}
+        beside = {variant: [] for variant in monitors}
+        for monitor in monitors.values():  # Compile; and have the default find its interval.
+            settles = monitor is not None and monitor.cost.budget is not None
             for _ in range(-(-SETTLING // STEPS[name]) if settles else 1):
-                fit(variant)
+                fit(monitor)
+        before = fit(None)
         for _ in range(rounds):
-            for variant in runs:
-                times[variant].append(fit(variant))
-        costs = {v: run[-1].cost_facts() for v, run in runs.items() if run[-1] is not None}
-    return {"ms_per_step": times, "cost": costs}
+            for variant, monitor in monitors.items():
+                times[variant].append(fit(monitor))
+                after = fit(None)
+                beside[variant].append((before + after) / 2)
+                before = after
+        costs = {v: monitor.cost_facts() for v, monitor in monitors.items() if monitor is not None}
+    return {"ms_per_step": times, "bare_beside": beside, "cost": costs}
 
 
 def table(results):
     lines = [
-        "| backend | model | variant | ms per step (median) | spread | against bare |",
-        "|---|---|---|---|---|---|",
+        "| backend | model | variant | ms per step (median) | spread | against bare "
+        "| bare beside it, ms |",
+        "|---|---|---|---|---|---|---|",
     ]
     for backend, models in results.items():
         for name, result in models.items():
-            times = result["ms_per_step"]
-            for variant, values in times.items():
+            for variant, values in result["ms_per_step"].items():
                 chosen = result["cost"].get(variant, {}).get("interval")
                 label = f"{variant}: every {chosen}" if chosen else variant
-                lines.append(row((backend, name, label), values, times["bare"]))
+                bare = result["bare_beside"][variant]
+                middle = statistics.median(bare)
+                lines.append(f"{row((backend, name, label), values, bare)} {middle:.2f} |")
     return "\n".join(lines)
 
 
