@@ -6,11 +6,11 @@ import pytest
 import gradwatch
 from gradwatch import Kind, Site, description
 from gradwatch.reading import Reading
-from gradwatch.store import sealing
 from gradwatch.store.reader.catalog import Catalog
 from gradwatch.store.reader.grid import places
 from gradwatch.store.writer import StoreWriter
 from gradwatch.summary import Summary
+from tests.store.recorded import settle
 
 RANKS = range(7)
 STEPS = range(1, 6)
@@ -38,8 +38,8 @@ def write(directory, rank, steps, attempt=0, *, seal=True):
         writer.write(Reading(step, 1, 1e9 + step, sites, Summary.unpack(rows)))
     if seal:
         writer.close()
-        (journal,) = directory.glob(f"journal-{writer.name}-*.gwj")
-        assert sealing.seal(journal)
+        settle()
+        assert not list(directory.glob(f"journal-{writer.name}-*.gwj"))
 
 
 def attempt_of(rank, step):
@@ -134,8 +134,7 @@ def test_ranks_with_the_same_sites_share_one_list_of_them(tmp_path):
         writer = StoreWriter(tmp_path, rank=rank)
         writer.write(Reading(1, 1, 1e9, many, Summary.unpack(np.full((50, 10), 1.0 + rank))))
         writer.close()
-        (journal,) = tmp_path.glob("journal-*.gwj")
-        assert sealing.seal(journal)
+        settle()
     catalog = Catalog(tmp_path)
     catalog.refresh()
     first, second = catalog.writers.values()

@@ -66,6 +66,7 @@ def _overview(run: Run, patterns: tuple[str, ...], rank: int, as_json: bool) -> 
     nonfinite = {site: record.nonfinite for site, record in records.items()}
     return {
         **overview.facts_of(run),
+        "rank": rank,
         "health": overview.health_of(run, records),
         "numbers": trends.numbers_of(run, sites, columns, rank),
         "gradients": overview.extremes(newest, records),

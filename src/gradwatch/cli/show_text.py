@@ -33,7 +33,7 @@ _NAMED = 3
 def show_overview(facts: Mapping[str, Any]) -> None:
     """Print all that is known of a run."""
     _heading(facts)
-    _health(facts["health"])
+    _health(facts)
     if facts["numbers"]:
         _numbers(facts["numbers"])
     if facts["gradients"]["largest"]:
@@ -107,8 +107,10 @@ def _recorded(facts: Mapping[str, Any]) -> str:
     return f"{kinds}; {size}" if kinds else f"nothing; {size}"
 
 
-def _health(health: Mapping[str, Any]) -> None:
-    _title("Health")
+def _health(facts: Mapping[str, Any]) -> None:
+    health = facts["health"]
+    several = len(facts["ranks"]) > 1
+    _title(f"Health of rank {facts['rank']} (--rank shows another)" if several else "Health")
     lines = []
     bad = health["nonfinite"]
     if bad:

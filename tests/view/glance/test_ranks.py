@@ -71,3 +71,8 @@ def test_of_many_that_have_stopped_a_few_are_named():
     )
     assert states_in_words(each) == "11, 1 live, 10 crashed"
     assert states_in_words(each[:10]) == "10, all crashed"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_show_tells_of_which_rank_the_health_is(place, rank):
+    assert f"Health of rank {rank} " in said("show", place, "--rank", rank)
