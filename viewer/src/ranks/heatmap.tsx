@@ -1,7 +1,8 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { stepTicks } from "../charts/scale";
 import { count, exact, short, stepRange } from "../format";
-import { LEVELS, sequentialMap } from "../heatmap/colours";
+import { sequentialMap } from "../heatmap/colours";
+import { ColourScale, WithoutValue } from "../heatmap/legend-parts";
 import { useTheme } from "../theme";
 import { type Range, timeScale } from "../time/range";
 import { useSize } from "../use";
@@ -124,36 +125,11 @@ function Legend({
   title: string;
   together: number;
 }) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  useLayoutEffect(() => {
-    const context = canvas.current?.getContext("2d");
-    if (!context) return;
-    sequentialMap().css.forEach((css, level) => {
-      context.fillStyle = css;
-      context.fillRect(level, 0, 1, 1);
-    });
-  }, []);
   return (
     <div class="legend">
       <span class="legend-title">{title}</span>
-      <span class="legend-scale">
-        <canvas ref={canvas} width={LEVELS} height={1} role="img" aria-label="Colour scale" />
-        <span class="legend-ticks">
-          {colouring.ticks().map(({ place, label }) => (
-            <span key={label} style={{ left: `${place * 100}%` }}>
-              {label}
-            </span>
-          ))}
-        </span>
-      </span>
-      <span class="legend-key">
-        <span class="swatch nonfinite" aria-hidden="true" />
-        NaN or Inf
-      </span>
-      <span class="legend-key">
-        <span class="swatch unmeasured" aria-hidden="true" />
-        not recorded
-      </span>
+      <ColourScale map={sequentialMap()} ticks={colouring.ticks()} />
+      <WithoutValue absent="not recorded" />
       {together > 1 && (
         <span class="muted">
           {together} ranks share a row: the one furthest from the median shows
