@@ -159,13 +159,19 @@ def settle(directory):
         raise RuntimeError(f"sealing in {directory} has taken more than ten minutes")
 
 
+def of_all(tensors, rank, sites=None):
+    """The gradients of all tensors on a rank at one step."""
+    rng = np.random.default_rng([3, rank])
+    sites = sites or network(tensors)[:tensors]
+    return _reading(EVERY, sites, rows(rng, tensors, scales(rng, tensors)))
+
+
 def write_step_of(directory, ranks, tensors):
     """Of several ranks the gradients of all tensors at one step: none is like another's."""
     sites = network(tensors)[:tensors]
     for rank in ranks:
         writer = StoreWriter(directory, rank=rank)
-        rng = np.random.default_rng([3, rank])
-        writer.write(_reading(EVERY, sites, rows(rng, tensors, scales(rng, tensors))))
+        writer.write(of_all(tensors, rank, sites))
         writer.close()
     settle(directory)
     return tensors * len(ranks)
