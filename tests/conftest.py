@@ -144,3 +144,15 @@ def run_script(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
         )
 
     return run_it
+
+
+@pytest.fixture
+def no_complaint(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fails the test if gradwatch said anything at all.
+
+    Where warnings are errors, as in these tests, gradwatch logs what it has to
+    say rather than raise into training.
+    """
+    yield
+    said = [r.getMessage() for r in caplog.get_records("call") if r.name == "gradwatch"]
+    assert said == []

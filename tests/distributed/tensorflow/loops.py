@@ -8,21 +8,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tests.distributed.tensorflow.models import BATCH, Task
+from tests.distributed.tensorflow.models import BATCH, Task, making
 
 
 def made(task: Task, strategy: Any) -> tuple[Any, Any]:
     """The model and its optimizer."""
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(5)
-    keras.config.set_dtype_policy(task.policy)
-    try:
-        with strategy.scope():
-            model = task.make()
-            optimizer = keras.optimizers.SGD(0.125)
-            optimizer.build(model.trainable_variables)
-    finally:
-        keras.config.set_dtype_policy("float32")
+    with making(task, strategy):
+        model = task.make()
+        optimizer = keras.optimizers.SGD(0.125)
+        optimizer.build(model.trainable_variables)
     return model, optimizer
 
 

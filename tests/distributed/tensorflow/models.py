@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,19 @@ class Task:
     x: np.ndarray
     y: np.ndarray
     policy: str = "float32"
+
+
+@contextmanager
+def making(task: Task, strategy: Any) -> Iterator[None]:
+    """Where a task's model is made: under the strategy, always from the same seed."""
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(5)
+    keras.config.set_dtype_policy(task.policy)
+    try:
+        with strategy.scope():
+            yield
+    finally:
+        keras.config.set_dtype_policy("float32")
 
 
 def tasks() -> dict[str, Task]:

@@ -9,9 +9,8 @@ import gradwatch
 from gradwatch.diagnose.of_run import findings_of
 from tests.view.browser import made_ranks, numbers
 from tests.view.browser.made_ranks import CRASHED, LATE, MISSING, SLOW
-from tests.view.browser.visiting import run_ids, site_route
+from tests.view.browser.visiting import site_route
 from tests.view.chromium import Watched
-from tests.view.serving import serving
 
 PATIENCE = 180.0
 """Diagnosing is done beside the server, which may take its time on a busy machine."""
@@ -204,14 +203,3 @@ def test_the_ranks_can_be_read_in_the_dark_and_on_a_narrow_screen(visit, ids):
     )
     assert opened.overflow() == 0
     assert len(labels(opened)) == 4
-
-
-@pytest.fixture(scope="module")
-def server(place):
-    with serving(place) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def ids(server):
-    return run_ids(server)

@@ -13,7 +13,7 @@ import tensorflow as tf
 import gradwatch
 from gradwatch import Kind
 from gradwatch.capture.keras.replicas import refusal
-from tests.distributed.tensorflow.models import BATCH, Task, tasks
+from tests.distributed.tensorflow.models import BATCH, Task, making, tasks
 from tests.distributed.tensorflow.on_two_devices.conftest import Keep
 from tests.distributed.tensorflow.truth import assert_same_summaries, assert_summarises
 
@@ -31,16 +31,10 @@ EVERYTHING = [
 
 def built(task: Task, strategy: Any, **options: Any) -> Any:
     """A model of the task, compiled under the strategy."""
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(5)
-    keras.config.set_dtype_policy(task.policy)
-    try:
-        with strategy.scope():
-            model = task.make()
-            optimizer = keras.optimizers.SGD(0.125, momentum=0.5)
-            model.compile(optimizer, "mse", **options)
-    finally:
-        keras.config.set_dtype_policy("float32")
+    with making(task, strategy):
+        model = task.make()
+        optimizer = keras.optimizers.SGD(0.125, momentum=0.5)
+        model.compile(optimizer, "mse", **options)
     return model
 
 
