@@ -14,6 +14,7 @@ import numpy as np
 
 from gradwatch.files import atomic
 from gradwatch.store import names
+from gradwatch.store.duckdb_import import duckdb as import_duckdb
 from gradwatch.store.journal import Journal
 from gradwatch.store.tables import NO_MICRO_BATCH, ORDER, SCHEMAS, Table, rows_of, sites
 
@@ -144,8 +145,7 @@ def _database(file: Path, stopper: Stopper) -> Iterator[DuckDBPyConnection]:
 
 @contextlib.contextmanager
 def _locked_down(file: Path, stopper: Stopper) -> Iterator[DuckDBPyConnection]:
-    import duckdb
-
+    duckdb = import_duckdb()
     stopper.check()
     # One thread, so that training keeps its cores.
     database = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "1GB"})
