@@ -36,6 +36,29 @@ def row(label, values, bare):
     return f"| {' | '.join(label)} | {middle} | {spread} | x{ratio(values, bare):.3f} |"
 
 
+def turns(fit, variants, rounds):
+    """Have variants take turns, with a bare run between any two.
+
+    Args:
+        fit: trains with what a variant is, or with None, and says how long that took.
+        variants: by name.
+        rounds: how often it is each one's turn.
+
+    Returns:
+        For each variant its times, and of each the mean of the bare ones before and after it.
+    """
+    times = {name: [] for name in variants}
+    beside = {name: [] for name in variants}
+    before = fit(None)
+    for _ in range(rounds):
+        for name, variant in variants.items():
+            times[name].append(fit(variant))
+            after = fit(None)
+            beside[name].append((before + after) / 2)
+            before = after
+    return times, beside
+
+
 def worker(script, arguments, **environment):
     """Run a script with these arguments in a process of its own; what its `answer` was."""
     command = [sys.executable, script, *map(str, arguments)]

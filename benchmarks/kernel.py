@@ -11,6 +11,7 @@ go to `results/kernel-<name>.json` and, of all frameworks measured so far, to `.
 
 import argparse
 import json
+import os
 import statistics
 import time
 from pathlib import Path
@@ -136,6 +137,50 @@ class Jax:
         return 1e3 * (time.perf_counter() - start), 1e3 * host
 
 
+class TensorFlow:
+    """The variants in TensorFlow, each a graph."""
+
+    def __init__(self, device):
+        import tensorflow as tf
+
+        from gradwatch.measure import tensorflow as measure
+
+        self.tf, self.device, self.own = tf, device, measure
+
+    def name(self):
+        threads = self.tf.config.threading.get_intra_op_parallelism_threads()
+        return f"{self.device}, {threads or os.cpu_count()} threads"
+
+    def variants(self, sizes):
+        tf = self.tf
+        whole = tf.random.normal((sum(sizes),))
+        # Variables, as weights are: a constant of the graph would be measured while it is made.
+        tensors = [tf.Variable(tf.random.normal((n,)) * 0.02) for n in sizes]
+        total = tf.function(tf.reduce_sum)
+        summary = tf.function(lambda: self.own.summarize(tensors))
+        both = tf.function(lambda: (self.own.summarize(tensors), self.own.count_cells(tensors)))
+        functions = {READ: lambda: total(whole), SUMMARY: summary, BOTH: both}
+        if len(tensors) <= 300:
+            functions[NAIVE] = tf.function(lambda: tf.stack([self.naive(x) for x in tensors]))
+        return functions
+
+    def naive(self, x):
+        tf = self.tf
+        found = [tf.reduce_sum(x), tf.reduce_sum(tf.abs(x)), tf.norm(x)]
+        found += [tf.reduce_min(x), tf.reduce_max(x), tf.reduce_sum(tf.cast(x == 0, x.dtype))]
+        return tf.stack(found)
+
+    def time(self, function):
+        start = time.perf_counter()
+        result = function()
+        host = time.perf_counter() - start
+        self.tf.nest.map_structure(lambda x: x.numpy(), result)
+        return 1e3 * (time.perf_counter() - start), 1e3 * host
+
+
+FRAMEWORKS = {"torch": Torch, "jax": Jax, "tensorflow": TensorFlow}
+
+
 def measure(framework, elements, tensors, rounds):
     """For each variant its times, in milliseconds, in each round; and compiling first."""
     functions = framework.variants(sizes_of(elements, tensors))
@@ -181,7 +226,7 @@ def table(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--framework", choices=("torch", "jax"), default="torch")
+    parser.add_argument("--framework", choices=tuple(FRAMEWORKS), default="torch")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--name", default="cpu", help="of the machine, in the results' names")
     parser.add_argument("--rounds", type=int, default=15)
@@ -189,7 +234,7 @@ def main():
     parser.add_argument("--most", type=float, default=10_000, help="tensors at most")
     parser.add_argument("--output", type=Path, default=RESULTS)
     args = parser.parse_args()
-    framework = {"torch": Torch, "jax": Jax}[args.framework](args.device)
+    framework = FRAMEWORKS[args.framework](args.device)
     cases = []
     for elements, tensors in CASES:
         if elements <= args.largest and tensors <= args.most:

@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import answer, keep, machine, row, worker
+from common import answer, keep, machine, row, turns, worker
 
 BACKENDS = ("tensorflow", "jax", "torch")
 MODELS = ("mlp", "cnn", "deep")
@@ -97,19 +97,11 @@ def measure(name, rounds, steps, chosen):
 
     with tempfile.TemporaryDirectory() as directory:
         monitors = {v: m for v, m in variants(directory).items() if v in chosen}
-        times = {variant: [] for variant in monitors}
-        beside = {variant: [] for variant in monitors}
         for monitor in monitors.values():  # Compile; and have the default find its interval.
             settles = monitor is not None and monitor.cost.budget is not None
             for _ in range(-(-SETTLING // steps) if settles else 1):
                 fit(monitor)
-        before = fit(None)
-        for _ in range(rounds):
-            for variant, monitor in monitors.items():
-                times[variant].append(fit(monitor))
-                after = fit(None)
-                beside[variant].append((before + after) / 2)
-                before = after
+        times, beside = turns(fit, monitors, rounds)
         costs = {v: monitor.cost_facts() for v, monitor in monitors.items() if monitor is not None}
     return {"ms_per_step": times, "bare_beside": beside, "cost": costs}
 
