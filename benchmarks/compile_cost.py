@@ -2,13 +2,16 @@
 
     python benchmarks/compile_cost.py                          # 30 and 300 tensors, all ways
     python benchmarks/compile_cost.py --tensors 3000 10000 --ways jax --measuring-only
+    python benchmarks/compile_cost.py --stages --tensors 30 300 3000 10000 --write
     KERAS_BACKEND=tensorflow python benchmarks/compile_cost.py --ways keras
 
 The step is that of a multilayer perceptron: in Keras `fit` ("keras", on the backend that
 KERAS_BACKEND names), its first step with its compilation; in the other ways the least that
 trains, written in the framework itself. The measured one also summarises all weights and all
 gradients. With `--measuring-only` nothing but the measuring
-is compiled: the step itself takes minutes where there are thousands of tensors.
+is compiled: the step itself takes minutes where there are thousands of tensors. `--stages` tells
+where the time of that goes, in seconds of all processors together, for tensors of two shapes,
+matrices of 64 x 64 and vectors of 64, and for tensors that are all of different shapes.
 """
 
 import argparse
@@ -16,6 +19,9 @@ import os
 import statistics
 import tempfile
 import time
+
+import numpy as np
+from common import answer, keep, machine, worker
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 WAYS = ("jax", "tensorflow xla", "tensorflow graph", "keras")
@@ -92,7 +98,6 @@ def in_tensorflow(tensors, measured, alone, jit_compile):
 
 def in_keras(tensors, measured):
     import keras
-    import numpy as np
 
     import gradwatch
 
@@ -111,6 +116,74 @@ def in_keras(tensors, measured):
         return time.perf_counter() - start, float("nan")
 
 
+def different(tensors):
+    return [(i // 2 + 17, 3) if i % 2 else (i + 5,) for i in range(tensors)]
+
+
+def taken(function, clock=time.process_time):
+    start = clock()
+    result = function()
+    return result, clock() - start
+
+
+def stages_in_jax(arrays):
+    import jax
+
+    from gradwatch.measure.jax import summarize
+
+    arrays = [jax.device_put(x) for x in arrays]
+    traced, trace = taken(lambda: jax.jit(summarize).trace(arrays))
+    lowered, lower = taken(traced.lower)
+    compiled, compiling = taken(lowered.compile)
+    return [trace, lower, compiling], lambda: jax.block_until_ready(compiled(arrays))
+
+
+def stages_in_tensorflow(arrays, jit_compile):
+    import tensorflow as tf
+
+    from gradwatch.measure.tensorflow import summarize
+
+    variables = [tf.Variable(x) for x in arrays]
+    step = tf.function(lambda: summarize(variables), autograph=False, jit_compile=jit_compile)
+    _, trace = taken(step.get_concrete_function)
+    return [trace, float("nan"), float("nan")], lambda: step().numpy()
+
+
+def stages(way, kind, tensors):
+    """Seconds to trace, lower, compile and call first; milliseconds to call again."""
+    rng = np.random.default_rng(0)
+    of_kind = {"two": shapes, "different": different}[kind](tensors)
+    arrays = [rng.normal(size=shape).astype("float32") for shape in of_kind]
+    if way == "jax":
+        spent, call = stages_in_jax(arrays)
+    else:
+        spent, call = stages_in_tensorflow(arrays, way == "tensorflow xla")
+    spent.append(taken(call)[1])
+    again = [taken(call, time.perf_counter)[1] for _ in range(10)]
+    return [*spent, 1e3 * statistics.median(again)]
+
+
+def write_stages(ways, counts, write):
+    lines = [
+        f"Machine: {machine()}. Measuring alone, without a training step: seconds of all",
+        "processors together, and milliseconds by the clock of a later call. TensorFlow lowers",
+        "and compiles in the first call.",
+        "",
+        "| way | shapes | tensors | trace s | lower s | compile s | first call s | later call ms |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    facts = []
+    for way in ways:
+        for kind in ("two", "different"):
+            for tensors in counts:
+                found = worker(__file__, ["--worker", way, kind, tensors])
+                facts.append({"way": way, "shapes": kind, "tensors": tensors, "found": found})
+                cells = ["" if x != x else f"{x:.2f}" for x in found]
+                lines.append(f"| {way} | {kind} | {tensors} | {' | '.join(cells)} |")
+        # After each way, since all of them take minutes.
+        keep("compile-cpu", "\n".join(lines), {"machine": machine(), "stages": facts}, write)
+
+
 def cost(way, tensors, measured, alone):
     if way == "keras":
         if alone:
@@ -127,7 +200,16 @@ def main():
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--measuring-only", action="store_true")
+    parser.add_argument("--stages", action="store_true")
+    parser.add_argument("--write", action="store_true", help="keep the stages in results/")
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.worker:
+        answer(stages(*args.worker[:2], int(args.worker[2])))
+        return
+    if args.stages:
+        write_stages([way for way in args.ways if way != "keras"], args.tensors, args.write)
+        return
     print("| way | tensors | bare s | measured s | extra | MiB bare | MiB measured |")
     print("|---|---|---|---|---|---|---|")
     for way in args.ways:

@@ -27,6 +27,8 @@ from gradwatch.measure.numpy import count_cells, summarize
 from gradwatch.reading import Reading
 from gradwatch.sinks import RunInfo, pipeline
 from gradwatch.sites import Site
+from gradwatch.store import writer as store_writer
+from gradwatch.store.remote import completing
 from gradwatch.summary import Summary
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -41,13 +43,19 @@ def _be_patient(seconds: float) -> None:
     """Let nothing be given up before so many seconds, in this process."""
     for method in (pipeline.Pipeline.close, LiveDiagnosis.end):
         method.__defaults__ = (seconds, *method.__defaults__[1:])
-    pipeline.EPOCH_PATIENCE = rundir.PATIENCE = seconds
+    pipeline.EPOCH_PATIENCE = rundir.PATIENCE = completing.PATIENCE = seconds
 
 
 def pytest_configure() -> None:
     # Not when this is imported, which the processes that tests start do as well. A machine that
     # is busy with other tests is slower than any that would train.
     _be_patient(60.0)
+    from hypothesis import HealthCheck, settings
+
+    # The same examples every time, however long a busy machine takes for one of them.
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("here", deadline=None, derandomize=True, suppress_health_check=slow)
+    settings.load_profile("here")
 
 
 @pytest.fixture
@@ -110,6 +118,15 @@ def make_reading() -> Callable[..., Reading]:
 
 
 @pytest.fixture
+def unsealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal that is closed in this test stays one, however long the test takes.
+
+    Otherwise it would be sealed in the background, a second later.
+    """
+    monkeypatch.setattr(store_writer, "LINGER", 3600.0)
+
+
+@pytest.fixture
 def run(tmp_path: Path) -> RunInfo:
     return RunInfo(tmp_path)
 
@@ -134,7 +151,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def run_script(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs Python in a fresh process, with a time limit: it may fork at will."""
 
-    def run_it(code: str, *args: object, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def run_it(code: str, *args: object, timeout: float = 600) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, args)],
             capture_output=True,

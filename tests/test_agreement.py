@@ -1,7 +1,7 @@
 """Whether all processes of a training come to the same verdict on what to measure."""
 
 import threading
-import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,10 +12,21 @@ from gradwatch.schedule import Moment
 
 
 class Shared:
-    """A store of one process, for threads that stand for processes."""
+    """A store of one process, for threads that stand for processes.
 
-    def __init__(self):
+    Its time passes only while all of them wait: then it is that at which the first gives up.
+
+    Args:
+        asking: how many threads there are.
+    """
+
+    def __init__(self, asking):
         self._values, self._change = {}, threading.Condition()
+        self._at_work, self._deadlines = asking, {}
+        self._now = 0.0
+
+    def time(self):
+        return self._now
 
     def write_once(self, key, value):
         with self._change:
@@ -24,26 +35,52 @@ class Shared:
 
     def read(self, key, seconds):
         with self._change:
-            self._change.wait_for(lambda: key in self._values, seconds)
+            own = threading.get_ident()
+            self._deadlines[own] = self._now + seconds, key
+            self._rest()
+            assert self._change.wait_for(lambda: self._is_over(own), 120)
+            del self._deadlines[own]
+            self._at_work += 1
             return self._values.get(key)
 
+    def sleep(self, seconds):
+        self.read("what nobody writes", seconds)
 
-def verdicts(wishes, patience=60.0, late=(), functions=()):
+    def leave(self):
+        with self._change:
+            self._rest()
+
+    def _rest(self):
+        self._at_work -= 1
+        waiting = [deadline for deadline, key in self._deadlines.values()]
+        if not self._at_work and not any(map(self._is_over, self._deadlines)) and waiting:
+            self._now = min(waiting)
+        self._change.notify_all()
+
+    def _is_over(self, thread):
+        deadline, key = self._deadlines[thread]
+        return key in self._values or self._now >= deadline
+
+
+def verdicts(wishes, late=(), functions=()):
     """What each rank is told; a rank whose wish is None does not ask."""
-    store, found = Shared(), {}
+    asking = [(i, wish) for i, wish in enumerate(wishes) if wish is not None]
+    store, found, patience = Shared(len(asking)), {}, 10.0
 
     def ask(index, wish):
         if index in late:
-            time.sleep(3 * patience)
+            store.sleep(3 * patience)
         rank = Rank(index, len(wishes), "jax")
         found[index] = agreement.agree(rank, store, "fit", [wish], patience, functions)
+        store.leave()
 
-    asking = [(i, wish) for i, wish in enumerate(wishes) if wish is not None]
     threads = [threading.Thread(target=ask, args=each) for each in asking]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agreement, "time", SimpleNamespace(monotonic=store.time))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
     assert len(found) == len(asking)
     return list(found.values())
 
@@ -73,14 +110,14 @@ def test_a_schedule_of_which_nobody_knows_what_it_chooses_keeps_all_from_measuri
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
 def test_a_process_that_does_not_ask_keeps_all_from_measuring(missing):
-    told = verdicts([None if i == missing else "all" for i in range(3)], patience=0.2)
+    told = verdicts([None if i == missing else "all" for i in range(3)])
     assert len(set(told)) == 1
     assert f"process {missing} of 3 has no monitor" in told[0]
 
 
 @pytest.mark.parametrize("late", [0, 1])
 def test_a_process_that_is_late_is_told_the_same_as_the_others(late):
-    told = verdicts(["all", "all"], patience=0.2, late={late})
+    told = verdicts(["all", "all"], late={late})
     assert len(set(told)) == 1
     assert "was too late" in told[0]
 

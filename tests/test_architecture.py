@@ -45,8 +45,10 @@ ALLOWED = {
     "measure.jax_local": {"histogram", "measure.jax_rows", "measure.layout", "summary", "jax"},
     "measure.jax_sharded": {"histogram", "measure.jax_local", "summary", "jax"},
     "measure.jax_rows": {
-        "measure.jax_pallas", "measure.layout", "measure.rows", "summary", "jax",
+        "measure.jax_layout", "measure.jax_pallas", "measure.layout", "measure.rows", "summary",
+        "jax",
     },
+    "measure.jax_layout": {"measure.rows", "jax"},
     "measure.jax_pallas": {"measure.layout", "jax"},
     "measure.torch": {
         "histogram", "measure.torch_cpu", "measure.torch_cuda", "measure.torch_plain", "summary",

@@ -16,8 +16,8 @@ def test_calls_are_made_in_the_order_of_their_times():
     done, background = [], Background("test")
     hold = threading.Event()
     background.later("hold", 0.0, lambda: hold.wait(60))
-    background.later("b", 0.02, lambda: done.append("b"))
-    background.later("a", 0.01, lambda: done.append("a"))
+    background.later("b", 3000.0, lambda: done.append("b"))
+    background.later("a", 60.0, lambda: done.append("a"))
     hold.set()
     assert background.finish(soon())
     assert done == ["a", "b"]

@@ -36,18 +36,20 @@ def train(steps):
     pipeline.open(RunInfo(directory))
     for step in range(1, steps + 1):
         pipeline.submit(lambda step=step: reading(step), 3)
+def until_stored():
+    assert pipeline._fetcher.drain(60) and pipeline._outlets[0]._worker.drain(60)
 """
 ENDINGS = {
     "end of the script": ("train(50)", 0),
     "sys.exit": ("train(50); sys.exit(5)", 5),
     "exception": ("train(50); raise ValueError", 1),
-    "SIGTERM": ("train(50); os.kill(os.getpid(), signal.SIGTERM); time.sleep(30)", -signal.SIGTERM),
+    "SIGTERM": ("train(50); os.kill(os.getpid(), signal.SIGTERM); time.sleep(99)", -signal.SIGTERM),
     "SIGTERM in a sleep": (
-        "train(50); threading.Timer(0.1, os.kill, (os.getpid(), 15)).start(); time.sleep(30)",
+        "train(50); threading.Timer(0.1, os.kill, (os.getpid(), 15)).start(); time.sleep(99)",
         -signal.SIGTERM,
     ),
     "SIGINT": (
-        "train(50); threading.Timer(0.1, os.kill, (os.getpid(), 2)).start(); time.sleep(30)",
+        "train(50); threading.Timer(0.1, os.kill, (os.getpid(), 2)).start(); time.sleep(99)",
         -signal.SIGINT,
     ),
 }
@@ -61,7 +63,7 @@ def end(code, directory, **environment):
         [sys.executable, str(script), str(directory)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         env={**os.environ, "PYTHONPATH": SOURCES, **environment},
     )
 
@@ -82,7 +84,8 @@ def test_a_sink_that_hangs_does_not_hold_up_the_end(tmp_path):
     for name in ("SIGTERM", "end of the script"):
         code, status = ENDINGS[name]
         # That it ends at all shows it: the sink hangs for longer than `end` waits.
-        done = end(code, tmp_path / name, DELAY="1000", PATIENCE="4")
+        waiting = code.replace("train(50)", "train(50); until_stored()")
+        done = end(waiting, tmp_path / name, DELAY="1000", PATIENCE="4")
         assert done.returncode == status, done.stderr
         assert len(written(tmp_path / name).rows) == 150
 
@@ -91,7 +94,7 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path):
     code = """
 train(5)
 signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-signal.setitimer(signal.ITIMER_REAL, 0.3)
+signal.setitimer(signal.ITIMER_REAL, 0.3, 0.3)  # Again, should the first come before the other.
 os.kill(os.getpid(), signal.SIGTERM)
 """
     done = end(code, tmp_path, DELAY="1000", PATIENCE="1000")
@@ -151,7 +154,7 @@ def test_a_forked_child_ends_by_the_signal_at_once_and_writes_nothing(tmp_path):
 train(5)
 child = os.fork()
 if child == 0:
-    time.sleep(60)
+    time.sleep(99)
     os._exit(1)
 os.kill(child, signal.SIGTERM)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
@@ -173,7 +176,7 @@ def held():
 # As if it were a part of the package, by which our own work is known.
 exec(compile("def work():\\n    held()", module.__file__, "exec"), globals())
 work()
-time.sleep(30)
+time.sleep(99)
 """
     done = end(code, tmp_path)
     assert done.returncode == -signal.SIGTERM, done.stderr

@@ -243,6 +243,8 @@ def test_a_program_trains_to_the_same_numbers_twice_and_its_label_says_how(tmp_p
     script = (
         "import pathlib, sys\n"
         "from benchmarks.faults.generate import generate\n"
+        "from tests.distributed.patience import be_patient\n"
+        "be_patient()\n"
         "for run in ('first', 'second'):\n"
         "    generate(pathlib.Path(sys.argv[1], run), 'tuning', [5], ['linear-sgd'])\n"
     )

@@ -12,6 +12,8 @@ from gradwatch.ranks import Rank
 from gradwatch.rundir import RunDirectory
 from gradwatch.sites import Kind, Site, SiteInfo
 
+PATIENCE = 300.0
+
 
 def never():
     raise AssertionError("should not have been taken over")
@@ -20,7 +22,7 @@ def never():
 def claim_in_another_process(path, answer, done):
     run = RunDirectory(path, on_lost=never)
     answer.put(run.path.name)
-    done.wait(60)
+    done.wait(PATIENCE)
 
 
 def test_it_makes_the_directory_it_was_asked_for(tmp_path):
@@ -37,7 +39,7 @@ def test_another_process_gets_a_directory_beside_it(tmp_path):
     other = context.Process(target=claim_in_another_process, args=(tmp_path / "a", answer, done))
     other.start()
     try:
-        assert answer.get(timeout=60) == "a-2"
+        assert answer.get(timeout=PATIENCE) == "a-2"
     finally:
         done.set()
         other.join()
@@ -59,10 +61,11 @@ def test_another_thread_gets_a_directory_beside_it(tmp_path):
 
 def claim_as_one_of_a_training(path, name, index, answer, done):
     rundir.training = lambda rank: name
+    rundir.PATIENCE = rundir.AT_LAST = PATIENCE
     run = RunDirectory(path, on_lost=never, rank=Rank(index, 3))
     run.describe({"first_step": index})
     answer.put((name, index, run.path.name))
-    done.wait(60)
+    done.wait(PATIENCE)
     run.release()
 
 
@@ -79,7 +82,7 @@ def test_processes_that_train_together_share_one_and_others_go_beside_it(tmp_pat
     for process in processes:
         process.start()
     try:
-        found = [answer.get(timeout=60) for _ in everybody]
+        found = [answer.get(timeout=PATIENCE) for _ in everybody]
         alone = RunDirectory(tmp_path / "a", on_lost=never)
         assert alone.path.name == "a-3"
         alone.release()
@@ -98,7 +101,7 @@ def test_processes_that_train_together_share_one_and_others_go_beside_it(tmp_pat
 
 def claim_late(path, name, began, answer):
     rundir.training = lambda rank: name
-    rundir.AT_LAST = 120.0
+    rundir.AT_LAST = PATIENCE
     began.set()
     run = RunDirectory(path, on_lost=never, rank=Rank(1, 2))
     answer.put(run.path.name)
@@ -116,13 +119,13 @@ def test_a_lock_that_does_not_say_whose_it_is_yet_is_waited_for(tmp_path, signed
     other = context.Process(target=claim_late, args=(tmp_path / "a", "ours", began, answer))
     other.start()
     try:
-        assert began.wait(60)
+        assert began.wait(PATIENCE)
         if not signed:
             # Between taking the lock and signing it, the first may be held up for a moment.
             assert answer.empty()
             os.pwrite(lock, b"ours", 0)
             fcntl.flock(lock, fcntl.LOCK_SH)
-        assert answer.get(timeout=60) == place
+        assert answer.get(timeout=PATIENCE) == place
     finally:
         other.join()
         os.close(lock)

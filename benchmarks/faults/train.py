@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -61,7 +62,7 @@ def train(program: Program, seed: int, folder: Path | None, twin: dict[str, Any]
         model.fit(
             given.forever(), steps_per_epoch=given.per_epoch, epochs=epochs, verbose=0,
             validation_data=validation, validation_batch_size=len(data.val_x),
-            callbacks=[told, *watches],
+            callbacks=[told, *watches, *map(_Unhurried, watches)],
         )  # fmt: skip
         result = _score(program, model, data)
     if folder is not None:
@@ -118,6 +119,18 @@ class _Kept(Sink):
 
     def write(self, reading: Reading) -> None:
         self.readings.append(reading)
+
+
+class _Unhurried(keras.callbacks.Callback):
+    """Waits now and then until all readings are kept: of these, a trace may lack none."""
+
+    def __init__(self, monitor: Any) -> None:
+        super().__init__()
+        self.monitor = monitor
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        while batch % 16 == 0 and not self.monitor._recording.is_quiet:
+            time.sleep(0.0005)
 
 
 class _Told(keras.callbacks.Callback):

@@ -24,7 +24,8 @@ from gradwatch.ranks import Rank, current
 EVERY = 100
 """The steps that a budget measures; less than 1 % even if measuring takes as long as training."""
 PATIENCE = 30.0
-"""Seconds to wait for the others. They are waited for in the first step anyway, by training."""
+"""Seconds that the first process waits for the others. They are waited for in the first step
+anyway, by training."""
 _YES = "yes"
 _numbers = itertools.count(1)
 
@@ -84,7 +85,8 @@ def agree(
         store: what it shares with the others.
         name: what this is about; the same for all.
         wishes: see `refusal`.
-        patience: seconds to wait for the others.
+        patience: seconds that the first process waits for the others; these wait twice as long
+            for what it decides.
         functions: see `refusal`.
     """
     # Addresses differ from process to process.
@@ -94,7 +96,8 @@ def agree(
     if rank.is_first:
         mine = _decided(rank, store, name, said, patience)
         store.write_once(verdict, _unsure(functions) if functions and mine == _YES else mine)
-    elif store.read(verdict, patience) is None:
+    # Longer than the first waits for the others: it is not missing while it may wait for one.
+    elif store.read(verdict, 2 * patience) is None:
         store.write_once(verdict, _absent(0, rank.count))
     decided = store.read(verdict, patience)
     if decided == _YES:

@@ -29,7 +29,7 @@ class Background:
     >>> from gradwatch.background import Background
     >>> background = Background("example")
     >>> background.later("a", 60.0, lambda: print("done"))
-    >>> background.finish(deadline=time.monotonic() + 5.0)
+    >>> background.finish(deadline=time.monotonic() + 60.0)
     done
     True
     """

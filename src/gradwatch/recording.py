@@ -114,8 +114,10 @@ class Recording:
     @property
     def is_quiet(self) -> bool:
         """Whether all that was measured is written, as far as anybody writes it."""
-        is_looked_at = self._announcer is None or self._announcer.live.is_idle
-        return self.pipeline is None or (self.pipeline.is_idle and is_looked_at)
+        if self.pipeline is None:
+            return True
+        # In this order: what is on its way through the pipeline comes to the diagnosis after it.
+        return self.pipeline.is_idle and (self._announcer is None or self._announcer.live.is_idle)
 
     def open(self, capture: Capture) -> None:
         """Claim the directory and open the sinks; without one, only those that need none."""

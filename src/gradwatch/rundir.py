@@ -95,9 +95,10 @@ class RunDirectory:
         ours = self.training.encode() or ALONE
         begun = time.monotonic()
         while True:
+            is_signed = True
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._sign(ours)
+                is_signed = self._sign(ours)
                 if not self.training:
                     return True
             except BlockingIOError:
@@ -112,15 +113,21 @@ class RunDirectory:
                     continue
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return True
-            except BlockingIOError:  # Another of us came between.
-                time.sleep(PAUSE)
+                # Whoever took it meanwhile, for a moment it was free, has signed it anew.
+                if not is_signed or os.pread(self._lock, len(ours) + 1, 0) == ours:
+                    return True
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+            except BlockingIOError:
+                pass
+            time.sleep(PAUSE)  # Another came between.
 
-    def _sign(self, name: bytes) -> None:
+    def _sign(self, name: bytes) -> bool:
         """Write into the lock whose it is; where there is no space for it, nobody can share it."""
         with suppress(OSError):
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, name, 0)
+            return True
+        return False
 
     def _open_lock(self) -> int:
         return os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -10,6 +10,7 @@ table of tensors go through the same functions.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -126,6 +127,22 @@ class Summary:
             for name, how in _MERGE.items():
                 _BINARY[how].at(getattr(merged, name), index, getattr(self, name))
         return merged
+
+    @classmethod
+    def merged_runs(cls, table: Array, starts: NDArray[np.intp]) -> Summary:
+        """The summaries of tables, merged neighbours with neighbours.
+
+        Args:
+            table: its last axis but one runs over `FIELDS`, the last over the summaries.
+            starts: where each run of neighbours begins, ascending, the first at 0.
+        """
+        fields: list[Array] = []
+        with np.errstate(over="ignore"):
+            for how, same in itertools.groupby(_MERGE.values()):
+                rows = slice(len(fields), len(fields) + len(list(same)))
+                merged = _BINARY[how].reduceat(table[..., rows, :], starts, axis=-1)
+                fields.extend(np.moveaxis(merged, -2, 0))
+        return cls(*fields)
 
 
 _BINARY: dict[str, np.ufunc] = {_ADD: np.add, _MIN: np.minimum, _MAX: np.maximum}

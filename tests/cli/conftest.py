@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cli.support import arrays, make_run
+from tests.store.recorded import settle
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +23,7 @@ def run(tmp_path_factory, truth):
     """A finished run; nobody changes it."""
     directory = tmp_path_factory.mktemp("runs") / "shared"
     make_run(directory, truth)
+    settle()
     return directory
 
 
@@ -30,4 +32,5 @@ def other(tmp_path_factory):
     """Another run of the same network, with gradients twice as large and other numbers."""
     directory = tmp_path_factory.mktemp("runs") / "other"
     make_run(directory, arrays(seed=1, scale=2.0))
+    settle()
     return directory

@@ -87,6 +87,7 @@ def test_the_command_line_imports_neither_frameworks_nor_the_database():
     assert not slow & set(loaded)
 
 
+@pytest.mark.usefixtures("unsealed")
 def test_verify_is_0_for_whole_1_for_damage_2_for_no_run(tmp_path):
     make_run(tmp_path / "a")
     make_run(tmp_path / "b")

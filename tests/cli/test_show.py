@@ -25,6 +25,7 @@ def test_ls_tells_status_steps_duration_loss_sites_size_and_damage(run, truth):
     assert (entry["damage"], entry["lost_rows"]) == ([], 0)
 
 
+@pytest.mark.usefixtures("unsealed")
 def test_ls_lists_runs_at_any_depth_and_a_broken_one_hides_no_other(tmp_path):
     for name in ("a", "deep/down/b"):
         make_run(tmp_path / name)
@@ -174,6 +175,7 @@ def test_what_is_not_there_is_a_line_on_stderr_and_code_2(run, arguments, words)
     assert words in result.stderr
 
 
+@pytest.mark.usefixtures("unsealed")
 def test_a_damaged_run_is_shown_as_far_as_it_is_whole_with_code_1(tmp_path, truth):
     make_run(tmp_path / "a", truth)
     (journal,) = (tmp_path / "a").glob("*.gwj")

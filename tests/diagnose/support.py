@@ -11,6 +11,7 @@ import gradwatch
 from gradwatch import Kind, Reading, Site, Summary
 from gradwatch.diagnose import Diagnosis, Finding, ModelFacts
 from gradwatch.diagnose.facts import LayerFacts, LossFacts, OptimizerFacts
+from tests.distributed.patience import until_written
 
 Arrays = Mapping[tuple[Kind, str], Any]
 
@@ -101,13 +102,15 @@ def trained(
     ]
     monitor = gradwatch.watch(module, stepper, directory, every=1, watch=watches, sinks=[keep])
     samples = np.random.default_rng(0)
-    for _ in range(steps):
+    for step in range(1, steps + 1):
         chosen = samples.integers(0, len(x), batch)
         stepper.zero_grad()
         value = loss(module(x[chosen]), y[chosen])
         value.backward()
         stepper.step()
         monitor.record(loss=value)
+        if step % 20 == 0:  # Of steps as quick as these, some would be dropped.
+            until_written(monitor)
     monitor.close()
     return keep.readings
 

@@ -6,6 +6,7 @@ import torch
 
 import gradwatch
 from gradwatch import Kind
+from tests.distributed.patience import until_written
 
 
 def test_a_watched_module_whose_updates_vanish_is_found_out(tmp_path):
@@ -14,12 +15,14 @@ def test_a_watched_module_whose_updates_vanish_is_found_out(tmp_path):
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-9)
     monitor = gradwatch.watch(net, optimizer, tmp_path, every=1, sinks=[gradwatch.Store()])
     x = torch.randn(64, 4)
-    for _ in range(80):
+    for step in range(1, 81):
         optimizer.zero_grad()
         loss = (net(x) - x.sum(1, keepdim=True)).square().mean()
         loss.backward()
         optimizer.step()
         monitor.record(loss=loss, inputs=x, targets=x.sum(1))
+        if step % 20 == 0:  # Of steps as quick as these, some would be dropped.
+            until_written(monitor)
     monitor.close()
     rules = {finding.rule for finding in monitor.findings}
     assert rules & {"stalled-weights", "learning-rate-too-low"}

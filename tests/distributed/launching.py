@@ -34,6 +34,14 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, **own, **more}
 
 
+def xla_flags(devices: int) -> str:
+    """Several devices of one CPU, which wait for each other longer than the usual 40 seconds."""
+    return (
+        f"--xla_force_host_platform_device_count={devices} "
+        f"--xla_cpu_collective_call_terminate_timeout_seconds={PATIENCE:.0f}"
+    )
+
+
 @contextmanager
 def kept_ports(count: int) -> Iterator[list[int]]:
     """Ports of this machine that nobody else is given while we have them.

@@ -70,7 +70,7 @@ class Nursery:
         for child in self._living:
             os.kill(child, signal.SIGKILL)
         self._process.stdin.close()
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=300)
         self._process.stdout.close()
 
     def _ask(self, order: Any) -> int:
@@ -84,8 +84,10 @@ def main() -> None:
 
     import duckdb  # noqa: F401 - so that the programs need not
 
+    from tests.distributed.patience import be_patient
     from tests.faults import programs  # noqa: F401
 
+    be_patient()
     for line in sys.stdin:
         order = json.loads(line)
         if isinstance(order, int):

@@ -53,7 +53,7 @@ def test_a_kill_at_any_moment_costs_at_most_the_last_second(nursery, tmp_path, c
             assert nursery.wait(child) == -signal.SIGKILL, nursery.output(child)
             handed_over = noted(black_box)
             # Where the machine stood still, so did the thread that writes.
-            stood_still = 10 * max(np.diff(handed_over, prepend=handed_over[0]).max() - PAUSE, 0)
+            stood_still = 10 * max(np.diff([*handed_over, died]).max() - PAUSE, 0)
             latest = died - 1.0 - stood_still
             due = [step for step, when in enumerate(handed_over, 1) if when < latest]
             steps = truth.steps_shown(tmp_path / str(seed), seed)

@@ -187,7 +187,7 @@ while True:
         process.stdout.readline()
     process.send_signal(signal.SIGKILL)
     said = process.stdout.read().splitlines()
-    process.wait(timeout=60)
+    process.wait(timeout=300)
     process.stdout.close()
     appended = int(said[-1]) if said and len(said[-1]) == len(said[0]) else 200
     lines = (tmp_path / "a").read_bytes().splitlines()

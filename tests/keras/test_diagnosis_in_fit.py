@@ -13,6 +13,7 @@ import gradwatch
 from gradwatch import Kind, Severity
 from gradwatch.diagnose import findings_file
 from gradwatch.files import checked_json
+from tests.distributed.patience import until_written
 from tests.keras.support import classes, normal
 
 
@@ -34,7 +35,9 @@ def separable(samples: int = 320) -> tuple[np.ndarray, np.ndarray]:
 
 def fit(model: Any, x: Any, y: Any, monitor: Any, **options: Any) -> Any:
     arguments = {"batch_size": 32, "epochs": 1, "verbose": 0, "shuffle": False} | options
-    return model.fit(x, y, callbacks=[monitor], **arguments)
+    # Steps as quick as these are sooner over than recorded, on a busy machine.
+    written = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: until_written(monitor))
+    return model.fit(x, y, callbacks=[monitor, written], **arguments)
 
 
 def test_inputs_and_targets_are_those_of_each_batch(make_monitor, no_complaint):

@@ -64,7 +64,7 @@ def read_by_tensorboard(directory: Path) -> dict[str, Any]:
         [sys.executable, READER],
         input=(json.dumps(str(directory)) + "\n").encode(),
         capture_output=True,
-        timeout=120,
+        timeout=600,
         check=True,
     )
     return pickle.loads(done.stdout)["series"]

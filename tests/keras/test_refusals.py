@@ -51,7 +51,7 @@ def test_replicas_of_another_strategy_are_refused_in_words_and_train_on(tmp_path
         [sys.executable, "-c", SCRIPT, str(tmp_path / "run")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     replicas, said, is_same, moved, steps = ast.literal_eval(done.stdout.splitlines()[-1])

@@ -15,7 +15,13 @@ from gradwatch.histogram import CELLS
 from gradwatch.measure.numpy import count_cells, summarize
 from gradwatch.watches import gradients
 
+PATIENCE = 300.0
 WHOLE = np.linspace(-3.0, 5.0, 101) ** 3
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    monkeypatch.setattr(meetings, "PATIENCE", PATIENCE)
 
 
 class Room:
@@ -23,7 +29,7 @@ class Room:
 
     def __init__(self, count):
         self.count = count
-        self.barrier = threading.Barrier(count, timeout=60)
+        self.barrier = threading.Barrier(count, timeout=PATIENCE)
         self.given = [None] * count
 
     def exchanged(self, index, numbers):
@@ -105,7 +111,7 @@ def leave(everybody):
     for rank in everybody:
         rank.meeting.leave()
     for rank in everybody:
-        rank.meeting._thread.join(60)
+        rank.meeting._thread.join(PATIENCE)
         assert rank.meeting.is_over
 
 
@@ -161,7 +167,7 @@ def test_who_leaves_ends_it_for_all_and_they_are_told():
     second.meeting.leave()
     first.train(10)
     first.settle()
-    first.meeting._thread.join(60)
+    first.meeting._thread.join(PATIENCE)
     assert first.merged() == [2, 4]
     assert "1 of 2 ranks have closed" in first.said[0]
     assert "from step 6 on" in first.said[0]
@@ -175,7 +181,7 @@ def test_ranks_whose_schedules_disagree_are_told_and_nothing_is_merged():
     for rank in (first, second):
         rank.train(6)
     for rank in (first, second):  # It ends by itself; of ranks that leave, nothing is said.
-        rank.meeting._thread.join(60)
+        rank.meeting._thread.join(PATIENCE)
         assert rank.meeting.is_over
     assert first.merged() == second.merged() == []
     assert "do not agree" in first.said[0]
@@ -188,7 +194,7 @@ def test_who_waits_in_vain_gives_up_and_then_waits_no_more(monkeypatch):
     assert alone.merged() == []
     alone.meeting.leave()
     alone.meeting._ranks._room.barrier.abort()
-    alone.meeting._thread.join(60)
+    alone.meeting._thread.join(PATIENCE)
 
 
 def test_an_epoch_is_announced_to_all_and_measured_by_all_at_one_step():

@@ -3,7 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from gradwatch.measure import jax_rows
 from gradwatch.measure.jax import count_cells, summarize
 from gradwatch.measure.numpy import count_cells as true_cells
 from gradwatch.measure.numpy import summarize as true_summary
@@ -38,3 +40,19 @@ def test_histograms_that_are_not_due_are_not_counted():
 def test_measuring_uses_no_host_callback():
     text = jax.jit(lambda x: (summarize([x]), count_cells([x]))).lower(jnp.ones(9)).as_text()
     assert "callback" not in text
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 7])
+@pytest.mark.parametrize("more", [0, 1, 511, 512, 5000])
+@pytest.mark.parametrize("odd", [None, np.inf])
+def test_a_tensor_of_many_blocks_is_measured_whole(blocks, more, odd, monkeypatch):
+    monkeypatch.setattr(jax_rows, "CPU_LARGE", 1 << 12)
+    monkeypatch.setattr(jax_rows, "CPU_BLOCK", 1 << 13)
+    x = np.random.default_rng(0).normal(size=blocks * (1 << 13) + more).astype(np.float32)
+    x[::7] = 0
+    if odd is not None:
+        x[-1] = odd
+    beside = np.arange(10, dtype=np.float32)
+    rows = jax.jit(lambda tensors: summarize(tensors))([x, beside])
+    np.testing.assert_allclose(rows[0], true_summary(x), rtol=1e-6, atol=1e-6 * np.sqrt(x.size))
+    np.testing.assert_allclose(rows[1], true_summary(beside), rtol=1e-6)

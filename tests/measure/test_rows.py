@@ -8,7 +8,7 @@ import pytest
 
 from gradwatch.measure import jax_local, jax_rows
 from gradwatch.measure.numpy import count_cells, summarize
-from gradwatch.measure.rows import Rows
+from gradwatch.measure.rows import HEIGHT, Rows
 from gradwatch.summary import IDENTITY
 from tests.measure import modes
 from tests.measure.test_contract import assert_row
@@ -112,10 +112,52 @@ def test_every_element_is_in_one_row_of_a_large_tensor_or_of_a_piece():
         seen[tensor][start : start + length] += 1
     assert all((each == 1).all() for each in seen)
     heads = sum(rows.head(i) for i in rows.alone)
-    assert rows.lengths.sum() + heads == sum(sizes)
-    assert sum(many * each for many, each in rows.blocks) == len(rows.lengths) + heads // 4
+    lengths = np.concatenate([rows.lengths(chunk) for chunk in rows.chunks])
+    assert lengths.sum() + heads == sum(sizes)
+    assert sum(block.many * block.each for block in rows.blocks) == len(lengths) + heads // 4
     assert sorted(rows.firsts) == [i for i in range(len(sizes) + 2) if i not in rows.rests.values()]
     assert sorted(rows.rests) == [5, 7]
+
+
+def test_chunks_are_of_one_type_and_of_few_pieces():
+    kinds = ["a", "b"] * 50
+    rows = Rows.of([1 + i % 9 for i in range(100)], width=4, large=50, kinds=kinds, most=20)
+    assert sorted(piece.tensor for piece in rows.pieces) == list(range(100))
+    assert [len(chunk) for chunk in rows.chunks] == [20, 20, 10] * 2
+    for chunk in rows.chunks:
+        assert len({kinds[piece.tensor] for piece in chunk}) == 1
+        assert (len(rows.lengths(chunk)) + rows.spare(chunk)) % HEIGHT == 0
+
+
+def test_many_numbers_of_rows_share_few_blocks_that_name_each_row_once():
+    sizes = list(range(1, 400, 3))
+    rows = Rows.of(sizes, width=4, large=1000)
+    every = sum(rows.rows_of(piece) for piece in rows.pieces)
+    assert len(rows.blocks) == 8
+    named = []
+    for block in rows.blocks:
+        if block.which is None:
+            named += range(block.start, block.start + block.many * block.each)
+        else:
+            assert block.which.shape == (block.many, block.each)
+            named += block.which[block.which < every].tolist()
+    assert named == list(range(every))
+
+
+# More than are laid out together, of more numbers of rows than have a block each; of some sizes
+# there are many, of others one.
+MANY = [normal(3 + 229 * (i % 40), offset=i % 5) for i in range(1060)]
+MANY += [normal(20 + 77 * i) for i in range(20)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("number", [1.0, np.nan])
+def test_each_of_a_thousand_tensors_has_its_own_summary(mode, number):
+    tensors = [MANY[0].copy(), *MANY[1:]]
+    tensors[0][0] = number
+    rows = modes.run(mode, "summarize", *tensors)
+    for row, tensor in zip(rows, tensors, strict=True):
+        assert_row(row, tensor)
 
 
 def test_a_sum_of_many_equal_numbers_is_right():

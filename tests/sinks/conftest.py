@@ -35,4 +35,4 @@ def tensorboard() -> Iterator[Callable[[Path], dict[str, Any]]]:
 
         yield read
         process.stdin.close()
-        process.wait(timeout=60)
+        process.wait(timeout=300)

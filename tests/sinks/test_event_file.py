@@ -172,7 +172,7 @@ for step in range(200):
         process.stdin.write(b"go\n")
         process.stdin.flush()
     for process in processes:
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         assert process.returncode == 0
     assert len(list(tmp_path.iterdir())) == 2
     series = tensorboard(tmp_path)["series_of_many_files"]

@@ -12,6 +12,7 @@ import pytest
 from gradwatch.sinks import CSV, RunInfo, Sink
 from gradwatch.sinks import pipeline as pipeline_module
 from gradwatch.sinks.pipeline import Pipeline
+from gradwatch.sinks.worker import Worker
 from gradwatch.sites import Kind, Site
 
 RUN = RunInfo(Path())
@@ -81,8 +82,24 @@ def run_all(pipeline, readings, steps, **close):
     pipeline.open(RUN)
     for step in steps:
         assert pipeline.submit(readings(step), rows=3)
-        pipeline._fetcher.drain(5.0)
+        assert pipeline._fetcher.drain(60.0)
     pipeline.close(**close)
+
+
+def give_up_early(worker, monkeypatch, after=lambda: None):
+    """Have a worker that hangs given up at once, or after something; what it was to be given.
+
+    Else the others would have to be quicker than it is given up, whatever else a machine does.
+    """
+    given = []
+
+    def close(timeout):
+        given.append(timeout)
+        after()
+        return Worker.close(worker, 0.01)
+
+    monkeypatch.setattr(worker, "close", close)
+    return given
 
 
 def test_every_sink_gets_every_reading_between_open_and_close(readings):
@@ -115,7 +132,7 @@ def test_readings_are_made_off_the_training_thread(readings):
     assert threads[0] is not threading.current_thread()
 
 
-def test_a_hung_sink_holds_up_neither_training_nor_the_other_sinks(readings):
+def test_a_hung_sink_holds_up_neither_training_nor_the_other_sinks(readings, monkeypatch):
     hung, fine, said = Hung(), Recorder(), []
     pipeline = Pipeline([hung, fine], said.append)
     pipeline.open(RUN)
@@ -124,16 +141,19 @@ def test_a_hung_sink_holds_up_neither_training_nor_the_other_sinks(readings):
         assert pipeline._fetcher.drain(60.0)
         assert pipeline._outlets[1]._worker.drain(60.0)
     assert fine.steps == list(range(1, 101))
-    pipeline.close(timeout=2.0)  # It hangs until after that.
+    first, second = (outlet._worker for outlet in pipeline._outlets)
+    given = give_up_early(first, monkeypatch, after=lambda: second._thread.join(60.0))
+    pipeline.close(timeout=60.0)  # It hangs until after that.
+    assert 0.0 < given[0] <= 60.0
     assert fine.calls[-1] == ("close",)
-    # 64 waited, 1 was being written, 35 found no room.
+    # 1 was being written, the others waited.
     assert said == [
         "The record is not complete: Hung lost 100 readings (300 rows), did not finish in time."
     ]
     hung.gate.set()
 
 
-def test_a_hung_device_is_given_up_in_time(readings):
+def test_a_hung_device_is_given_up_in_time(readings, monkeypatch):
     gate, hangs, sink, said = threading.Event(), threading.Event(), Recorder(), []
     printer = Recorder(threaded=False)
 
@@ -149,14 +169,16 @@ def test_a_hung_device_is_given_up_in_time(readings):
     pipeline.submit(hang, rows=3)
     pipeline.submit(readings(3), rows=3)
     assert hangs.wait(60.0)
-    pipeline.close(timeout=2.0)
+    given = give_up_early(fetcher, monkeypatch)
+    pipeline.close(timeout=60.0)
+    assert given == [45.0]  # The rest is for the sinks.
     assert sink.calls == [("open", RUN), ("write", 1), ("close",)]
     assert said == [
         "The record is not complete: Recorder lost 2 readings (6 rows); "
         "Recorder 2 lost 2 readings (6 rows)."
     ]
     gate.set()  # the device comes back, too late: nothing reaches a closed sink
-    assert fetcher.close(60.0)
+    assert Worker.close(fetcher, 60.0)
     assert sink.calls == printer.calls == [("open", RUN), ("write", 1), ("close",)]
 
 
@@ -173,13 +195,13 @@ def test_what_comes_too_fast_is_dropped_without_waiting_and_counted_exactly(read
     while pipeline._fetcher._items:
         time.sleep(0.001)
     # Who waited would wait forever, for the gate is opened only afterwards.
-    taken = [pipeline.submit(readings(step), rows=3) for step in range(1, 101)]
-    assert taken == [True] * 64 + [False] * 36
+    taken = [pipeline.submit(readings(step), rows=3) for step in range(1, 201)]
+    assert taken == [True] * 128 + [False] * 72
     gate.set()
     pipeline.close(timeout=60.0)
     for sink in sinks:
-        assert len(sink.steps) <= 65
-    lost = [101 - len(sink.steps) for sink in sinks]
+        assert len(sink.steps) <= 129
+    lost = [201 - len(sink.steps) for sink in sinks]
     assert said == [
         f"The record is not complete: Recorder lost {lost[0]} readings ({3 * lost[0]} rows); "
         f"Recorder 2 lost {lost[1]} readings ({3 * lost[1]} rows)."
@@ -273,7 +295,7 @@ def test_a_message_is_passed_on_with_the_next_submit(readings):
     pipeline = Pipeline([Faulty(lambda step: OSError("x"), threaded=False)], said.append)
     pipeline.open(RUN)
     pipeline.submit(readings(1), rows=3)
-    pipeline._fetcher.drain(5.0)
+    assert pipeline._fetcher.drain(60.0)
     assert said == []
     pipeline.submit(readings(2), rows=3)
     assert len(said) == 1
@@ -391,19 +413,23 @@ def test_a_pipeline_can_be_opened_again_and_counts_anew(readings):
 def test_no_thread_stays_after_close(readings):
     before = set(threading.enumerate())
     run_all(Pipeline([Recorder(), Recorder()], print), readings, [1])
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before  # One of an earlier test may end meanwhile.
 
 
 PREAMBLE = """
 import os, sys, time
 from pathlib import Path
 import numpy as np
+from gradwatch import exits
 from gradwatch.measure.numpy import summarize
 from gradwatch.reading import Reading
 from gradwatch.sinks import CSV, RunInfo, TensorBoard
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.sites import Kind, Site
 from gradwatch.summary import Summary
+
+# A busy machine may take longer than users are made to wait.
+exits.PATIENCE = 60.0
 
 def make(step):
     rows = Summary.unpack(np.array([summarize([1.0])]))

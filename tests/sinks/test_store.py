@@ -25,6 +25,7 @@ def test_it_writes_what_it_is_given_and_can_be_opened_again(run, make_reading):
     assert len(found.attempts) == 1
 
 
+@pytest.mark.usefixtures("unsealed")
 def test_its_rank_is_in_every_name(run, make_reading):
     sink = Store(rank=12)
     sink.open(run)

@@ -12,7 +12,8 @@ from hypothesis.extra import numpy as hnp
 from gradwatch.histogram import Histogram
 from gradwatch.reading import Reading
 from gradwatch.sinks import RunInfo, TensorBoard
-from gradwatch.sinks.tensorboard import MAX_BUCKETS, RATIO_MEANING, buckets
+from gradwatch.sinks.scalar_table import RATIO_MEANING
+from gradwatch.sinks.tensorboard import MAX_BUCKETS, buckets
 from gradwatch.sites import Kind, Site
 from gradwatch.summary import Summary
 

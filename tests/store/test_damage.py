@@ -148,7 +148,7 @@ def test_a_live_run_is_live_and_a_killed_one_has_crashed(tmp_path):
         while not list(place.glob("journal-*.gwj")):
             time.sleep(0.05)
             assert child.poll() is None
-        run, rows, sealed, deadline = gradwatch.open(place), 0, 0, time.monotonic() + 60
+        run, rows, sealed, deadline = gradwatch.open(place), 0, 0, time.monotonic() + 300
         while sealed < 3 and time.monotonic() < deadline:
             run.refresh()
             assert run.rows >= rows

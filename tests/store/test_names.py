@@ -55,7 +55,7 @@ def test_this_process_runs_and_one_that_ended_does_not():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     facts = process.describe() | {"pid": child.pid, "process_start": process.start_of(child.pid)}
     assert process.is_running(facts) is True
-    child.communicate(b"\n", timeout=60)
+    child.communicate(b"\n", timeout=300)
     assert process.is_running(facts) is False
 
 

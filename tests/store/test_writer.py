@@ -254,6 +254,7 @@ def test_losses_at_the_end_are_told_by_the_end(tmp_path, step_of, monkeypatch):
     assert written(tmp_path).lost_rows == 4
 
 
+@pytest.mark.usefixtures("unsealed")
 def test_a_deleted_directory_is_followed_by_a_complete_journal(tmp_path, step_of):
     writer = StoreWriter(tmp_path / "run")
     for step in range(1, 6):
@@ -327,6 +328,7 @@ def test_micro_batches_that_go_back_together_are_one_attempt(tmp_path, step_of):
     }
 
 
+@pytest.mark.usefixtures("unsealed")
 def test_a_thousand_openings_in_one_process_leave_few_files(tmp_path, step_of):
     for fit in range(1000):
         writer = writer_for(tmp_path, first_step=fit + 1)

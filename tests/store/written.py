@@ -38,6 +38,24 @@ SELECTED = {"summaries": FIELDS, "histograms": "cell, cell_count", "pictures": "
 
 def written(directory: Path) -> Written:
     """All that a reader can find there; fails on any damage."""
+    while True:
+        before = _state(directory)
+        try:
+            found = _found(directory)
+        except FileNotFoundError:
+            if _state(directory) == before:
+                raise
+            continue
+        # Else a journal was sealed meanwhile, and counts twice or not at all.
+        if _state(directory) == before:
+            return found
+
+
+def _state(directory: Path) -> set[str]:
+    return {path.name for path in directory.glob("*-*") if path.suffix in (".gwj", ".json")}
+
+
+def _found(directory: Path) -> Written:
     found = Written()
     for path in sorted(directory.glob("manifest-*.json")):
         manifest = checked_json.read(path)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
+from tests.view.serving import PATIENCE
+
+_MILLISECONDS = 1000 * PATIENCE
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -32,7 +37,9 @@ def chromium() -> Iterator[Browser]:
     """The browser, without a window."""
     with sync_playwright() as playwright:
         # Without a sandbox of its own, which needs rights that containers do not give.
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium_path(), args=["--no-sandbox"], timeout=_MILLISECONDS
+        )
         yield browser
         browser.close()
 
@@ -50,6 +57,7 @@ class Watched:
         self.wrong: list[str] = []
         self.requests: list[str] = []
         self._context = browser.new_context(**options)  # type: ignore[arg-type]
+        self._context.set_default_timeout(_MILLISECONDS)
         self.page: Page = self._context.new_page()
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.wrong.append(f"exception: {error}"))
@@ -76,6 +84,14 @@ class Watched:
             )
         )
         return {name: [row[i] for row in rows] for i, name in enumerate(head)}
+
+    def until(self, is_so: Callable[[], Any]) -> Any:
+        """What a function returns as soon as that is something; the page goes on meanwhile."""
+        deadline = time.monotonic() + PATIENCE
+        while not (found := is_so()):
+            assert time.monotonic() < deadline, f"waited in vain on {self.page.url}"
+            self.page.wait_for_timeout(50)
+        return found
 
     def close(self) -> None:
         """Close it."""

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import gradwatch
-from gradwatch.view.web.server import Server
+from gradwatch.view.web.server import PortTakenError, Server, listening
 from gradwatch.view.web.session import Sessions
 from gradwatch.view.web.static import Files
 
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds that anything is waited for on a machine that is busy otherwise."""
+
+
+def port_for_twice() -> int:
+    """A free port that stays so: nobody is given it who does not ask for it by its number."""
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(given.read_text().split()[0]) if given.exists() else 49_152
+    for port in random.sample(range(10_000, max(first, 20_000)), 1000):
+        with suppress(PortTakenError):
+            listening("127.0.0.1", port, 1).close()
+            return port
+    raise AssertionError("no port is free")
 
 
 @contextmanager

@@ -24,44 +24,48 @@ import numpy as np
 from jax import lax
 
 import gradwatch.measure.jax_pallas as jax_pallas
+from gradwatch.measure.jax_layout import (
+    brought_together,
+    heads,
+    laid_out,
+    laid_out_with_nan,
+    packed,
+    table_of,
+)
 from gradwatch.measure.layout import FLOAT32_BITS
-from gradwatch.measure.rows import Matrix, Rows, Table, are_alike
+from gradwatch.measure.rows import Matrix, Rows, are_alike
 from gradwatch.summary import IDENTITY
 
 # Sums over a row run in float32 on a CPU: 512 keep its error below 1e-6. A row's counts
 # share an int32 on a GPU, so a row there may be no longer than 32767.
 CPU_WIDTH, CPU_LARGE = 512, 1 << 16
+# Of larger tensors, one block at a time is reduced: it stays in the cache from one sum to the next.
+CPU_BLOCK = 1 << 20
 GPU_WIDTH, GPU_LARGE = 1024, 1 << 17
 
 
 def on_cpu(tensors: Sequence[Any]) -> Any:
     """Packed summaries of float32 arrays or narrower ones, one row a tensor."""
+    sizes = np.array([x.size for x in tensors], np.float64)
+    rows = Rows.of([x.size for x in tensors], CPU_WIDTH, CPU_LARGE, [x.dtype for x in tensors])
     # Else XLA computes gradients and updates once more where they are laid out together, in
     # one kernel of them all, which takes long to compile.
     tensors = lax.optimization_barrier(list(tensors))
-    rows = Rows.of([x.size for x in tensors], CPU_WIDTH, CPU_LARGE)
-    sizes = np.array(rows.sizes, np.float64)
-    matrices = _matrices(rows, tensors, np.float32(0))
-    large = len(rows.alone)
-    quick_tables = [_quick(m) for m in matrices[:large]] + [_centred(m) for m in matrices[large:]]
-    table = _brought_together(rows, quick_tables)
-    nonzero, total, magnitude, squares = table.sums
+    chunks = laid_out(rows, tensors)
+    tables = [_quick_by_blocks(tensors[i], rows.head(i)) for i in rows.alone]
+    table = brought_together(rows, tables + [_centred(chunk) for chunk in chunks])
+    nonzero, total, magnitude, squares = (table[:, k] for k in range(4))
     # Squares below 1.2e-38 are lost: too many of them, if this is all that there is. Not
     # if all is zero; and anything that is not finite shows in the sum of magnitudes.
     lost = (squares < sizes * 1.2e-31) & (nonzero > 0)
     wrong = lost | ~(squares < np.inf) | ~(magnitude < np.inf)
     wrong |= rows.is_alone & are_alike(total, squares, sizes)
-
-    def quick() -> Any:
-        none = jnp.zeros_like(total)
-        columns = (none, none, none, sizes - nonzero, total, magnitude, squares)
-        return _packed(sizes, columns, table)
+    quick = packed(sizes, [np.zeros((len(sizes), 3)), (sizes - nonzero)[:, None]], table[:, 1:])
 
     def careful() -> Any:
-        with_nan = [_padded_with_nan(matrix) for matrix in matrices]
-        return _exact(rows, with_nan)
+        return _exact(rows, heads(rows, tensors) + [_padded_with_nan(chunk) for chunk in chunks])
 
-    return lax.cond(jnp.any(wrong), careful, quick)
+    return lax.cond(jnp.any(wrong), careful, lambda: quick)
 
 
 def on_gpu(tensors: Sequence[Any]) -> Any:
@@ -106,94 +110,56 @@ def _places(chosen: Sequence[int], count: int) -> Any:
 
 def _on_gpu_by_rows(tensors: Sequence[Any]) -> Any:
     rows = Rows.of([x.size for x in tensors], GPU_WIDTH, GPU_LARGE)
-    return _exact(rows, _matrices(rows, tensors, np.float32(np.nan)))
-
-
-def _matrices(rows: Rows, tensors: Sequence[Any], padding: Any) -> list[Matrix]:
-    """The rows of each large tensor and, last, of all pieces."""
-    flat = [x.reshape(-1) for x in tensors]
-    found = [Matrix(flat[i][: rows.head(i)].reshape(-1, rows.width), None) for i in rows.alone]
-    if rows.pieces:
-        padded = []
-        for piece in rows.pieces:
-            x = flat[piece.tensor][piece.start :].astype(jnp.float32)
-            # One by one: padded zeros in between would take longer to compile.
-            around = [(0, rows.padding(piece), 0)]
-            padded.append(lax.pad(x, padding, around) if rows.padding(piece) else x)
-        # Else XLA makes it anew in every reduction, which takes long to compile.
-        together = lax.optimization_barrier(jnp.concatenate(padded)).reshape(-1, rows.width)
-        is_padded = any(rows.padding(piece) for piece in rows.pieces)
-        found.append(Matrix(together, rows.lengths if is_padded else None))
-    return found
+    return _exact(rows, heads(rows, tensors) + laid_out_with_nan(rows, tensors))
 
 
 def _padded_with_nan(matrix: Matrix) -> Matrix:
-    if matrix.lengths is None:
-        return matrix
     return matrix._replace(values=jnp.where(_within(matrix), matrix.values, np.float32(np.nan)))
 
 
-def _brought_together(rows: Rows, tables: Sequence[Table]) -> Table:
-    """The tensors' statistics from those of their rows, in float64."""
-    every = Table(*(jnp.concatenate(column, axis=-1) for column in zip(*tables, strict=True)))
-    start, parts = 0, []
-    for neighbours, each in rows.blocks:
-        block = slice(start, start + neighbours * each)
-        start += neighbours * each
-        parts.append(
-            Table(
-                _cut(every.sums, block, each).astype(jnp.float64).sum(-1),
-                _cut(every.low, block, each).astype(jnp.float64).min(-1),
-                _cut(every.high, block, each).astype(jnp.float64).max(-1),
-            )
-        )
-    both = Table(*(jnp.concatenate(column, axis=-1) for column in zip(*parts, strict=True)))
-    first = Table(*(column[..., np.array(rows.firsts)] for column in both))
-    if not rows.rests:
-        return first
-    large, places = np.array(list(rows.rests)), np.array(list(rows.rests.values()))
-    return Table(
-        first.sums.at[..., large].add(both.sums[..., places]),
-        first.low.at[large].min(both.low[places]),
-        first.high.at[large].max(both.high[places]),
-    )
+def _quick_by_blocks(tensor: Any, head: int) -> Any:
+    """The statistics of the whole rows of a large tensor, its first elements."""
+    x = tensor.reshape(-1)
+    blocks = head // CPU_BLOCK
+    if blocks <= 1:
+        return _quick(x[:head])
+
+    def block(number: Any) -> Any:
+        part = lax.dynamic_slice(x, (number * CPU_BLOCK,), (CPU_BLOCK,))
+        # Copied once, rather than cut out again for each of the reductions.
+        return _quick(lax.optimization_barrier(part))
+
+    tables = lax.map(block, np.arange(blocks))
+    table = tables.reshape(-1, tables.shape[-1])
+    rest = x[blocks * CPU_BLOCK : head]
+    return lax.concatenate([table, _quick(rest)], 0) if rest.size else table
 
 
-def _cut(column: Any, block: slice, each: int) -> Any:
-    part = column[..., block]
-    return part.reshape(*part.shape[:-1], -1, each)
+def _quick(x: Any) -> Any:
+    """The statistics of rows of finite numbers that are not all alike."""
+    x = x.reshape(-1, CPU_WIDTH).astype(jnp.float32)
+    sums = [_add(each) for each in (_nonzero_folded(x), x, lax.abs(x), x * x)]
+    low, high = _bounds(x)
+    return table_of(*sums, -low, high)
 
 
-def _packed(sizes: Any, columns: Sequence[Any], table: Table) -> Any:
-    """Ten columns, in the order of `gradwatch.summary.FIELDS`."""
-    return jnp.stack([jnp.asarray(sizes), *columns, table.low, table.high], axis=1)
-
-
-def _quick(matrix: Matrix) -> Table:
-    """The statistics of whole rows of finite numbers that are not all alike."""
-    x = matrix.values.astype(jnp.float32)
-    operands = (_nonzero_folded(x), x, lax.abs(x), x * x)
-    sums = jnp.stack([_add(each).astype(jnp.float64) for each in operands])
-    return Table(sums, *_bounds(matrix, x, x))
-
-
-def _centred(matrix: Matrix) -> Table:
+def _centred(matrix: Matrix) -> Any:
     """The statistics of rows of finite numbers, by way of differences from about their means."""
-    x = matrix.values.astype(jnp.float32)
-    lengths = np.float32(x.shape[1])
-    if matrix.lengths is not None:
-        lengths = matrix.lengths.astype(np.float32)
-    low, high = _bounds(matrix, x, x)
+    x = matrix.values
+    lengths = matrix.lengths.astype(np.float32)
+    # In place of padding, which is 0, a number that the row has.
+    is_padded = bool((matrix.lengths < x.shape[1]).any())
+    low, high = _bounds(jnp.where(_within(matrix), x, x[:, :1]) if is_padded else x)
     middle = _middle(_add(x) / lengths, high - low)
     difference = x - middle[:, None]
-    if matrix.lengths is not None:
+    if is_padded:
         difference = jnp.where(_within(matrix), difference, np.float32(0))
     operands = (_nonzero_folded(x), lax.abs(x), difference, difference * difference)
     nonzero, magnitude, rest, squares = (_add(each).astype(jnp.float64) for each in operands)
     middle = middle.astype(jnp.float64)
     whole = middle * lengths.astype(np.float64)
-    sums = jnp.stack([nonzero, whole + rest, magnitude, squares + middle * (whole + 2.0 * rest)])
-    return Table(sums, low, high)
+    squares += middle * (whole + 2.0 * rest)
+    return table_of(nonzero, whole + rest, magnitude, squares, -low, high)
 
 
 def _exact(rows: Rows, matrices: list[Matrix]) -> Any:
@@ -201,21 +167,15 @@ def _exact(rows: Rows, matrices: list[Matrix]) -> Any:
 
     Padding must be NaN, which a summary sets aside; it is then uncounted.
     """
-    tables = []
-    for matrix in matrices:
-        counts, sums, low, high = _all_at_once(matrix.values)
-        if matrix.lengths is not None:
-            padding = np.zeros(counts.shape, np.int32)
-            padding[0] = rows.width - matrix.lengths
-            counts = counts - padding
-        both = jnp.concatenate([counts.astype(jnp.float64), sums])
-        tables.append(Table(both, low, high))
-    table = _brought_together(rows, tables)
-    return _packed(np.array(rows.sizes, np.float64), tuple(table.sums), table)
+    table = brought_together(rows, [_all_at_once(matrix.values) for matrix in matrices])
+    padding = np.zeros(table.shape)
+    for piece in rows.pieces:
+        padding[piece.tensor, 0] = rows.padding(piece)
+    return packed(np.array(rows.sizes, np.float64), [], table - padding)
 
 
-def _all_at_once(x: Any) -> tuple[Any, Any, Any, Any]:
-    """Of each row: counts (NaN, +Inf, -Inf, zero), sums, minimum and maximum."""
+def _all_at_once(x: Any) -> Any:
+    """The statistics of rows: counts (NaN, +Inf, -Inf, zero), sums and bounds."""
     x = x.astype(jnp.float32)
     finite = lax.abs(x) < np.float32(np.inf)
     kept = jnp.where(finite, x, np.float32(0)).astype(jnp.float64)
@@ -227,18 +187,19 @@ def _all_at_once(x: Any) -> tuple[Any, Any, Any, Any]:
         kept,
         jnp.abs(kept),
         kept * kept,
-        jnp.where(finite, kept, np.inf),
+        jnp.where(finite, -kept, -np.inf),
         jnp.where(finite, kept, -np.inf),
     )
-    merge = (*[lax.add] * 5, lax.min, lax.max)
-    first, second, total, magnitude, squares, low, high = lax.reduce(
+    merge = (*[lax.add] * 5, lax.max, lax.max)
+    first, second, *others = lax.reduce(
         operands,
-        (np.int32(0), np.int32(0), 0.0, 0.0, 0.0, np.inf, -np.inf),
+        (np.int32(0), np.int32(0), 0.0, 0.0, 0.0, -np.inf, -np.inf),
         lambda a, b: tuple(how(*pair) for how, *pair in zip(merge, a, b, strict=True)),
         (1,),
     )
-    counts = (first & 0xFFFF, first >> 16, second & 0xFFFF, second >> 16)
-    return jnp.stack(counts), jnp.stack([total, magnitude, squares]), low, high
+    shared = jnp.stack([first, second], axis=1)[:, :, None]
+    counts = (shared >> np.array([0, 16], np.int32)) & np.int32(0xFFFF)
+    return table_of(counts.reshape(-1, 4), *others)
 
 
 def _middle(mean: Any, spread: Any) -> Any:
@@ -261,22 +222,14 @@ def _nonzero_folded(x: Any) -> Any:
     A row's sixteen parts are added up element by element, which XLA fuses with its input: no
     copy of x is made.
     """
-    part = x.shape[1] // 16
-    # Cut first, then tested: the other way around all tests would be stored.
-    parts = [_nonzero(x[:, i * part : (i + 1) * part]) for i in range(16)]
-    while len(parts) > 1:
-        parts = [lax.add(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0].astype(jnp.float32)
+    parts = _nonzero(x).reshape(x.shape[0], 16, -1)
+    return lax.reduce(parts, np.int32(0), lax.add, (1,)).astype(jnp.float32)
 
 
-def _bounds(matrix: Matrix, low: Any, high: Any) -> tuple[Any, Any]:
-    if matrix.lengths is not None:
-        within = _within(matrix)
-        low = jnp.where(within, low, np.float32(np.inf))
-        high = jnp.where(within, high, np.float32(-np.inf))
+def _bounds(x: Any) -> tuple[Any, Any]:
     return (
-        lax.reduce(low, np.float32(np.inf), lax.min, (1,)),
-        lax.reduce(high, np.float32(-np.inf), lax.max, (1,)),
+        lax.reduce(x, np.float32(np.inf), lax.min, (1,)),
+        lax.reduce(x, np.float32(-np.inf), lax.max, (1,)),
     )
 
 

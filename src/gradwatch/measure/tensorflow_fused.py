@@ -15,6 +15,33 @@ from typing import Any
 import tensorflow as tf
 
 
+def is_compiled() -> bool:
+    """Whether XLA will compile the graph that is being made."""
+    if tf.executing_eagerly():
+        return False
+    try:
+        # TensorFlow has no public name for it.
+        from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+    except ImportError:
+        return False
+    return bool(GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
+
+
+def settled(x: Any) -> Any:
+    """The same tensor, which XLA makes once, where it compiles the graph.
+
+    Else it makes it anew in all that it is used for, which takes twice the time.
+    """
+    if not is_compiled():
+        return x
+    try:
+        # TensorFlow has no public name for it.
+        from tensorflow.compiler.tf2xla.python.xla import optimization_barrier
+    except ImportError:
+        return x
+    return optimization_barrier(x)[0]
+
+
 def fused(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The same function of a tensor, compiled by XLA where it is called in a plain graph.
 

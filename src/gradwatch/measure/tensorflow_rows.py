@@ -10,6 +10,7 @@ and eagerly; in a graph on a CPU, XLA compiles those of large tensors (`tensorfl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,15 +18,24 @@ import numpy as np
 import tensorflow as tf
 
 from gradwatch.measure.layout import FLOAT32_BITS
-from gradwatch.measure.rows import Matrix, Rows, Table, are_alike
-from gradwatch.measure.tensorflow_fused import fused
+from gradwatch.measure.rows import MOST_PIECES, OFTEN, Block, Matrix, Rows, Table, are_alike, filler
+from gradwatch.measure.tensorflow_fused import fused, is_compiled, settled
 
 WIDTH, LARGE = 128, 1 << 16  # 128 keep the error of a float32 sum, one by one, near 1e-6.
+TOGETHER = 256
+"""How many small tensors are laid out together. TensorFlow works out the shape of what they are
+concatenated to anew for each of them, so the time to prepare a graph grows with the square."""
+
+
+_NONE = Table(0.0, np.inf, -np.inf)
+"""What a row says that has no elements."""
 
 
 def summarize_rows(tensors: Sequence[Any]) -> Any:
     """Packed summaries of float32 tensors or narrower ones, of known shapes, not empty."""
-    rows = Rows.of([x.shape.num_elements() for x in tensors], WIDTH, LARGE)
+    sizes_of = [x.shape.num_elements() for x in tensors]
+    together = MOST_PIECES if is_compiled() else TOGETHER
+    rows = Rows.of(sizes_of, WIDTH, LARGE, [tf.float32] * len(tensors), together)
     sizes = np.array(rows.sizes, np.float64)
     matrices = _matrices(rows, tensors)
     large = len(rows.alone)
@@ -56,8 +66,8 @@ def summarize_rows(tensors: Sequence[Any]) -> Any:
 
 def _matrices(rows: Rows, tensors: Sequence[Any]) -> list[Matrix]:
     """The rows of each large tensor and, last, of all pieces."""
-    whole = tf.constant([-1])
-    flat = [tf.cast(tf.reshape(x, whole), tf.float32) for x in tensors]
+    whole = tf.constant([-1])  # Shared, since each node of a graph takes its time.
+    flat = [tf.cast(x if x.shape.rank == 1 else tf.reshape(x, whole), tf.float32) for x in tensors]
 
     def part(i: int, start: int, end: int) -> Any:
         return flat[i] if end - start == rows.sizes[i] else flat[i][start:end]
@@ -65,31 +75,45 @@ def _matrices(rows: Rows, tensors: Sequence[Any]) -> list[Matrix]:
     found = [
         Matrix(tf.reshape(part(i, 0, rows.head(i)), [-1, rows.width]), None) for i in rows.alone
     ]
-    if rows.pieces:
-        # Shared, since each node of a graph takes its time.
-        around = {n: tf.constant([[0, n]]) for n in {rows.padding(piece) for piece in rows.pieces}}
-        padded = []
-        for piece in rows.pieces:
+    # A node more for each in a graph; but XLA takes longer to compile copies of a few numbers.
+    is_often = {n for n, many in Counter(rows.sizes).items() if many >= OFTEN and is_compiled()}
+    around = {n: tf.constant([[0, -n % rows.width]]) for n in is_often}
+    fillers: dict[int, Any] = {}
+    for chunk in rows.chunks:
+        parts = []
+        for piece in chunk:
             x = part(piece.tensor, piece.start, piece.start + piece.length)
             missing = rows.padding(piece)
-            padded.append(tf.pad(x, around[missing]) if missing else x)
-        together = tf.reshape(tf.concat(padded, 0), [-1, rows.width])
-        found.append(Matrix(together, rows.lengths if set(around) != {0} else None))
+            if missing and rows.sizes[piece.tensor] in is_often:
+                x, missing = tf.pad(x, around[rows.sizes[piece.tensor]]), 0
+            parts.append(x)
+            missing += rows.width * rows.spare(chunk) if piece is chunk[-1] else 0
+            if missing:
+                if missing not in fillers:
+                    fillers[missing] = tf.constant(filler(missing, np.float32))
+                parts.append(fillers[missing])
+        together = tf.reshape(settled(tf.concat(parts, 0)), [-1, rows.width])
+        lengths = np.append(rows.lengths(chunk), np.full(rows.spare(chunk), rows.width))
+        found.append(Matrix(together, lengths))
     return found
 
 
 def _brought_together(rows: Rows, tables: Sequence[Table]) -> Table:
     """The tensors' statistics from those of their rows, in float64."""
-    every = Table(*(tf.concat(column, -1) for column in zip(*tables, strict=True)))
-    start, parts = 0, []
-    for neighbours, each in rows.blocks:
-        block = slice(start, start + neighbours * each)
-        start += neighbours * each
+    # Without those of a chunk's spare rows.
+    cut = [
+        Table(*(column[..., :height] for column in table)) if spare else table
+        for table, height, spare in zip(tables, *_heights(rows), strict=True)
+    ]
+    every = Table(*(tf.concat(column, -1) for column in zip(*cut, strict=True)))
+    parts = []
+    for block in rows.blocks:
+        same = Table(*(_rows_of(block, *each) for each in zip(every, _NONE, strict=True)))
         parts.append(
             Table(
-                tf.reduce_sum(_cut(every.sums, block, each), -1),
-                tf.reduce_min(_cut(every.low, block, each), -1),
-                tf.reduce_max(_cut(every.high, block, each), -1),
+                tf.reduce_sum(same.sums, -1),
+                tf.reduce_min(same.low, -1),
+                tf.reduce_max(same.high, -1),
             )
         )
     both = Table(*(tf.concat(column, -1) for column in zip(*parts, strict=True)))
@@ -99,9 +123,7 @@ def _brought_together(rows: Rows, tables: Sequence[Table]) -> Table:
     nothing = len(rows.alone) + len(rows.pieces)
     places = [rows.rests.get(i, nothing) for i in range(len(rows.sizes))]
     rest = Table(
-        tf.gather(tf.pad(both.sums, [[0, 0], [0, 1]]), places, axis=-1),
-        tf.gather(tf.pad(both.low, [[0, 1]], constant_values=np.inf), places),
-        tf.gather(tf.pad(both.high, [[0, 1]], constant_values=-np.inf), places),
+        *(tf.gather(_with(*each), places, axis=-1) for each in zip(both, _NONE, strict=True))
     )
     return Table(
         first.sums + rest.sums,
@@ -110,9 +132,24 @@ def _brought_together(rows: Rows, tables: Sequence[Table]) -> Table:
     )
 
 
-def _cut(column: Any, block: slice, each: int) -> Any:
-    part = column[..., block]
-    return tf.reshape(part, [*part.shape[:-1], -1, each])
+def _heights(rows: Rows) -> tuple[list[int], list[int]]:
+    """Of each matrix how many rows are tensors', and how many are spare."""
+    heads = [rows.head(i) // rows.width for i in rows.alone]
+    used = [sum(map(rows.rows_of, chunk)) for chunk in rows.chunks]
+    return heads + used, [0] * len(heads) + [rows.spare(chunk) for chunk in rows.chunks]
+
+
+def _rows_of(block: Block, column: Any, none: float) -> Any:
+    if block.which is not None:
+        return tf.gather(_with(column, none), block.which, axis=-1)
+    part = column[..., block.start : block.start + block.many * block.each]
+    return tf.reshape(part, [*part.shape[:-1], -1, block.each])
+
+
+def _with(column: Any, none: float) -> Any:
+    """One more row, which says nothing."""
+    around = [[0, 0]] * (column.shape.rank - 1) + [[0, 1]]
+    return tf.pad(column, around, constant_values=none)
 
 
 def _packed(sizes: Any, columns: Sequence[Any], table: Table) -> Any:
@@ -125,20 +162,22 @@ def _quick(x: Any) -> Table:
     """The statistics of whole rows of finite numbers that are not all alike."""
     operands = (_nonzero(x), x, tf.abs(x), tf.square(x))
     sums = tf.stack([tf.cast(_add(each), tf.float64) for each in operands])
-    return Table(sums, *_bounds(Matrix(x, None), x, x))
+    return Table(sums, *_bounds(x, x))
 
 
 def _centred(matrix: Matrix) -> Table:
     """The statistics of rows of finite numbers, by way of differences from about their means."""
     x = matrix.values
-    lengths = np.float32(x.shape[1])
-    if matrix.lengths is not None:
-        lengths = matrix.lengths.astype(np.float32)
-    low, high = _bounds(matrix, x, x)
+    lengths = matrix.lengths.astype(np.float32)
+    is_padded = bool((matrix.lengths < x.shape[1]).any())
+    # In place of padding, which is 0, a number that the row has.
+    within = _within(matrix) if is_padded else None
+    known = tf.where(within, x, x[:, :1]) if is_padded else x
+    low, high = _bounds(known, known)
     middle = _middle(_add(x) / lengths, tf.cast(high - low, tf.float32))
     difference = x - middle[:, None]
-    if matrix.lengths is not None:
-        difference = tf.where(_within(matrix), difference, tf.zeros_like(x))
+    if is_padded:
+        difference = tf.where(within, difference, tf.zeros_like(x))
     operands = (_nonzero(x), tf.abs(x), difference, tf.square(difference))
     nonzero, magnitude, rest, squares = (tf.cast(_add(each), tf.float64) for each in operands)
     middle = tf.cast(middle, tf.float64)
@@ -162,8 +201,9 @@ def _exact_padded(matrix: Matrix) -> Table:
     sums = [tf.cast(_add(tf.cast(each, tf.float32)), tf.float64) for each in counts]
     sums.append(x.shape[1] - padding - tf.cast(_add(_nonzero(x)), tf.float64))
     sums += [tf.reduce_sum(each, 1) for each in (kept, tf.abs(kept), tf.square(kept))]
-    low, high = tf.where(finite, x, np.inf), tf.where(finite, x, -np.inf)
-    return Table(tf.stack(sums), *_bounds(matrix, low, high))
+    known = finite if matrix.lengths is None else finite & _within(matrix)
+    low, high = tf.where(known, x, np.inf), tf.where(known, x, -np.inf)
+    return Table(tf.stack(sums), *_bounds(low, high))
 
 
 def _middle(mean: Any, spread: Any) -> Any:
@@ -183,10 +223,7 @@ def _add(x: Any) -> Any:
     return tf.linalg.matvec(x, tf.ones([x.shape[1]]))
 
 
-def _bounds(matrix: Matrix, low: Any, high: Any) -> tuple[Any, Any]:
-    if matrix.lengths is not None:
-        within = _within(matrix)
-        low, high = tf.where(within, low, np.inf), tf.where(within, high, -np.inf)
+def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
     return (
         tf.cast(tf.reduce_min(low, 1), tf.float64),
         tf.cast(tf.reduce_max(high, 1), tf.float64),

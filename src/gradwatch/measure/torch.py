@@ -6,8 +6,10 @@ There are three ways to measure: `torch_cpu` and `torch_cuda` take all tensors a
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -88,15 +90,45 @@ def _by_device(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -
         cells.append(part[1])
         order += positions
         order_of_cells += [place_of_cells[positions[at]] for at in chosen]
-    return _put_together(rows, order, device), _put_together(cells, order_of_cells, device)
+    return (
+        in_order(rows, _inverse(order), device),
+        in_order(cells, _inverse(order_of_cells), device),
+    )
 
 
-def _put_together(parts: Sequence[Any], order: Sequence[int], device: Any) -> Any:
-    """The rows of all parts on one device, each at the place that the order names."""
-    # Of several devices the rows meet on the first.
+def _inverse(order: Sequence[int]) -> list[int]:
+    """For each number from 0 on, its place in the order."""
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def in_order(parts: Sequence[Any], order: Sequence[int], device: Any = None) -> Any:
+    """Rows of several parts, brought together.
+
+    Args:
+        parts: rows, perhaps on several devices.
+        order: for each row of the result, its place among those of all parts.
+        device: where they meet; if None that of the first part that is not on the CPU, since a
+            copy to there would have to be waited for.
+    """
+    if device is None:
+        elsewhere = (part.device for part in parts if part.device.type != "cpu")
+        device = next(elsewhere, parts[0].device)
     together = torch.cat([part.to(device, non_blocking=True) for part in parts])
-    back = sorted(range(len(order)), key=order.__getitem__)
-    return torch.stack([together[i] for i in back]) if back else together
+    if len(order) == len(together) and all(map(operator.eq, order, range(len(order)))):
+        return together
+    return together.index_select(0, numbers_on(device, tuple(order)))
+
+
+@lru_cache(maxsize=64)
+def numbers_on(device: Any, numbers: tuple[int, ...]) -> Any:
+    """Whole numbers as a tensor on a device, to index with."""
+    # Kept, as the same are asked for at each step; under any mode of autograd's.
+    with torch.inference_mode(False):
+        host = torch.tensor(numbers, dtype=torch.int64)
+        # From pinned memory the copy joins the device's own queue, and nobody waits for it.
+        if device.type == "cuda":
+            host = host.pin_memory()
+        return host.to(device, non_blocking=True)
 
 
 def _way(device: Any) -> ModuleType:

@@ -47,11 +47,16 @@ _COUNT, _NAN, _POSINF, _NEGINF, _ZEROS, _SUM, _ABS, _SQUARES, _MIN, _MAX = range
 def measure(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> tuple[Any, Any]:
     """Packed summaries of all tensors, and histogram cells of those at some positions."""
     flats = [torch.empty(0) if x is None else flat(x) for x in tensors]
-    rows = np.tile(IDENTITY, (len(flats), 1))
-    for wide in (torch.float32, torch.float64):
-        chosen = [i for i, x in enumerate(flats) if _wide(x) is wide]
-        if chosen:
-            rows[chosen] = _checked([flats[i] for i in chosen], wide)
+    dtypes = [x.dtype for x in flats]
+    wides = {dtype: _wide(dtype) for dtype in set(dtypes)}
+    if len(set(wides.values())) == 1:
+        rows = _checked(flats, wides[dtypes[0]])
+    else:
+        rows = np.tile(IDENTITY, (len(flats), 1))
+        for wide in (torch.float32, torch.float64):
+            chosen = [i for i, dtype in enumerate(dtypes) if wides[dtype] is wide]
+            if chosen:
+                rows[chosen] = _checked([flats[i] for i in chosen], wide)
     zeros = torch.from_numpy(rows[list(with_cells), _ZEROS])
     return torch.from_numpy(rows), _count_cells([flats[i] for i in with_cells], zeros)
 
@@ -64,8 +69,9 @@ def _count_cells(flats: Sequence[Any], zeros: Any) -> Any:
     return torch.cat(parts)
 
 
-def _wide(x: Any) -> Any:
-    is_narrow = x.is_floating_point() and x.dtype is not torch.float64
+def _wide(dtype: Any) -> Any:
+    """The type that elements of that one are added up in."""
+    is_narrow = dtype.is_floating_point and dtype is not torch.float64
     return torch.float32 if is_narrow else torch.float64
 
 
@@ -94,14 +100,22 @@ def _quick(flats: Sequence[Any], wide: Any, centred: bool = False) -> Array:
 
     With `centred`, also those of large tensors by way of differences from means.
     """
-    lengths = np.array([x.numel() for x in flats])
+    # By map, and with little else for each: with hundreds of tensors, Python adds up.
+    lengths = np.array(list(map(torch.Tensor.numel, flats)))
     full = lengths // ROW
     rows = np.tile(IDENTITY, (len(flats), 1))
     rows[:, _COUNT] = lengths
+    has_row = full > 0
     # Small ones first, so that none waits behind a large one to be copied together.
-    order = sorted((i for i in range(len(flats)) if full[i]), key=lambda i: lengths[i] >= SMALL)
+    order = [
+        *np.flatnonzero(has_row & (lengths < SMALL)).tolist(),
+        *np.flatnonzero(has_row & (lengths >= SMALL)).tolist(),
+    ]
     if order:
-        heads = (flats[i][: full[i] * ROW] if lengths[i] % ROW else flats[i] for i in order)
+        ends = (full * ROW).tolist()
+        heads = (
+            x if x.numel() == end else x[:end] for x, end in ((flats[i], ends[i]) for i in order)
+        )
         found = _row_results(heads, int(full.sum()), wide, centred)
         low, high, middle, rest, norm, magnitudes, nonzero = found
         middle, rest = middle.astype(np.float64), rest.astype(np.float64)
@@ -163,13 +177,14 @@ def _blocks(heads: Iterator[Any], wide: Any) -> Iterator[tuple[Any, bool]]:
     waiting: list[Any] = []
     size = 0
     for head in heads:
-        is_small = head.numel() < SMALL
-        if waiting and (not is_small or size + head.numel() > BLOCK):
+        length = head.numel()
+        is_small = length < SMALL
+        if waiting and (not is_small or size + length > BLOCK):
             yield torch.cat(waiting).view(-1, ROW), False
             waiting, size = [], 0
         if is_small:
-            waiting.append(head.to(wide))
-            size += head.numel()
+            waiting.append(head if head.dtype is wide else head.to(wide))
+            size += length
         else:
             for part in head.split(BLOCK):
                 yield part.to(wide).view(-1, ROW), True
@@ -182,11 +197,13 @@ def _add_tails(rows: Array, flats: Sequence[Any], ends: Array) -> None:
     order = np.flatnonzero(rows[:, _COUNT] > ends).tolist()
     if not order:
         return
-    tails = [flats[i][ends[i] :] if ends[i] else flats[i] for i in order]
+    begins = ends.tolist()
+    tails = [flats[i][begins[i] :] if begins[i] else flats[i] for i in order]
     if len({tail.dtype for tail in tails}) > 1:
         tails = [tail.to(torch.float64) for tail in tails]
     x = torch.cat(tails).to(torch.float64).numpy()
-    starts = np.concatenate([[0], np.cumsum([len(tail) for tail in tails])[:-1]])
+    lengths = (rows[order, _COUNT] - ends[order]).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     with np.errstate(over="ignore", invalid="ignore"):
         rows[order, _ZEROS] += np.add.reduceat(x == 0, starts, dtype=np.float64)
         rows[order, _SUM] += np.add.reduceat(x, starts)
@@ -231,7 +248,7 @@ def _batches(flats: Sequence[Any]) -> Iterator[list[Any]]:
     size = 0
     for x in flats:
         fits = size + x.numel() <= BLOCK and len(batch) < TOGETHER
-        if batch and not (fits and _wide(x) is _wide(batch[0])):
+        if batch and not (fits and _wide(x.dtype) is _wide(batch[0].dtype)):
             yield batch
             batch, size = [], 0
         batch.append(x)
@@ -242,7 +259,7 @@ def _batches(flats: Sequence[Any]) -> Iterator[list[Any]]:
 
 def _cells(batch: Sequence[Any], zeros: Any) -> Any:
     """Histogram cells of small tensors together, or of one of any size."""
-    wide = _wide(batch[0])
+    wide = _wide(batch[0].dtype)
     form = FLOAT64_BITS if wide is torch.float64 else FLOAT32_BITS
     width = form.keys
     if len(batch) == 1:

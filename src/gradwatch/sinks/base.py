@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,16 @@ class Sink:
 
     def write(self, reading: Reading) -> None:
         """Take one step's measurements."""
+
+    def write_many(self, readings: Sequence[Reading]) -> None:
+        """Take several steps' measurements, all of them or, if this raises, none.
+
+        Called instead of `write` when more than one waits, which is cheaper where many are
+        encoded or written in one go; `write` is called for each if this raises. A class that
+        has a `write` of its own and no `write_many` gets them one by one.
+        """
+        for reading in readings:
+            self.write(reading)
 
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         """Epoch `epoch`, counted from 1, has ended; on the training thread."""

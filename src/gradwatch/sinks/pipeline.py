@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 import weakref
 from collections import Counter, deque
@@ -13,6 +12,7 @@ from contextlib import suppress
 from gradwatch import exits
 from gradwatch.reading import Reading
 from gradwatch.sinks.base import RunInfo, Sink
+from gradwatch.sinks.outlet import Outlet, words
 from gradwatch.sinks.worker import Worker
 
 Fetch = tuple[Callable[[], Reading | None], int | None]
@@ -20,7 +20,15 @@ Fetch = tuple[Callable[[], Reading | None], int | None]
 EPOCH_PATIENCE = 0.5
 MAX_BYTES = 64_000_000
 """What the readings that wait for sinks may hold in all."""
-FAILURES_ALLOWED = 3
+ON_THEIR_WAY = 128
+"""How many readings may wait to be made. Enough for the moments in which a busy machine runs the
+thread that trains, and no other."""
+REST = 0.1
+"""Seconds for which readings that come in quick succession wait for each other. A thread that wakes
+up takes the interpreter and the processor's caches from the one that trains: better once for
+twenty readings than for each. A kill of the process loses what waits."""
+DENSE = REST / 4
+"""Seconds to the one before; a reading that comes later than that is written at once."""
 
 
 class Pipeline:
@@ -33,7 +41,8 @@ class Pipeline:
     with the next reading, without end; after three other faults in a row it is
     switched off.
 
-    The readings that wait for slow sinks hold at most 64 MB in all; each sink has an
+    Readings that come in quick succession are made and written together, up to a tenth
+    of a second later. Those that wait for slow sinks hold at most 64 MB in all; each sink has an
     equal part of that, so that one that hangs does not take the others' room.
 
     Messages are kept until the training thread comes by: `submit`, `epoch_end`,
@@ -66,10 +75,11 @@ class Pipeline:
         self.sinks = tuple(sinks)
         self._say = say
         self._messages: deque[str] = deque()
-        self._outlets: list[_Outlet] = []
+        self._outlets: list[Outlet] = []
         self._fetcher: Worker[Fetch] | None = None
         self._process: int | None = None
         self._fetch_failed = False
+        self._last = 0.0
 
     def open(self, run: RunInfo) -> None:
         """A run begins; may be called again after `close`."""
@@ -79,10 +89,19 @@ class Pipeline:
         names = _distinct([type(sink).__name__ for sink in self.sinks])
         room = MAX_BYTES // max(1, sum(sink.threaded for sink in self.sinks))
         self._outlets = [
-            _Outlet(sink, name, run, self._messages.append, room)
+            # They are told when to write; else, while the device keeps a reading waiting, those
+            # before it are not to wait for long.
+            Outlet(sink, name, run, self._messages.append, room, rest=2 * REST)
             for sink, name in zip(self.sinks, names, strict=True)
         ]
-        self._fetcher = Worker("gradwatch-fetch", self._fetch, on_fault=self._note)
+        self._fetcher = Worker(
+            "gradwatch-fetch",
+            self._fetch,
+            ON_THEIR_WAY,
+            rest=REST,
+            at_rest=self._pass_on,
+            on_fault=self._note,
+        )
         self._process = os.getpid()
         _open_pipelines.add(self)
         exits.opened()
@@ -106,7 +125,10 @@ class Pipeline:
         if not self._is_open() or self._fetcher is None:
             return False
         self.deliver()
+        then, self._last = self._last, time.monotonic()
         if self._fetcher.submit((make_reading, rows)):
+            if self._last - then > DENSE:
+                self._fetcher.hurry()
             return True
         self._lose(rows)
         return False
@@ -118,12 +140,24 @@ class Pipeline:
             self._fetcher.is_idle and all(outlet.is_idle for outlet in self._outlets)
         )
 
+    def drain(self, timeout: float) -> bool:
+        """Write now all that was submitted so far; False if it took longer."""
+        deadline = time.monotonic() + timeout
+        if not self._is_open() or self._fetcher is None:
+            return True
+        is_done = self._fetcher.drain(timeout)
+        for outlet in self._outlets:
+            is_done &= outlet.drain(deadline - time.monotonic())
+        return is_done
+
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         """Tell the sinks; waits up to 0.5 s if one of them prints what was just measured."""
         if not self._is_open() or self._fetcher is None:
             return
         if any(not outlet.sink.threaded for outlet in self._outlets):
             self._fetcher.drain(EPOCH_PATIENCE)
+        else:
+            self._fetcher.hurry()
         for outlet in self._outlets:
             outlet.epoch_end(epoch, logs)
         self.deliver()
@@ -182,7 +216,7 @@ class Pipeline:
         except BaseException as fault:
             self._lose(rows)
             self._say_once(
-                f"A measurement could not be fetched from the device: {_words(fault)}. "
+                f"A measurement could not be fetched from the device: {words(fault)}. "
                 "Training goes on; further such faults are only counted."
             )
             return
@@ -191,11 +225,16 @@ class Pipeline:
         for outlet in self._outlets:
             outlet.put(reading)
 
+    def _pass_on(self) -> None:
+        """Have the sinks write what was fetched."""
+        for outlet in self._outlets:
+            outlet.hurry()
+
     def _note(self, fault: BaseException) -> None:
         """Something failed on the way of a reading; which part of it was lost, is not known."""
         self._lose(None)
         self._say_once(
-            f"gradwatch failed at passing a measurement on: {_words(fault)}. Training goes on; "
+            f"gradwatch failed at passing a measurement on: {words(fault)}. Training goes on; "
             "further such faults are only counted."
         )
 
@@ -209,141 +248,6 @@ class Pipeline:
             outlet.lose(rows)
 
 
-class _Outlet:
-    """A sink with its thread, its faults and its losses."""
-
-    def __init__(
-        self, sink: Sink, name: str, run: RunInfo, tell: Callable[[str], object], room: int
-    ) -> None:
-        self.sink = sink
-        self._name = name
-        self._run = run
-        self._tell = tell
-        self._is_ready = self._is_off = self._was_late = False
-        self._faults = self._in_a_row = 0
-        self._lost_readings = self._lost_rows = 0
-        self._lost_more = False
-        self._lock = threading.Lock()
-        self._worker: Worker[Reading | None] | None = None
-        if sink.threaded:
-            self._worker = Worker(
-                f"gradwatch-{name}",
-                self._write,
-                size_of=lambda reading: 0 if reading is None else reading.nbytes,
-                max_bytes=room,
-                on_fault=self._note_loss,
-                at_end=self._finish,
-            )
-
-    @property
-    def is_idle(self) -> bool:
-        return self._worker is None or self._worker.is_idle
-
-    def open(self) -> None:
-        """Open the sink, on its thread: even that may hang."""
-        if self._worker is None:
-            self._write(None)
-        else:
-            self._worker.submit(None)
-
-    def put(self, reading: Reading) -> None:
-        if self._worker is None:
-            self._write(reading)
-        elif not self._worker.submit(reading):
-            self.lose(len(reading))
-
-    def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
-        if not self._is_off:
-            self._try("epoch_end", lambda: self.sink.epoch_end(epoch, logs))
-
-    def seal(self) -> None:
-        if self._worker is not None:
-            self._worker.seal()
-
-    def close(self, deadline: float) -> None:
-        if self._worker is None:
-            self._finish()
-        elif not self._worker.close(deadline - time.monotonic()):
-            self._was_late = True
-            for reading in self._worker.unfinished:
-                if reading is not None:
-                    self.lose(len(reading))
-
-    def lose(self, rows: int | None) -> None:
-        with self._lock:
-            self._lost_readings += 1
-            self._lost_rows += rows or 0
-            self._lost_more |= rows is None
-
-    def losses(self) -> str:
-        """What is missing, in words; empty if nothing is."""
-        with self._lock:
-            parts = []
-            if self._lost_readings:
-                rows = _many(self._lost_rows, "row") + (" or more" if self._lost_more else "")
-                parts.append(f"lost {_many(self._lost_readings, 'reading')} ({rows})")
-            if self._faults:
-                parts.append(f"had {_many(self._faults, 'fault')}")
-            if self._was_late:
-                parts.append("did not finish in time")
-        return f"{self._name} {', '.join(parts)}" if parts else ""
-
-    def _write(self, reading: Reading | None) -> None:
-        """Write a reading; None only opens the sink."""
-        doing = "open" if reading is None else "write"
-        is_done = not self._is_off and self._try(doing, self._step, reading)
-        if not is_done and reading is not None:
-            self.lose(len(reading))
-
-    def _step(self, reading: Reading | None) -> None:
-        # A sink whose open() failed is opened again with the next reading.
-        if not self._is_ready:
-            self.sink.open(self._run)
-            self._is_ready = True
-        if reading is not None:
-            self.sink.write(reading)
-
-    def _finish(self) -> None:
-        self._is_off = True
-        self._try("close", self.sink.close)
-
-    def _try(self, doing: str, call: Callable[..., object], *args: object) -> bool:
-        try:
-            call(*args)
-        except BaseException as fault:
-            # Ctrl-C, or the exit of a signal handler: not the sink's, but the user's.
-            if not isinstance(fault, Exception) and _is_main_thread():
-                raise
-            self._note(doing, fault)
-            return False
-        self._in_a_row = 0
-        return True
-
-    def _note_loss(self, fault: BaseException) -> None:
-        """Something failed around the sink."""
-        self.lose(None)
-        self._note("write", fault)
-
-    def _note(self, doing: str, fault: BaseException) -> None:
-        with self._lock:
-            self._faults += 1
-            is_first = self._faults == 1
-            if not isinstance(fault, OSError):
-                self._in_a_row += 1
-            gives_up = self._in_a_row >= FAILURES_ALLOWED and not self._is_off
-            self._is_off |= gives_up
-        if is_first:
-            self._tell(
-                f"{self._name}.{doing}() failed: {_words(fault)}. Training goes on; "
-                "further faults of this sink are only counted."
-            )
-        if gives_up:
-            self._tell(
-                f"{self._name} failed {FAILURES_ALLOWED} times in a row and is switched off, "
-                f"the last time with {_words(fault)}. Training goes on."
-            )
-
-
 def _distinct(names: Sequence[str]) -> list[str]:
     """The names, numbered where one comes again."""
     seen: Counter[str] = Counter()
@@ -352,21 +256,6 @@ def _distinct(names: Sequence[str]) -> list[str]:
         seen[name] += 1
         seen_names.append(name if seen[name] == 1 else f"{name} {seen[name]}")
     return seen_names
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
-
-
-def _words(fault: BaseException) -> str:
-    try:
-        return f"{type(fault).__name__}: {fault}".removesuffix(": ")
-    except Exception:  # an exception whose own text raises
-        return type(fault).__name__
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 _open_pipelines: weakref.WeakSet[Pipeline] = weakref.WeakSet()

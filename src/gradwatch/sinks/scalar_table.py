@@ -1,4 +1,4 @@
-"""The scalars of a step for TensorBoard, all encoded at once.
+"""The scalars of steps for TensorBoard, all encoded at once.
 
 A run measures the same sites again and again, so the bytes of its scalars are the
 same at each step, but for four of each: the number itself.
@@ -12,15 +12,19 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.reading import Reading
+from gradwatch.reading import Reading, stacked
 from gradwatch.sinks.event_file import envelope, scalar
-from gradwatch.sites import Kind
-from gradwatch.summary import statistic
+from gradwatch.sites import Kind, Site
+from gradwatch.summary import Summary, l2, statistic
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Template: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.intp]]
 
 KEPT_TEMPLATES = 4
+
+RATIO_MEANING = "The L2 norm of the variable's update divided by the L2 norm of the variable."
+SPECTRAL_MEANING = "The largest singular value of the variable's matrix."
 
 
 class Place(NamedTuple):
@@ -32,7 +36,10 @@ class Place(NamedTuple):
 
 
 class ScalarTable:
-    """The statistics of sites, layers, named groups and the whole model.
+    """The numbers that are the same few at each step of the same sites.
+
+    They are the statistics of sites, layers, named groups and the whole model; the shares of
+    zeros of outputs; the ratios of updates; the epoch; and what is a number by itself.
 
     Args:
         reading: one with these sites; the table does for all others with the same.
@@ -48,88 +55,162 @@ class ScalarTable:
     >>> rows = [Summary.of([3.0]).pack(), Summary.of([4.0]).pack()]
     >>> reading = Reading(1, 1, 0.0, sites, Summary.unpack(rows))
     >>> table = ScalarTable(reading, ["l2"])
-    >>> for tag, number, _ in table.rows(reading):
+    >>> for tag, number in table.rows(reading):
     ...     print(tag, number)
     weight_l2/dense/kernel 3.0
     weight_l2/dense/bias 4.0
     layer_weight_l2/dense 5.0
     model/weight_l2 5.0
+    model/epoch 1.0
     """
 
     def __init__(self, reading: Reading, statistics: Sequence[str]) -> None:
         self.of = (reading.sites, reading.members)
         """What it was made from, kept so that it can be recognised by its identity."""
         self._statistics = tuple(statistics)
-        places, source, target = _places(reading)
-        self._places = places
-        self._source = np.array(source, np.intp)
-        self._target = np.array(target, np.intp)
+        self._places, self._source, self._starts = _places(reading)
+        sites = reading.sites
+        self._outputs = [i for i, site in enumerate(sites) if site.kind is Kind.OUTPUT]
+        pairs = [
+            (i, reading.position[weight])
+            for i, site in enumerate(sites)
+            if site.kind is Kind.UPDATE
+            and (weight := Site(Kind.WEIGHT, site.path)) in reading.position
+        ]
+        self._updates, self._weights = [i for i, _ in pairs], [w for _, w in pairs]
+        losses = [i for i, site in enumerate(sites) if site.kind is Kind.LOSS]
+        norms = [i for i, site in enumerate(sites) if site.kind is Kind.SPECTRAL_NORM]
+        self._single = [*losses, *norms]
+        self._others: list[tuple[str, Kind | str]] = [
+            *((f"output_zero_share/{sites[i].path}", Kind.OUTPUT) for i in self._outputs),
+            *((f"update_ratio/{sites[i].path}", RATIO_MEANING) for i in self._updates),
+            (f"{reading.scope}/epoch", ""),
+            *((sites[i].path, Kind.LOSS) for i in losses),
+            *((f"spectral_norm/{sites[i].path}", SPECTRAL_MEANING) for i in norms),
+        ]
         self._templates: dict[bytes, Template | None] = {}
         """By which numbers there are; None when they have been written once."""
 
-    def rows(self, reading: Reading) -> Iterator[tuple[str, float, Kind]]:
-        """Tag, number and kind of all that there is to show."""
-        numbers, is_shown = self._numbers(reading)
+    def rows(self, reading: Reading) -> Iterator[tuple[str, float]]:
+        """Tag and number of all that there is to show."""
+        numbers, is_shown = self._numbers([reading], stacked([reading]))
         values = numbers[is_shown].tolist()
-        for (tag, kind), number in zip(self._tags(is_shown), values, strict=True):
-            yield tag, number, kind
+        for (tag, _), number in zip(self._tags(is_shown[0]), values, strict=True):
+            yield tag, number
 
-    def encoded(self, reading: Reading, describe: Callable[[str, Kind], str]) -> bytes:
-        """The same as values of an event.
+    def encoded(
+        self, readings: Sequence[Reading], rows: Array, describe: Callable[[str, Kind | str], str]
+    ) -> list[bytes]:
+        """The same of each reading, as values of an event.
 
         Args:
-            reading: one with the sites of the table.
-            describe: the words to write along with a tag, when it is written first.
+            readings: some with the sites of the table.
+            rows: `stacked(readings)`.
+            describe: the words to write along with a tag, when it is written first, from what
+                it is about: a kind, or the words themselves.
         """
-        numbers, is_shown = self._numbers(reading)
-        key = is_shown.tobytes()
-        if key not in self._templates:
-            # The template comes next time: only these have descriptions.
-            if len(self._templates) >= KEPT_TEMPLATES:
-                self._templates.clear()
-            self._templates[key] = None
-            return b"".join(
-                envelope(scalar(tag, number, describe(tag, kind)))
-                for tag, number, kind in self.rows(reading)
-            )
-        template, ends = self._templates[key] or self._template(is_shown)
-        self._templates[key] = (template, ends)
-        values = numbers[is_shown].astype("<f4")
-        filled = template.copy()
-        filled[ends[:, None] + np.arange(-4, 0)] = values.view(np.uint8).reshape(-1, 4)
-        return filled.tobytes()
+        numbers, is_shown = self._numbers(readings, rows)
+        found = [b""] * len(readings)
+        alike: dict[bytes, list[int]] = {}
+        for i, shown in enumerate(is_shown):
+            key = shown.tobytes()
+            if key in self._templates:
+                alike.setdefault(key, []).append(i)
+            else:
+                # The template comes next time: only these have descriptions.
+                if len(self._templates) >= KEPT_TEMPLATES:
+                    self._templates.clear()
+                self._templates[key] = None
+                found[i] = b"".join(
+                    envelope(scalar(tag, number, describe(tag, about)))
+                    for (tag, about), number in zip(
+                        self._tags(shown), numbers[i, shown].tolist(), strict=True
+                    )
+                )
+        for key, own in alike.items():
+            shown = is_shown[own[0]]
+            template, places = self._templates.get(key) or self._template(shown)
+            self._templates[key] = (template, places)
+            values = numbers[np.ix_(np.array(own), np.flatnonzero(shown))].astype("<f4")
+            filled = np.repeat(template[None], len(own), axis=0)
+            filled[:, places] = values.view(np.uint8)
+            for i, row in zip(own, filled, strict=True):
+                found[i] = row.tobytes()
+        return found
 
-    def _numbers(self, reading: Reading) -> tuple[Array, NDArray[np.bool_]]:
-        """Every statistic of every place, and whether there is anything to show."""
-        rows = reading.summary[self._source].merge_by(self._target, len(self._places))
-        numbers = np.empty((len(self._statistics), len(self._places)))
-        for values, name in zip(numbers, self._statistics, strict=True):
-            values[:] = statistic(name, rows)
+    def _numbers(self, readings: Sequence[Reading], rows: Array) -> tuple[Array, Mask]:
+        """A row of all numbers for each reading, and which of them are to be shown."""
+        epochs = np.array([[reading.epoch] for reading in readings], np.float64)
+        parts = [(epochs, np.ones(epochs.shape, bool))]
+        # Small arrays: what is not there is not worked out.
+        if self._updates:
+            ratios = self._ratios(rows)
+            parts.insert(0, (ratios, ~np.isnan(ratios)))
+        if self._outputs:
+            outputs = _summary(rows, self._outputs)
+            parts.insert(0, (outputs.zeros / outputs.count, outputs.count > 0))
+        if self._places:
+            parts.insert(0, self._statistics_of(rows))
+        if self._single:
+            values = _values(_summary(rows, self._single))
+            parts.append((values, np.ones(values.shape, bool)))
+        numbers, masks = zip(*parts, strict=True)
+        return np.concatenate(numbers, axis=1), np.concatenate(masks, axis=1)
+
+    def _statistics_of(self, rows: Array) -> tuple[Array, Mask]:
+        """Every statistic of every place."""
+        merged = Summary.merged_runs(rows[:, :, self._source], self._starts)
+        numbers = np.empty((len(rows), len(self._statistics), len(self._places)))
+        for i, name in enumerate(self._statistics):
+            numbers[:, i] = statistic(name, merged)
         # Of a tensor without elements there is no mean; of one full of NaN there is: NaN.
-        return numbers, ~(np.isnan(numbers) & (rows.count == 0))
+        is_shown = ~(np.isnan(numbers) & (merged.count == 0)[:, None])
+        return numbers.reshape(len(rows), -1), is_shown.reshape(len(rows), -1)
 
-    def _template(self, is_shown: NDArray[np.bool_]) -> Template:
-        """The bytes, and where each number ends in them."""
+    def _ratios(self, rows: Array) -> Array:
+        """The sizes of updates relative to the variables'; NaN where those are all 0."""
+        sizes = l2(_summary(rows, self._weights))
+        return l2(_summary(rows, self._updates)) / np.where(sizes > 0, sizes, np.nan)
+
+    def _template(self, is_shown: Mask) -> Template:
+        """The bytes, and where in them the numbers' bytes are."""
         pieces = [envelope(scalar(tag, 0.0)) for tag, _ in self._tags(is_shown)]
         template = np.frombuffer(b"".join(pieces), np.uint8)
-        return template, np.cumsum([len(piece) for piece in pieces], dtype=np.intp)
+        ends = np.cumsum([len(piece) for piece in pieces], dtype=np.intp)
+        return template, (ends[:, None] + np.arange(-4, 0)).ravel()
 
-    def _tags(self, is_shown: NDArray[np.bool_]) -> Iterator[tuple[str, Kind]]:
-        for i, j in np.argwhere(is_shown).tolist():
-            place = self._places[j]
-            yield f"{place.prefix}{self._statistics[i]}{place.suffix}", place.kind
+    def _tags(self, is_shown: Mask) -> Iterator[tuple[str, Kind | str]]:
+        """Tag of each number that is shown, and what it is about."""
+        first_other = len(self._statistics) * len(self._places)
+        for at in np.flatnonzero(is_shown).tolist():
+            if at >= first_other:
+                yield self._others[at - first_other]
+            else:
+                name, place = divmod(at, len(self._places))
+                prefix, suffix, kind = self._places[place]
+                yield f"{prefix}{self._statistics[name]}{suffix}", kind
 
 
-def _places(reading: Reading) -> tuple[list[Place], list[int], list[int]]:
-    """The places, and which sites (first list) are merged into which of them (second)."""
+def _summary(rows: Array, sites: Sequence[int]) -> Summary:
+    return Summary(*np.moveaxis(rows[:, :, sites], 1, 0))
+
+
+def _values(s: Summary) -> Array:
+    """What is one number by itself; NaN or infinite where it was."""
+    values = np.where(s.nan > 0, np.nan, s.sum)
+    return np.where(s.posinf > 0, np.inf, np.where(s.neginf > 0, -np.inf, values))
+
+
+def _places(reading: Reading) -> tuple[list[Place], NDArray[np.intp], NDArray[np.intp]]:
+    """The places, the sites that are merged into each, in a row, and where in it each begins."""
     sites = reading.sites
     tensors = [i for i, site in enumerate(sites) if not site.kind.is_number]
     places = [Place(f"{sites[i].kind}_", f"/{sites[i].path}", sites[i].kind) for i in tensors]
-    source, target = list(tensors), list(range(len(tensors)))
+    source, starts = list(tensors), list(range(len(tensors)))
 
     def add(place: Place, members: Sequence[int]) -> None:
+        starts.append(len(source))
         source.extend(members)
-        target.extend([len(places)] * len(members))
         places.append(place)
 
     for kind in dict.fromkeys(sites[i].kind for i in tensors if not sites[i].kind.is_of_batch):
@@ -146,4 +227,4 @@ def _places(reading: Reading) -> tuple[list[Place], list[int], list[int]]:
                 add(Place(f"group_{kind}_", f"/{prefix}{name}", kind), members)
         if whole:
             add(Place(f"{reading.scope}/{kind}_", "", kind), whole)
-    return places, source, target
+    return places, np.array(source, np.intp), np.array(starts, np.intp)

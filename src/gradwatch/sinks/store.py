@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gradwatch.reading import Reading
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.store.writer import StoreWriter
@@ -43,6 +45,11 @@ class Store(Sink):
         if self._writer is None:
             raise RuntimeError("Store.write() was called before open().")
         self._writer.write(reading)
+
+    def write_many(self, readings: Sequence[Reading]) -> None:
+        if self._writer is None:
+            raise RuntimeError("Store.write_many() was called before open().")
+        self._writer.write_many(readings)
 
     def close(self) -> None:
         writer, self._writer = self._writer, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.histogram import Histogram
-from gradwatch.reading import Reading
+from gradwatch.reading import Reading, stacked
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.event_file import (
     EventFile,
@@ -21,15 +22,13 @@ from gradwatch.sinks.event_file import (
 )
 from gradwatch.sinks.scalar_table import ScalarTable
 from gradwatch.sites import Kind
-from gradwatch.summary import Summary, finite, statistic
+from gradwatch.summary import FIELDS, Summary, finite, statistic
 
 Array = NDArray[np.float64]
 
 MAX_BUCKETS = 64
 KEPT_TABLES = 16
-
-RATIO_MEANING = "The L2 norm of the variable's update divided by the L2 norm of the variable."
-SPECTRAL_MEANING = "The largest singular value of the variable's matrix."
+NONFINITE = [FIELDS.index(name) for name in ("nan", "posinf", "neginf")]
 
 
 class TensorBoard(Sink):
@@ -96,23 +95,26 @@ class TensorBoard(Sink):
         self._next_step = run.first_step
 
     def write(self, reading: Reading) -> None:
+        self.write_many([reading])
+
+    def write_many(self, readings: Sequence[Reading]) -> None:
         if self._run is None:
             raise RuntimeError("TensorBoard.write() was called before open().")
         events = self._event_file(self._run)
         batch = self._restart(self._run) if self._fresh else []
         described: set[str] = set()
-        with np.errstate(all="ignore"):
-            statistics, others = self._values(reading, self._run, described)
-        event = summary_event(reading.step, reading.time, others, statistics)
         try:
-            events.append([*batch, event])
+            with np.errstate(all="ignore"):
+                for table, alike in itertools.groupby(readings, self._table_for):
+                    batch += self._events_of(table, list(alike), self._run, described)
+            events.append(batch)
         except BaseException:
             self._tables.clear()
             raise
         # Only now: what a failed write did not bring to disk is owed again.
         self._described |= described
         self._fresh = False
-        self._next_step = reading.step + 1
+        self._next_step = readings[-1].step + 1
 
     def close(self) -> None:
         if self._events is not None:
@@ -135,22 +137,28 @@ class TensorBoard(Sink):
         # a directory for the beginning, and drops nothing for it.
         return [start_event(self._next_step, time.time())] * 2 if run.first_step > 1 else []
 
-    def _values(
-        self, reading: Reading, run: RunInfo, described: set[str]
-    ) -> tuple[bytes, list[bytes]]:
-        """The statistics of all sites, encoded already, and all other values."""
+    def _events_of(
+        self, table: ScalarTable, readings: list[Reading], run: RunInfo, described: set[str]
+    ) -> Iterator[bytes]:
+        """The events of readings of the same sites."""
 
-        def meaning(tag: str, words: str | None) -> str:
+        def meaning(tag: str, about: Kind | str) -> str:
             """The description, on the tag's first event only."""
+            words = run.meaning.get(about) if isinstance(about, Kind) else about
             if not words or tag in self._described or tag in described:
                 return ""
             described.add(tag)
             return words
 
-        statistics = self._table_for(reading).encoded(
-            reading, lambda tag, kind: meaning(tag, run.meaning.get(kind))
-        )
-        return statistics, list(self._others(reading, run, meaning))
+        rows = stacked(readings)
+        nonfinite = rows[:, NONFINITE].sum(axis=1)
+        has_others = nonfinite.any(axis=1).tolist()
+        encoded = table.encoded(readings, rows, meaning)
+        for i, reading in enumerate(readings):
+            others: list[bytes] = []
+            if has_others[i] or reading.pictures or reading.cells:
+                others += _others(reading, nonfinite[i], meaning)
+            yield summary_event(reading.step, reading.time, others, encoded[i])
 
     def _table_for(self, reading: Reading) -> ScalarTable:
         """The table for readings of these sites, which are known by their identity."""
@@ -161,51 +169,31 @@ class TensorBoard(Sink):
             self._tables[key] = ScalarTable(reading, self.scalars)
         return self._tables[key]
 
-    def _others(
-        self, reading: Reading, run: RunInfo, meaning: Callable[[str, str | None], str]
-    ) -> Iterator[bytes]:
-        """All but the statistics that every site has."""
-        for tag, value, kind in _shares(reading):
-            yield scalar(tag, value, meaning(tag, run.meaning.get(kind)))
-        for path, ratio in reading.update_ratios().items():
-            if not np.isnan(ratio):
-                tag = f"update_ratio/{path}"
-                yield scalar(tag, ratio, meaning(tag, RATIO_MEANING))
-        yield scalar(f"{reading.scope}/epoch", reading.epoch)
-        for path, value in reading.losses().items():
-            yield scalar(path, value, meaning(path, run.meaning.get(Kind.LOSS)))
-        for path, value in reading.numbers(Kind.SPECTRAL_NORM).items():
-            tag = f"spectral_norm/{path}"
-            yield scalar(tag, value, meaning(tag, SPECTRAL_MEANING))
-        for site, drawn in reading.pictures.items():
-            tag = f"{site.kind}_picture/{site.path}"
-            yield image(tag, drawn, meaning(tag, run.meaning.get(site.kind)))
-        for i in reading.cells:
-            site, taken = reading.sites[i], reading.histogram(i)
-            if taken is None or finite(taken.summary) == 0:
-                continue
-            tag = f"{site.kind}/{site.path}"
-            s = taken.summary
-            yield histogram(
-                tag,
-                *buckets(taken),
-                bounds=(float(s.min), float(s.max)),
-                moments=(float(s.sum), float(s.sum_squares)),
-                description=meaning(tag, run.meaning.get(site.kind)),
-            )
 
-
-def _shares(reading: Reading) -> Iterator[tuple[str, float, Kind]]:
-    """Counts of what is not finite, where there is any, and shares of zeros of outputs."""
-    s = reading.summary
-    nonfinite = s.count - finite(s)
+def _others(
+    reading: Reading, nonfinite: Array, meaning: Callable[[str, Kind | str], str]
+) -> Iterator[bytes]:
+    """What not every step has: counts of what is not finite, pictures, histograms."""
     for i in np.flatnonzero(nonfinite > 0).tolist():
         site = reading.sites[i]
         if not site.kind.is_number:
-            yield f"{site.kind}_nonfinite/{site.path}", float(nonfinite[i]), site.kind
-    for i, site in enumerate(reading.sites):
-        if site.kind is Kind.OUTPUT and s.count[i] > 0:
-            yield f"output_zero_share/{site.path}", float(s.zeros[i] / s.count[i]), site.kind
+            tag = f"{site.kind}_nonfinite/{site.path}"
+            yield scalar(tag, float(nonfinite[i]), meaning(tag, site.kind))
+    for site, drawn in reading.pictures.items():
+        tag = f"{site.kind}_picture/{site.path}"
+        yield image(tag, drawn, meaning(tag, site.kind))
+    for i in reading.cells:
+        site, taken = reading.sites[i], reading.histogram(i)
+        if taken is None or finite(taken.summary) == 0:
+            continue
+        tag = f"{site.kind}/{site.path}"
+        yield histogram(
+            tag,
+            *buckets(taken),
+            bounds=(float(taken.summary.min), float(taken.summary.max)),
+            moments=(float(taken.summary.sum), float(taken.summary.sum_squares)),
+            description=meaning(tag, site.kind),
+        )
 
 
 @np.errstate(all="ignore")

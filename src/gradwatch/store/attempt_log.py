@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from gradwatch.reading import Reading
 
 Numbers = NDArray[np.int64]
+Seen: TypeAlias = dict[tuple[str, int | None], tuple[int, list[Numbers]]]
+Mark: TypeAlias = tuple[Seen, int, int]
 
 
 class AttemptLog:
@@ -32,7 +34,7 @@ class AttemptLog:
         self.entries: list[dict[str, Any]] = []
         self.last_step = 0
         self._current: dict[str | None, int] = {}
-        self._seen: dict[tuple[str, int | None], tuple[int, list[Numbers]]] = {}
+        self._seen: Seen = {}
         self._begin(first_step, None)
 
     def reopen(self, first_step: int) -> None:
@@ -54,6 +56,16 @@ class AttemptLog:
         kept = [*seen, sites] if step == reading.step else [sites]
         self._seen[reading.group, reading.micro_batch] = (int(reading.step), kept)
         self.last_step = max(self.last_step, int(reading.step))
+
+    def mark(self) -> Mark:
+        """What to give to `take_back`, should what is written from now on not be."""
+        return dict(self._seen), self.last_step, len(self.entries)
+
+    def take_back(self, mark: Mark) -> None:
+        """What was said to be written since then is not; that training went back stays true."""
+        seen, self.last_step, count = mark
+        begun = {entry["group"] for entry in self.entries[count:]}
+        self._seen = {key: what for key, what in seen.items() if key[0] not in begun}
 
     def _begin(self, first_step: int, group: str | None) -> None:
         number = len(self.entries) + 1

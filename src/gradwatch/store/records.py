@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.reading import Reading
+from gradwatch.reading import Reading, stacked
 from gradwatch.store import columns
+from gradwatch.store.columns import Column
 from gradwatch.summary import FIELDS
 
 Record = tuple[str, bytes]
 """The kind of a frame, and its payload."""
+
+REMEMBERED = 16
 
 
 def facts(kind: str, **known: Any) -> Record:
@@ -21,25 +24,74 @@ def facts(kind: str, **known: Any) -> Record:
     return kind, columns.pack(known, {})
 
 
-def reading(taken: Reading, sites: NDArray[np.int64], attempt: int, lost_rows: int) -> Record:
-    """A reading's frame.
+class Taken(NamedTuple):
+    """A reading to be written.
 
-    Args:
-        taken: what was measured.
+    Attributes:
+        reading: what was measured.
         sites: the writer's numbers of its sites.
         attempt: the attempt that it belongs to.
         lost_rows: how many rows could not be written since the last frame.
     """
-    about = {
-        "step": int(taken.step),
-        "epoch": int(taken.epoch),
-        "time": float(taken.time),
-        "micro_batch": None if taken.micro_batch is None else int(taken.micro_batch),
-        "attempt": attempt,
-        "lost_rows": lost_rows,
-    }
-    numbers = {name: np.asarray(getattr(taken.summary, name)) for name in FIELDS}
-    return "R", columns.pack(about, {"site": sites, **numbers, **_cells(taken.cells)})
+
+    reading: Reading
+    sites: NDArray[np.int64]
+    attempt: int
+    lost_rows: int
+
+
+class ReadingFrames:
+    """Makes the frames of readings: of many at once, as those of one cost nearly as much.
+
+    The column of the sites is the same at each step, and encoded once.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from gradwatch import Kind, Reading, Site, Summary
+    >>> from gradwatch.store import columns
+    >>> from gradwatch.store.records import ReadingFrames, Taken
+    >>> reading = Reading(3, 1, 0.0, [Site(Kind.WEIGHT, "a")], Summary.unpack(np.ones((1, 10))))
+    >>> [(kind, payload)] = ReadingFrames().of([Taken(reading, np.array([7]), 1, 0)])
+    >>> facts, arrays = columns.unpack(payload)
+    >>> kind, facts["step"], arrays["site"], arrays["max"]
+    ('R', 3, array([7]), array([1.]))
+    """
+
+    def __init__(self) -> None:
+        self._sites: dict[int, tuple[NDArray[np.int64], Column]] = {}
+
+    def of(self, taken: Sequence[Taken]) -> list[Record]:
+        """The frames, in this order."""
+        numbers = _numbers([each.reading for each in taken])
+        return [
+            (
+                "R",
+                columns.join(
+                    {
+                        "step": int(reading.step),
+                        "epoch": int(reading.epoch),
+                        "time": float(reading.time),
+                        "micro_batch": (
+                            None if reading.micro_batch is None else int(reading.micro_batch)
+                        ),
+                        "attempt": attempt,
+                        "lost_rows": lost_rows,
+                    },
+                    [self._site_column(sites), *own, *_cells(reading.cells)],
+                ),
+            )
+            for (reading, sites, attempt, lost_rows), own in zip(taken, numbers, strict=True)
+        ]
+
+    def _site_column(self, sites: NDArray[np.int64]) -> Column:
+        known = self._sites.get(id(sites))
+        if known is None:
+            if len(self._sites) >= REMEMBERED:
+                self._sites.clear()
+            # With the array itself, as long as it is known by its identity.
+            known = self._sites[id(sites)] = (sites, columns.column("site", sites))
+        return known[1]
 
 
 def picture(taken: Reading, site: int, attempt: int, png: bytes) -> Record:
@@ -54,14 +106,33 @@ def picture(taken: Reading, site: int, attempt: int, png: bytes) -> Record:
     return "P", columns.pack(about, {"png": np.frombuffer(png, np.uint8)})
 
 
-def _cells(cells: Mapping[int, Any]) -> dict[str, NDArray[Any]]:
+def _numbers(readings: Sequence[Reading]) -> list[list[Column]]:
+    """The columns of each reading's summary."""
+    found: list[list[Column]] = [[] for _ in readings]
+    alike: dict[int, list[int]] = {}
+    for i, reading in enumerate(readings):
+        alike.setdefault(len(reading), []).append(i)
+    for rows, own in alike.items():
+        table = stacked([readings[i] for i in own])
+        each = columns.many(FIELDS, table.reshape(len(own) * len(FIELDS), rows))
+        for at, i in enumerate(own):
+            found[i] = each[at * len(FIELDS) : (at + 1) * len(FIELDS)]
+    return found
+
+
+def _cells(cells: Mapping[int, Any]) -> Sequence[Column]:
+    if not cells:
+        return _NO_CELLS
     rows: Sequence[int] = sorted(cells)
     filled = [np.flatnonzero(cells[row]) for row in rows]
-    nothing = np.zeros(0, np.int64)
-    return {
-        "cell_row": np.repeat(np.array(rows, np.int64), [each.size for each in filled]),
-        "cell": np.concatenate([nothing, *filled]),
-        "cell_count": np.concatenate(
-            [nothing, *(cells[row][f] for row, f in zip(rows, filled, strict=True))]
-        ).astype(np.int64),
-    }
+    counts = [cells[row][f] for row, f in zip(rows, filled, strict=True)]
+    return [
+        columns.column("cell_row", np.repeat(np.array(rows), [each.size for each in filled])),
+        columns.column("cell", np.concatenate(filled)),
+        columns.column("cell_count", np.concatenate(counts).astype(np.int64)),
+    ]
+
+
+_NO_CELLS = [
+    columns.column(name, np.zeros(0, np.int64)) for name in ("cell_row", "cell", "cell_count")
+]

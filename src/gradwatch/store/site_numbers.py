@@ -38,9 +38,18 @@ class SiteNumbers:
         self.entries: list[tuple[str, str, str]] = []
         self._number: dict[tuple[Site, str], int] = {}
         self._recent: deque[tuple[str, list[Site], NDArray[np.int64]]] = deque(maxlen=REMEMBERED)
+        self._last: tuple[Sequence[Site], str, NDArray[np.int64]] | None = None
 
     def of(self, sites: Sequence[Site], group: str = "") -> NDArray[np.int64]:
         """Their numbers, in their order."""
+        if self._last is not None and self._last[0] is sites and self._last[1] == group:
+            return self._last[2]
+        numbers = self._find(sites, group)
+        # Only a tuple stays as it is.
+        self._last = (sites, group, numbers) if isinstance(sites, tuple) else None
+        return numbers
+
+    def _find(self, sites: Sequence[Site], group: str) -> NDArray[np.int64]:
         # Lists compare their elements by identity first, so this is quick.
         wanted = list(sites)
         for known_group, known, numbers in self._recent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gradwatch.store import followers, names, process, records, sealing
 from gradwatch.store import journal as kinds
 from gradwatch.store.attempt_log import AttemptLog
 from gradwatch.store.journal_file import JournalFile
-from gradwatch.store.records import Record
+from gradwatch.store.records import ReadingFrames, Record, Taken
 from gradwatch.store.site_numbers import SiteNumbers
 
 ROWS_A_JOURNAL = 1 << 19
@@ -57,9 +58,9 @@ class StoreWriter:
     >>> writer = StoreWriter(directory, first_step=1)
     >>> rows = Summary.unpack(np.ones((1, 10)))
     >>> writer.write(Reading(1, 1, 0.0, [Site(Kind.WEIGHT, "a")], rows))
-    >>> writer.close()
     >>> [path.suffix for path in directory.iterdir()]
     ['.gwj']
+    >>> writer.close()
     """
 
     def __init__(
@@ -91,6 +92,8 @@ class StoreWriter:
         self._told = _Told()
         self._lost_rows = 0
         self._has_more = False
+        self._reading_frames = ReadingFrames()
+        self._sync_again = 0.0
 
     def write(self, reading: Reading) -> None:
         """Append a reading to the journal, wholly or not at all.
@@ -105,12 +108,26 @@ class StoreWriter:
             if not self._is_open:
                 raise RuntimeError(f"write() on a closed StoreWriter of {self.directory}.")
             try:
-                self._write(reading)
+                self._write([reading])
             except BaseException:
                 self._lost_rows += len(reading)
                 raise
             finally:
                 self._has_more = True
+
+    def write_many(self, readings: Sequence[Reading]) -> None:
+        """Append readings to the journal in one go, all of them or none.
+
+        Raises:
+            OSError: they could not be written. They are not counted as lost: `write` each.
+        """
+        if self._process != os.getpid():
+            return
+        with self._lock:
+            if not self._is_open:
+                raise RuntimeError(f"write_many() on a closed StoreWriter of {self.directory}.")
+            self._write(readings)
+            self._has_more = True
 
     def close(self) -> None:
         """End the record, durably; sealing follows in the background, a second later.
@@ -144,23 +161,48 @@ class StoreWriter:
         """Whether `reopen` may be called: it is closed, and not a parent process's."""
         return not self._is_open and self._process == os.getpid()
 
-    def _write(self, reading: Reading) -> None:
-        sites = self._sites.of(reading.sites, reading.group)
-        drawn = self._sites.of(list(reading.pictures), reading.group).tolist()
-        self._join_groups(reading, sites)
-        attempt = self._attempts.of(reading, sites)
-        taken = [records.reading(reading, sites, attempt, self._lost_rows)]
-        for site, image in zip(drawn, reading.pictures.values(), strict=True):
-            taken.append(records.picture(reading, site, attempt, png.encode(image)))
-        journal = self._append(taken)
+    def _write(self, readings: Sequence[Reading]) -> None:
+        mark = self._attempts.mark()
+        try:
+            taken = self._frames_of(readings)
+            unsynced = None if self._journal is None or self._journal.is_synced else self._journal
+            journal = self._append(taken)
+        except BaseException:
+            self._attempts.take_back(mark)
+            raise
         self._lost_rows = 0
-        self._attempts.written(reading, sites)
-        cells = sum(int(np.count_nonzero(counts)) for counts in reading.cells.values())
-        self._rows += len(reading) + cells // CELLS_A_ROW
+        self._rows += sum(map(_weight, readings))
         if self._rows >= self._limits[0] or journal.bytes >= self._limits[1]:
             self._finish(journal)
-        elif not journal.is_synced:
+        elif journal is not unsynced or time.monotonic() >= self._sync_again:
             self._sync_soon(journal)
+
+    def _frames_of(self, readings: Sequence[Reading]) -> list[Record]:
+        taken, drawn = [], []
+        lost_rows = self._lost_rows
+        for reading in readings:
+            sites = self._sites.of(reading.sites, reading.group)
+            self._join_groups(reading, sites)
+            attempt = self._attempts.of(reading, sites)
+            self._attempts.written(reading, sites)
+            taken.append(Taken(reading, sites, attempt, lost_rows))
+            drawn.append(self._pictures(reading, attempt))
+            lost_rows = 0
+        frames = self._reading_frames.of(taken)
+        return [
+            each
+            for frame, pictures in zip(frames, drawn, strict=True)
+            for each in (frame, *pictures)
+        ]
+
+    def _pictures(self, reading: Reading, attempt: int) -> list[Record]:
+        if not reading.pictures:
+            return []
+        sites = self._sites.of(list(reading.pictures), reading.group).tolist()
+        return [
+            records.picture(reading, site, attempt, png.encode(image))
+            for site, image in zip(sites, reading.pictures.values(), strict=True)
+        ]
 
     def _append(self, taken: list[Record]) -> JournalFile:
         journal = self._journal or self._begin()
@@ -260,6 +302,9 @@ class StoreWriter:
             sealing.sealer.submit(journal.path, journal.frames)
 
     def _sync_soon(self, journal: JournalFile) -> None:
+        # Once for all that is written meanwhile: each time anew, it would never be due. And
+        # again some time later, in case that there was no thread to be had.
+        self._sync_again = time.monotonic() + 2 * self._flush
         sealing.syncer.later(journal.path, self._flush, lambda: self._sync(journal))
 
     def _sync(self, journal: JournalFile) -> None:
@@ -268,6 +313,12 @@ class StoreWriter:
                 journal.sync()
         except OSError as fault:
             self._fault = self._fault or fault
+
+
+def _weight(reading: Reading) -> int:
+    """How many rows its sealing weighs."""
+    cells = sum(int(np.count_nonzero(counts)) for counts in reading.cells.values())
+    return len(reading) + cells // CELLS_A_ROW
 
 
 class _Told:

@@ -8,6 +8,7 @@ training, to `<folder>/<rank>.json`.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -17,11 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+from tests.distributed.launching import FULL, xla_flags
+
+os.environ["XLA_FLAGS"] = xla_flags(devices=2)
 
 import jax
 
-from tests.distributed.launching import FULL
 from tests.distributed.patience import PATIENCE, be_patient, until, until_written
 
 PROCESSES = 2
@@ -171,6 +173,31 @@ def part_of(rank: int) -> slice:
     return slice(rank * half, (rank + 1) * half)
 
 
+def connect() -> None:
+    """Have all devices meet now, when none of them has to wait for long.
+
+    Those that meet for the first time wait 30 seconds for each other, which cannot be changed:
+    less than the compiling of a step may take longer here than there on a busy machine. Those
+    that are connected wait longer.
+    """
+    import numpy as np
+    from jax._src.distributed import global_state
+    from jax.sharding import NamedSharding, PartitionSpec
+
+    mesh = jax.make_mesh((PROCESSES, 2), ("process", "device"))
+    spread = PartitionSpec("process", "device")
+    values = np.ones((PROCESSES, 2), dtype="float32")
+    x = jax.make_array_from_callback(values.shape, NamedSharding(mesh, spread), values.__getitem__)
+    # Keras compares and copies weights from process to process; a step is of all devices.
+    for axes in (("process",), ("process", "device")):
+        total = functools.partial(jax.lax.psum, axis_name=axes)
+        left = PartitionSpec(*(None if name in axes else name for name in spread))
+        together = jax.jit(jax.shard_map(total, mesh=mesh, in_specs=spread, out_specs=left))
+        compiled = together.lower(x).compile()
+        global_state.client.wait_at_barrier(f"connect/{len(axes)}", int(PATIENCE * 1000))
+        jax.block_until_ready(compiled(x))
+
+
 def main() -> None:
     rank, address, folder, what = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4]
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -182,6 +209,7 @@ def main() -> None:
         initialization_timeout=int(PATIENCE),
         heartbeat_timeout_seconds=int(PATIENCE),
     )
+    connect()
     trainings = Trainings(rank, folder)
     be_patient()
     {"all": trainings_of_all, "killed": killed}[what](trainings)

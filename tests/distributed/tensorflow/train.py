@@ -5,6 +5,7 @@ python train.py <directory for results> <scenario> ...
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import signal
@@ -14,16 +15,21 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from tensorflow.python.eager.context import Context
 
 import gradwatch
 from gradwatch import ranks
 from gradwatch.capture.keras.replicas import refusal
 from tests.distributed.full_disk import bytes_of_journals
-from tests.distributed.patience import be_patient, until_written
+from tests.distributed.patience import PATIENCE, be_patient, until, until_written
 from tests.distributed.tensorflow import loops
 from tests.distributed.tensorflow.collectives import collectives
 from tests.distributed.tensorflow.models import tasks
 
+# On a busy machine a worker may be heard of late. There is no public way to say so.
+Context.configure_coordination_service = functools.partialmethod(
+    Context.configure_coordination_service, heartbeat_timeout_in_ms=int(PATIENCE * 1000)
+)
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy()  # Before anything is computed.
 OUT = Path(sys.argv[1])
 RANK = ranks.current().index
@@ -143,12 +149,16 @@ def killed() -> None:
     model, optimizer = loops.made(task, STRATEGY)
     monitor = gradwatch.Monitor(OUT / "killed", every=1, watch=WATCH, sinks=[gradwatch.Store()])
     measured, _ = loops.steps(model, optimizer, monitor, STRATEGY)
+    written = OUT / "written"
     for step, batch in enumerate(list(loops.batches(task, STRATEGY)) * 3, start=1):
         readings, own = measured(batch)
         monitor.record(readings, step=step)
         monitor.record(own, step=step, group="own")
         until_written(monitor)
+        if step == 4 and RANK == 0:
+            written.touch()
         if step == 4 and RANK == 1:
+            until(written.exists)  # The first one is ended as soon as this one is.
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -19,7 +19,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import gradwatch
-from gradwatch.capture.loop import torch_own_time
+from gradwatch.capture.loop import meeting, torch_own_time
 from gradwatch.diagnose.live import LiveDiagnosis
 from tests.distributed.patience import PATIENCE, be_patient
 
@@ -226,6 +226,7 @@ def budgets():
 def main():
     be_patient()
     LiveDiagnosis.end.__defaults__ = (PATIENCE,)
+    meeting.PATIENCE = PATIENCE
     warnings.simplefilter("ignore", gradwatch.GradwatchWarning)
     torch.set_num_threads(1)
     # By a file: no port that another process may take first.

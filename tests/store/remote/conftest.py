@@ -70,7 +70,7 @@ def remote_files(url: str) -> list[str]:
     return sorted(path[len(root.rstrip("/")) + 1 :] for path in files.find(root))
 
 
-def until(is_so: Callable[[], object], seconds: float = 60.0) -> None:
+def until(is_so: Callable[[], object], seconds: float = 300.0) -> None:
     """Wait for what the background does."""
     deadline = time.monotonic() + seconds
     while not is_so():

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 
 import fsspec
@@ -12,11 +13,14 @@ import numpy as np
 import pytest
 
 import gradwatch
+from gradwatch.files import checked_json
 from gradwatch.store.remote import uploader as module
 from gradwatch.store.remote.folder import Folder, RemoteError
+from gradwatch.store.remote.transfer import Transfer
 from tests.store.damaged import ENVIRONMENT
 from tests.store.remote.conftest import drain, remote_files, until
 
+PATIENCE = 300
 SEALED = re.compile(
     r"run\.json|findings\.jsonl|manifest-[\w-]+\.json|segments/[\w-]+\.[a-z]+\.[0-9a-f]{8}\.parquet"
 )
@@ -25,16 +29,23 @@ TRAINING = """
 import sys, time
 import numpy as np
 import gradwatch
+from tests.distributed.patience import be_patient
 
+be_patient()
 url, steps, every, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
 monitor = gradwatch.Monitor(
-    gradwatch.Remote(url, every=every, wait=60), every=1, sinks=[gradwatch.Store()]
+    gradwatch.Remote(url, every=every, wait=300), every=1, sinks=[gradwatch.Store()]
 )
 for step in range(1, steps + 1):
     monitor.record(gradients={"dense/kernel": np.array([3.0, 4.0]) * step})
     time.sleep(pause)
     if step == steps // 2:
         print("half", flush=True)
+if len(sys.argv) > 5:  # Another is waited for, so that both are there at once.
+    while not monitor._recording.uploader._claim._held:
+        time.sleep(0.01)
+    print("claimed", flush=True)
+    sys.stdin.readline()
 print("end", flush=True)
 """
 
@@ -56,6 +67,11 @@ def l2(run):
     return run.series("gradient", "dense/kernel", "l2")
 
 
+def has_come_to(run, step):
+    run.refresh()
+    return run.last_step == step
+
+
 @pytest.fixture(autouse=True)
 def quiet():
     with warnings.catch_warnings():
@@ -74,6 +90,7 @@ def test_what_is_recorded_is_there_while_training_goes_on_and_equals_the_truth(h
     until(lambda: any("manifest-" in path for path in remote_files(url)))
     run = gradwatch.open(url)
     assert run.status == "live"
+    until(lambda: has_come_to(run, 5))  # Some may have been sealed before others were written.
     steps, values = l2(run)
     assert steps.tolist() == [1, 2, 3, 4, 5]
     np.testing.assert_allclose(values, truth(range(1, 6)), rtol=1e-12)
@@ -208,11 +225,37 @@ def test_a_damaged_segment_is_not_uploaded_and_missed_by_the_reader(memory, monk
     assert gradwatch.open(url).status == "damaged"
 
 
-def process(url, steps, every, pause, staging=None):
+def test_what_is_new_while_an_upload_is_under_way_is_uploaded_at_once(
+    memory, tmp_path, monkeypatch
+):
+    under_way, go_on = threading.Event(), threading.Event()
+    advance = Transfer.advance
+
+    def slow(transfer):
+        advance(transfer)
+        under_way.set()
+        assert go_on.wait(60)
+
+    monkeypatch.setattr(Transfer, "advance", slow)
+    url = f"{memory}/runs/a"
+    uploader = module.Uploader(gradwatch.Remote(url, every=3600), tmp_path)
+    uploader.open()
+    assert under_way.wait(60)
+    checked_json.write(tmp_path / "run.json", {"format": 1, "fits": []})
+    uploader.close()
+    go_on.set()
+    until(lambda: uploader.is_done, seconds=60)
+    assert remote_files(url) == ["run.json"]
+
+
+def process(url, steps, every, pause, staging=None, meets=False):
     environment = {**ENVIRONMENT, **({"GRADWATCH_STAGING": str(staging)} if staging else {})}
     arguments = [sys.executable, "-c", TRAINING, url, str(steps), str(every), str(pause)]
+    arguments += ["meets another"] if meets else []
     pipe = subprocess.PIPE
-    return subprocess.Popen(arguments, stdout=pipe, stderr=pipe, text=True, env=environment)
+    return subprocess.Popen(
+        arguments, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -233,7 +276,7 @@ def aws(s3, monkeypatch):
 def test_a_process_that_ends_without_closing_uploads_all_of_it(aws):
     url = f"{aws}/runs/a"
     child = process(url, steps=12, every=60, pause=0)
-    out, err = child.communicate(timeout=120)
+    out, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 0, err
     run = gradwatch.open(url)
     assert run.status == "finished", (out, err)
@@ -298,15 +341,23 @@ def _attempts(run):
 
 def test_an_unreachable_server_delays_nothing_and_the_end_says_what_to_do(tmp_path):
     code = (
-        "import numpy as np, gradwatch\n"
+        "import time, numpy as np, gradwatch\n"
         "options = {'endpoint_url': 'http://localhost:9', 'key': 'k', 'secret': 'very-secret'}\n"
         "remote = gradwatch.Remote('s3://bucket/runs/a', options=options)\n"
         "monitor = gradwatch.Monitor(remote, every=1, sinks=[gradwatch.Store()])\n"
         "monitor.record(gradients={'dense/kernel': np.array([3.0, 4.0])})\n"
+        # Else a busy machine may not come to it in the time that the end may take.
+        "about = monitor.directory / 'run.json'\n"
+        "while not (monitor._recording.is_quiet and about.exists()):\n"
+        "    time.sleep(0.01)\n"
         "print('trained')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=ENVIRONMENT
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=ENVIRONMENT,
     )
     assert done.stdout == "trained\n"
     assert done.returncode == 0
@@ -320,9 +371,13 @@ def test_an_unreachable_server_delays_nothing_and_the_end_says_what_to_do(tmp_pa
 
 def test_two_processes_at_one_url_get_a_run_each(aws, tmp_path):
     url = f"{aws}/runs/a"
-    children = [process(url, 10, 60, 0.2, staging=tmp_path / f"machine{i}") for i in range(2)]
+    children = [
+        process(url, 10, 60, 0.0, staging=tmp_path / f"machine{i}", meets=True) for i in range(2)
+    ]
     for child in children:
-        _, err = child.communicate(timeout=120)
+        assert [child.stdout.readline() for _ in range(2)] == ["half\n", "claimed\n"]
+    for child in children:
+        _, err = child.communicate("go on\n", timeout=PATIENCE)
         assert child.returncode == 0, err
     runs = gradwatch.open(f"{aws}/runs")
     assert runs.names == ["a", "a-2"]

@@ -15,6 +15,7 @@ from gradwatch.sites import Kind, Site
 from gradwatch.store.writer import StoreWriter
 from gradwatch.summary import Summary
 from tests.store.recorded import settle
+from tests.view.serving import PATIENCE
 
 STEPS = range(1, 241)
 EPOCH = 60
@@ -103,7 +104,7 @@ def training(
             step=step,
             epoch=1 + (step - 1) // EPOCH,
         )
-        assert store.written.acquire(timeout=60)
+        assert store.written.acquire(timeout=PATIENCE)
     monitor.close()
     return directory
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.view.browser import made
+from tests.view.browser.visiting import site_route
 
 BLOCKS = ["net", "net/stem/conv", "net/block1/dense", "net/block2/dense", "net/head"]
 
@@ -10,7 +11,7 @@ BLOCKS = ["net", "net/stem/conv", "net/block1/dense", "net/block2/dense", "net/h
 @pytest.fixture
 def overview(visit, ids):
     def opened(query="", **options):
-        return visit(f"/run/{ids['golden']}{query}", **options)
+        return visit(f"/run/{ids['golden']}{query}", **options).diagnosed()
 
     return opened
 
@@ -159,7 +160,7 @@ def test_keys_move_through_the_rows_and_open_their_pages(overview, golden):
     opened.until(lambda: readout.count() == 0)
     press("Enter")
     opened.page.wait_for_selector(".site-steps")
-    assert opened.state == {"kind": "gradient", "path": "net/head/bias"}
+    opened.until(lambda: opened.state == {"kind": "gradient", "path": "net/head/bias"})
     press("[")
     opened.until(lambda: opened.state["path"] == "net/head/kernel")
     opened.page.go_back()
@@ -183,6 +184,22 @@ def test_keys_that_follow_at_once_undo_nothing_of_each_other(overview):
     assert_is_on(opened, "net/head")
 
 
+def test_a_key_is_heard_as_soon_as_there_is_something_to_see(visit, ids):
+    opened = visit("/")
+    # Sooner than the page is painted: when the element has just been made.
+    opened.page.evaluate("""() => {
+        new MutationObserver((_, observer) => {
+            if (!document.querySelector(".site-steps")) return;
+            observer.disconnect();
+            window.dispatchEvent(new KeyboardEvent("keydown", { key: "[" }));
+        }).observe(document.body, { childList: true, subtree: true });
+    }""")
+    route = site_route(ids["golden"], "gradient", "net/head/bias")
+    opened.page.evaluate("(route) => { location.hash = route }", route)
+    opened.until(lambda: opened.state.get("path") == "net/head/kernel")
+    opened.settle()
+
+
 def test_the_list_of_keys_opens_and_closes(overview):
     opened = overview()
     dialog = opened.page.get_by_role("dialog", name="Keys")
@@ -204,7 +221,7 @@ def test_a_site_keeps_its_steps_and_scales_in_the_address(visit, ids):
     opened = visit(f"{route}&from=21&to=60")
     assert opened.table("Norms")["first_step"] == [str(step) for step in range(21, 61)]
     opened.page.get_by_role("group", name="Scale of Norms").get_by_text("linear").click()
-    assert opened.state["scales"] == "norms.linear"
+    opened.until(lambda: opened.state.get("scales") == "norms.linear")
     opened.page.reload()
     opened.settle()
     switch = opened.page.get_by_role("group", name="Scale of Norms").get_by_text("linear")
@@ -226,6 +243,7 @@ def test_a_comparison_keeps_what_is_chosen_in_the_address(visit, ids):
         "net/head", "net/head/kernel", "net/head/bias",
     }  # fmt: skip
     page.get_by_role("button", name="net/head", exact=True).click()
+    opened.until(lambda: opened.state.get("path") == "net/head")
     page.reload()
     opened.settle()
     assert opened.state["path"] == "net/head"

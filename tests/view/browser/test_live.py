@@ -7,7 +7,7 @@ import pytest
 
 import gradwatch
 from tests.view.browser.visiting import Visit, run_ids, site_route, writing
-from tests.view.serving import serving
+from tests.view.serving import PATIENCE, port_for_twice, serving
 
 
 @pytest.fixture
@@ -52,7 +52,8 @@ def test_an_overview_grows_and_asks_only_for_what_is_new(live):
             assert np.array_equal(texts, values, equal_nan=True)
     loss = opened.page.locator('[data-number="loss"]')
     opened.page.mouse.move(0, 0)
-    assert float(loss.get_attribute("data-value")) == np.float32(1 / 12)
+    # Which may have been asked for before the last step was there, and then is again.
+    opened.until(lambda: float(loss.get_attribute("data-value")) == np.float32(1 / 12))
 
 
 def test_a_site_grows_and_asks_only_for_what_is_new(live):
@@ -75,7 +76,7 @@ def test_a_run_that_ends_becomes_finished(live):
     opened, write, run, _ = live
     opened.go(f"/run/{run}")
     write.process.stdin.close()
-    write.process.wait(60)
+    write.process.wait(PATIENCE)
     status = opened.page.locator(".run-head .status")
     opened.until(lambda: status.inner_text() == "finished")
 
@@ -84,7 +85,7 @@ def test_a_run_whose_process_is_killed_becomes_crashed_and_keeps_its_numbers(liv
     opened, write, run, _ = live
     opened.go(f"/run/{run}")
     write.process.kill()
-    write.process.wait(60)
+    write.process.wait(PATIENCE)
     status = opened.page.locator(".run-head .status")
     opened.until(lambda: status.inner_text() == "crashed")
     assert last_step(opened) == 5
@@ -104,12 +105,13 @@ def test_a_server_that_stops_is_said_and_one_that_comes_back_goes_on(tmp_path, b
     place = tmp_path / "runs"
     with writing(place / "live") as write:
         write(5)
-        with serving(place) as server:
+        with serving(place, port=port_for_twice()) as server:
             opened = Visit(browser, server)
             opened.go(f"/run/{run_ids(server)['live']}")
             connection = opened.page.locator(".connection")
             opened.until(lambda: connection.inner_text() == "Connected")
-        opened.allowed = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING")
+        # Depending on what the server was about to do when it stopped.
+        opened.allowed = ("net::ERR_CONNECTION_", "net::ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE_CHUNK")
         opened.until(lambda: "Connection lost" in connection.inner_text())
         assert "Is `gradwatch view` still running?" in connection.inner_text()
         # What was shown stays.

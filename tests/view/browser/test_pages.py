@@ -63,10 +63,11 @@ def test_the_list_sorts_filters_and_sends_the_chosen_to_be_compared(visit, ids):
     opened.page.get_by_label("Filter runs by name").fill("")
     opened.page.get_by_label("Choose golden").check()
     opened.page.get_by_label("Choose other").check()
-    assert opened.state["chosen"] == f"{ids['golden']},{ids['other']}"
+    chosen = f"{ids['golden']},{ids['other']}"
+    opened.until(lambda: opened.state.get("chosen") == chosen)
     opened.page.get_by_role("button", name="Compare 2 runs").click()
     opened.page.wait_for_selector(".compare-rows")
-    assert opened.state["runs"] == f"{ids['golden']},{ids['other']}"
+    assert opened.state["runs"] == chosen
 
 
 def test_the_theme_can_be_chosen_and_stays_chosen(visit, ids):
@@ -83,7 +84,7 @@ def test_the_theme_can_be_chosen_and_stays_chosen(visit, ids):
 
 
 def test_findings_come_first_and_lead_to_their_site(visit, ids):
-    opened = visit(f"/run/{ids['golden']}")
+    opened = visit(f"/run/{ids['golden']}").diagnosed()
     card = opened.page.locator("article.finding").first
     assert "NaN in step 100, first in the loss." in card.inner_text()
     assert card.bounding_box()["y"] < opened.page.locator(".heat-scroll").bounding_box()["y"]

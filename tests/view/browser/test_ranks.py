@@ -12,9 +12,6 @@ from tests.view.browser.made_ranks import CRASHED, LATE, MISSING, SLOW
 from tests.view.browser.visiting import site_route
 from tests.view.chromium import Watched
 
-PATIENCE = 180.0
-"""Diagnosing is done beside the server, which may take its time on a busy machine."""
-
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
@@ -105,7 +102,7 @@ def test_the_slowest_comes_first_in_the_order_of_values(visit, ids):
 
 
 def test_a_cell_under_the_pointer_tells_its_rank_step_and_value(visit, ids, four):
-    opened = visit(f"/run/{ids['four']}?from=1&to=61")
+    opened = visit(f"/run/{ids['four']}?from=1&to=61").diagnosed()
     canvas = opened.page.locator(".rank-rows canvas")
     box = canvas.bounding_box()
     # The late rank, at a step when it was there: half a step and half a row inside.
@@ -166,7 +163,7 @@ def test_a_rank_that_a_finding_names_is_marked(visit, ids, four):
     named = {finding.evidence["rank"] for finding in findings_of(four)}
     assert named == {CRASHED}
     opened = visit(f"/run/{ids['four']}")
-    opened.until(lambda: any(severity for *_, severity in labels(opened)), PATIENCE)
+    opened.until(lambda: any(severity for *_, severity in labels(opened)))
     assert {rank for rank, _, severity in labels(opened) if severity} == named
 
 

@@ -87,7 +87,7 @@ def test_cells_that_are_not_finite_are_marked_in_the_table_and_in_colour(visit, 
 
 
 def test_pointing_at_a_cell_reads_its_value(visit, ids, golden):
-    opened = visit(f"/run/{ids['golden']}")
+    opened = visit(f"/run/{ids['golden']}").diagnosed()
     canvas = opened.page.locator(".heat-scroll canvas")
     row = opened.labels().index("net/head/kernel")
     width = canvas.bounding_box()["width"]

@@ -42,7 +42,7 @@ def writing(directory: Path) -> Iterator[Callable[[int], None]]:
         write.process = process  # type: ignore[attr-defined]
         yield write
         process.stdin.close()
-        process.wait(60)
+        process.wait(PATIENCE)
 
 
 def run_ids(server: Server) -> dict[str, str]:
@@ -80,6 +80,7 @@ class Visit(Watched):
         self.page.goto("about:blank")
         self.wrong.clear()
         self.requests.clear()
+        self._pending.clear()
         self.allowed = ()
         return self
 
@@ -95,13 +96,12 @@ class Visit(Watched):
             if begun == self._count and not self._pending:
                 return self
 
-    def until(self, is_so: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-        """What a function returns as soon as that is something; the page goes on meanwhile."""
-        deadline = time.monotonic() + seconds
-        while not (found := is_so()):
-            assert time.monotonic() < deadline, f"waited in vain on {self.page.url}"
-            self.page.wait_for_timeout(50)
-        return found
+    def diagnosed(self) -> Visit:
+        """Wait for all findings about a run: what is below them moves when they come."""
+        findings = self.page.locator(".findings")
+        looking = findings.get_by_role("status")
+        self.until(lambda: findings.count() and not looking.count())
+        return self.settle()
 
     @property
     def text(self) -> str:

@@ -3,6 +3,7 @@
 import numpy as np
 
 import gradwatch
+from tests.store.recorded import settle
 
 STEPS = range(1, 31)
 LAYERS = ("conv", "hidden", "logits")
@@ -62,6 +63,7 @@ def golden(directory):
             gradients=gradients, variables=weights, previous=before, loss=2.0 / step, step=step
         )
     monitor.close()
+    settle()
     return directory
 
 
@@ -76,4 +78,5 @@ def hostile(directory):
                 gradients[names[0]] = np.full(3, np.nan)
             variables = {name: rng.normal(size=3) for name in names}
             monitor.record(gradients=gradients, variables=variables, loss=1.0 / step, step=step)
+    settle()
     return directory

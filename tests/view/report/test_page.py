@@ -32,16 +32,22 @@ def site_route(kind, path):
     return f"#/run/r/site?kind={kind}&path={quote(path, safe='')}"
 
 
-def table_of_heatmap(page):
-    """By path, the cells of the rows in sight, as the page's own table has them."""
-    page.get_by_role("button", name="Table").first.click()
-    page.wait_for_selector(".heat-table tbody tr")
-    rows = page.eval_on_selector_all(
-        ".heat-table tbody tr",
-        "rows => rows.map(r => [r.dataset.path, [...r.querySelectorAll('td')].map("
-        "c => [Number(c.dataset.first), c.textContent, Number(c.dataset.nonfinite)])])",
+def table_of_heatmap(watched, count):
+    """By path, the cells of the rows in sight, as the page's own table has them.
+
+    Args:
+        watched: the page.
+        count: how many rows there are at least; they come some at a time.
+    """
+    watched.page.get_by_role("button", name="Table").first.click()
+    rows = watched.page.locator(".heat-table tbody tr")
+    watched.until(lambda: rows.count() >= count)
+    return dict(
+        rows.evaluate_all(
+            "rows => rows.map(r => [r.dataset.path, [...r.querySelectorAll('td')].map("
+            "c => [Number(c.dataset.first), c.textContent, Number(c.dataset.nonfinite)])])",
+        )
     )
-    return dict(rows)
 
 
 def assert_nothing_happened(watched, address):
@@ -52,7 +58,7 @@ def assert_nothing_happened(watched, address):
 def test_the_heatmap_of_a_report_shows_the_values_of_the_reader(browser, reports, golden_run):
     with Watched(browser) as watched, gradwatch.open(golden_run) as run:
         open_page(watched, reports["golden"])
-        cells = table_of_heatmap(watched.page)
+        cells = table_of_heatmap(watched, len(run.sites("gradient")))
         for site in run.sites("gradient"):
             steps, values = run.series("gradient", site.path, "l2")
             assert [first for first, _, _ in cells[site.path]] == steps.tolist()
@@ -68,6 +74,7 @@ def test_the_heatmap_of_a_report_shows_the_values_of_the_reader(browser, reports
 def test_findings_facts_and_the_loss_are_there(browser, reports):
     with Watched(browser) as watched:
         open_page(watched, reports["golden"])
+        watched.page.wait_for_selector(".strip canvas")
         text = watched.page.inner_text("body")
         assert "NaN in step 22, first in gradient net/logits/bias." in text
         assert "30 of them measured" in text
@@ -91,7 +98,7 @@ def test_a_site_of_a_report_has_its_plots_and_pictures(browser, reports):
 def test_hostile_names_are_text(browser, reports, hostile_run, scheme):
     with Watched(browser, color_scheme=scheme, viewport={"width": 1200, "height": 2500}) as watched:
         open_page(watched, reports["hostile"])
-        cells = table_of_heatmap(watched.page)
+        cells = table_of_heatmap(watched, len(HOSTILE) + 1)
         with gradwatch.open(hostile_run) as run:
             for site in run.sites("gradient"):
                 if site.path in cells:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cli.support import arrays, make_run
+from tests.store.recorded import settle
 from tests.view.terminal.emulator import Emulator
 
 MANY = 100
@@ -13,6 +14,7 @@ def many(tmp_path_factory):
     """A run of a hundred layers."""
     directory = tmp_path_factory.mktemp("runs") / "many"
     make_run(directory, arrays(paths=tuple(f"net/layer{i}/kernel" for i in range(MANY))))
+    settle()
     return directory
 
 

@@ -18,7 +18,8 @@ from collections.abc import Callable
 import pyte
 
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
-LONG = 60.0
+LONG = 300.0
+SHORT = 10.0
 
 
 class Emulator:
@@ -73,13 +74,23 @@ class Emulator:
             self._stream.feed(data)
 
     def until(self, holds: Callable[[str], object]) -> str:
-        """Read until something holds of the screen; returns the screen."""
+        """Read until something holds of the screen; returns the screen.
+
+        The screen may be read when half of it is written: ask for all that is to be there at once.
+        """
         end = time.monotonic() + LONG
         while not holds(self.seen):
             if time.monotonic() > end:
                 raise AssertionError(f"It never came to that. Seen:\n{self.seen}")
             self.read(0.1)
         return self.seen
+
+    def until_silent(self, seconds: float) -> None:
+        """Read until nothing has come for so many seconds."""
+        known = -1
+        while len(self._bytes) > known:
+            known = len(self._bytes)
+            self.read(seconds)
 
     def type(self, keys: str) -> None:
         os.write(self.master, keys.encode())
@@ -107,10 +118,15 @@ class Emulator:
 
     def is_as_before(self) -> bool:
         """Whether the terminal is as it was: its settings, screen, cursor and wrapping."""
+        end = time.monotonic() + SHORT
+        while not self._is_restored() and time.monotonic() < end:
+            self.read(0.1)
+        return self._is_restored() and termios.tcgetattr(self.slave) == self.before
+
+    def _is_restored(self) -> bool:
         modes = {"?1049": "l", "?25": "h", "?7": "h"}
         last = {m: re.findall(rf"\x1b\[\{m}([hl])", self.sent)[-1:] for m in modes}
-        is_restored = all(last[m] in ([], [how]) for m, how in modes.items())
-        return is_restored and termios.tcgetattr(self.slave) == self.before
+        return all(last[m] in ([], [how]) for m, how in modes.items())
 
     def _set_size(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))

@@ -22,6 +22,7 @@ from gradwatch.view.web import static
 from gradwatch.view.web.launch import open_browser
 from gradwatch.view.web.server import PortTakenError, Server, listening
 from tests.view.data.made import recorder
+from tests.view.serving import PATIENCE
 from tests.view.web.served import serving
 
 
@@ -36,7 +37,7 @@ class Answered(NamedTuple):
 
 
 def ask(port, path, **headers):
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
         connection.request("GET", path, headers=headers)
         answered = connection.getresponse()
         return Answered(answered.status, answered.headers, answered.read())
@@ -51,7 +52,7 @@ def cookie(port, token):
 @contextmanager
 def listening_to(port, mine):
     """The lines of the events."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
         connection.request("GET", "/api/events", headers={"Cookie": mine})
         with closing(connection.getresponse()) as events:
             assert events.headers["content-type"].startswith("text/event-stream")
@@ -145,7 +146,7 @@ def test_the_command_prints_the_link_and_ends_quietly(place, how):
         mine = cookie(int(link[1]), link[2])
         with listening_to(int(link[1]), mine):
             process.send_signal(how)
-            rest, said = process.communicate(timeout=60)
+            rest, said = process.communicate(timeout=PATIENCE)
     assert (process.returncode, said) == (0, "")
     assert link[2] not in rest
     assert mine.partition("=")[2] not in rest
@@ -166,7 +167,7 @@ def test_mistakes_are_said_in_a_line(place, tmp_path, arguments, words):
     with listening("127.0.0.1", 0, 1) as taken:
         filled = [text.format(runs=place, taken=taken.getsockname()[1]) for text in arguments]
         with command(*filled, "--no-browser", cwd=tmp_path) as process:
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=PATIENCE)
     assert words in said or "front end is not built" in said
     assert said.count("\n") == 1
 
@@ -174,7 +175,7 @@ def test_mistakes_are_said_in_a_line(place, tmp_path, arguments, words):
 def test_what_is_not_installed_is_named(place, tmp_path):
     (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError(name='uvicorn')")
     with command(place, "--no-browser", PYTHONPATH=str(tmp_path)) as process:
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
     assert "needs uvicorn: pip install 'gradwatch[view]'" in said
 

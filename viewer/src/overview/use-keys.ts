@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 /** What keys do; a function answers whether it did anything. */
 export type Keys = Record<string, (event: KeyboardEvent) => void>;
@@ -10,7 +10,8 @@ export type Keys = Record<string, (event: KeyboardEvent) => void>;
 export function useKeys(keys: Keys): void {
   const latest = useRef(keys);
   latest.current = keys;
-  useEffect(() => {
+  // At once: a key may be pressed as soon as the page can be seen.
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       const target = event.target instanceof Element ? event.target : null;

@@ -1,4 +1,4 @@
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import type { Source } from "../api/source";
 import type { RunData, Tree } from "../api/types";
 import { count } from "../format";
@@ -85,7 +85,8 @@ function Steps({ source, run, tree, query }: HeaderProps & { tree: Tree | null }
   const { kind = "", path = "" } = query;
   const around = tree ? neighbours(tree, path, (one) => source.hasSeries(kind, one)) : null;
   const { previous = null, next = null } = around ?? {};
-  useEffect(() => {
+  // At once: a key may be pressed as soon as the page can be seen.
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       const to = { "[": previous, "]": next }[event.key];
       if (!to || isTyping(event.target)) return;

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { panned, type Range, selected, type TimeScale, zoomed } from "./range";
 import type { TimeRange } from "./use-range";
 
@@ -31,7 +31,8 @@ export function useTimeGestures<E extends HTMLElement>(options: Options) {
   const latest = useRef(options);
   latest.current = options;
 
-  useEffect(() => {
+  // At once: the pointer may be used as soon as the plot can be seen.
+  useLayoutEffect(() => {
     const target = element.current;
     if (target === null) return;
     let drag: { x: number; moved: boolean; pan: Range | null } | null = null;

@@ -6,6 +6,7 @@ A module of this package is imported only when tensors of its framework are ther
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -57,6 +58,7 @@ NAMES = ("tensorflow", "jax", "torch", "numpy")
 _ROOTS = {"tensorflow": "tensorflow", "jax": "jax", "jaxlib": "jax", "torch": "torch"}
 
 
+@cache
 def framework(name: str) -> Framework:
     """The module for the framework of that name."""
     return cast(Framework, import_module(f"gradwatch.capture.frameworks.{name}"))

@@ -10,6 +10,7 @@ import torch
 from gradwatch.measure import torch as measure
 
 summarize = measure.summarize
+numbers_on = measure.numbers_on
 
 
 def count_cells(tensors: Sequence[Any], due: Any = True) -> Any:
@@ -47,7 +48,8 @@ def dead_units(outputs: Any, axis: int) -> Any:
     if x.ndim < 2:
         return None
     others = tuple(a for a in range(x.ndim) if a != axis % x.ndim)
-    return (x == 0).all(dim=others).float()
+    # Not (x == 0).all(), which has a tensor of that size made.
+    return x.any(dim=others).logical_not().float()
 
 
 def is_traced(tensor: Any) -> bool:

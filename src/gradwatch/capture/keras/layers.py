@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -39,9 +40,10 @@ class ModelLayer:
             return None
         return _BOUNDS.get(getattr(activation, "__name__", ""))
 
-    @property
+    @cached_property
     def unit_axis(self) -> int:
         """The axis of the outputs along which its units, or channels, are."""
+        # Kept: to look for what a layer has not takes long on torch, which asks at each step.
         return 1 if getattr(self.layer, "data_format", None) == "channels_first" else -1
 
     def describe(self, kind: Kind) -> SiteInfo:

@@ -11,10 +11,12 @@ import keras
 
 from gradwatch.capture.frameworks import Framework
 from gradwatch.capture.keras.around import AroundStep
+from gradwatch.capture.keras.backends import Eager
 from gradwatch.capture.keras.optimizers import Gradients, find_optimizers, loss_scale, tapped
-from gradwatch.capture.keras.output_watch import OutputWatch, Row
+from gradwatch.capture.keras.output_watch import Measuring, OutputWatch, Row
 from gradwatch.capture.keras.taps.calls import listed
-from gradwatch.capture.keras.variables import fit_of, model_variables
+from gradwatch.capture.keras.variable_rows import VariableRows
+from gradwatch.capture.keras.variables import current_values, fit_of, model_variables
 from gradwatch.capture.plan import Plan
 from gradwatch.capture.readings import Layout
 from gradwatch.capture.values import values_of
@@ -66,6 +68,9 @@ class Observation:
         self._reduced: Mapping[int, Any] | None = None
         self._known_optimizers: tuple[Any, list[Any]] | None = None
         self._known_coverage: tuple[Any, ...] | None = None
+        self._known_rows: VariableRows | None = None
+        self._can_be_eager = isinstance(backend, Eager)
+        self._eager: Any = None
         self._outputs: OutputWatch | None = None
         if any(kind.is_of_layer for kind in kinds):
             self._outputs = OutputWatch(model, fault, remark_on_outputs, mine)
@@ -80,24 +85,50 @@ class Observation:
     @contextmanager
     def watching(self, data: Any = None) -> Iterator[None]:
         """Around the model's own train step on some data: notes what its optimizers are given."""
+        plan = self._plan_so_far()
+        self._begin(plan)
         with ExitStack() as stack:
             if self._around is not None:
                 stack.enter_context(self._around.watching(data))
             if self._outputs is not None:
-                plan = self._plan_so_far()
-                stack.enter_context(self._outputs.watching(plan.sites if plan else None))
+                measuring = None
+                if plan is not None and self._eager is not None:
+                    measuring = Measuring(
+                        self._eager.add, plan.with_histogram, plan.with_values, self._is_scaled()
+                    )
+                sites = None if plan is None else plan.sites
+                stack.enter_context(self._outputs.watching(sites, measuring))
+            rows = self._known_rows
             self._gradients = stack.enter_context(
                 tapped(
                     self._optimizers(),
                     self.fault,
                     self._backend.scope,
-                    snapshot=self._framework.snapshot if Kind.UPDATE in self._kinds else None,
+                    snapshots=self._snapshots if Kind.UPDATE in self._kinds else None,
                     # Replicas clip before they reduce: what is applied is what was reduced.
                     with_applied=Kind.APPLIED_GRADIENT in self._kinds and self._mine is None,
                     mine=self._mine,
+                    updated=None if rows is None else rows.updated,
+                    keep=rows.keeping(self._eager.add) if rows and self._eager else None,
                 )
             )
             yield
+
+    def _begin(self, plan: Plan | None) -> None:
+        """Be ready for a step, and to measure its tensors as they arise if it runs eagerly."""
+        self._eager = None
+        if plan is None:
+            self._known_rows = None
+        elif self._known_rows is None or self._known_rows.plan is not plan:
+            self._known_rows = VariableRows(plan, self._variables)
+        if plan is not None and self._can_be_eager:
+            self._eager = self._backend.eager_step(self._model, self._bytes)
+
+    def _snapshots(self, values: Sequence[Any]) -> Sequence[Any]:
+        if self._eager is not None:
+            copies: Sequence[Any] = self._eager.snapshots(values)
+            return copies
+        return [self._framework.snapshot(value) for value in values]
 
     def give(self, data: Any) -> None:
         """The data of the step, where it is known only after `watching` has begun."""
@@ -150,8 +181,12 @@ class Observation:
             depends on the step what there is, `layout`: which of `layouts` the rows are.
             Empty if a fault of ours prevented it.
         """
-        measured: dict[str, Any] = self._measure_rows(histograms_due, state)
-        return measured
+        try:
+            measured: dict[str, Any] = self._measure_rows(histograms_due, state)
+            return measured
+        finally:
+            # Until the next step that is measured, they would be memory that training lacks.
+            self._gradients, self._eager = Gradients(), None
 
     def _measure(self, histograms_due: Any, state: Any) -> dict[str, Any]:
         plan = self._make_plan()  # A selector that matches nothing is the user's to hear of.
@@ -179,14 +214,17 @@ class Observation:
         every = [row.tensor for row in rows]
         own = self._framework
         result = {}
-        if plan.with_histogram:
+        if self._eager is not None:
+            result["rows"], result["cells"] = self._eager.together(every, with_cells)
+        elif plan.with_histogram:
             result["rows"], result["cells"] = own.summarize_and_count(
                 every, with_cells, histograms_due
             )
         else:
             result["rows"] = own.summarize(every)
-        tensors = {row.position: row.tensor for row in rows}
-        result |= values_of(plan, tensors.__getitem__, self._framework.copy)
+        if plan.with_values:
+            tensors = {row.position: row.tensor for row in rows}
+            result |= values_of(plan, tensors.__getitem__, self._framework.copy)
         layout = tuple((row.position, row.site) for row in rows)
         if layout not in self.layouts:
             self.layouts.append(layout)
@@ -219,41 +257,45 @@ class Observation:
         return rows
 
     def _rows_of_variables(self, plan: Plan, state: Any) -> list[Row]:
-        variables = self._variables
-        seen = self._gradients
-        values = None if state is None else self._values_in(state)
-        self._remark_on_coverage(plan, variables)
+        self._remark_on_coverage(plan, self._variables)
+        found = self._known_rows
+        if found is None or found.plan is not plan:
+            found = self._known_rows = VariableRows(plan, self._variables)
+        if state is None:
+            keys = map(id, found.valued)
+            values = dict(zip(keys, current_values(found.valued), strict=True))
+        else:
+            values = self._values_in(state)
+        changes = self._changes(found, values)
+        return found.rows(values, self._gradients, changes, self._reduced)
 
-        def value(variable: Any) -> Any:
-            return variable.value if values is None else values[id(variable)]
+    def _changes(self, found: VariableRows, values: Mapping[int, Any]) -> dict[int, Any]:
+        """By how much the variables have changed whose updates are watched, by their ids."""
+        before = {k: x for k, x in self._gradients.before.items() if k in found.updated}
+        if self._eager is None:
+            return {k: self._framework.difference(values[k], x) for k, x in before.items()}
+        keys, keep = list(before), found.keeping(self._eager.add)
+        changes: list[Any] = self._eager.changes(
+            [values[key] for key in keys],
+            list(before.values()),
+            lambda i, change: keep(Kind.UPDATE, keys[i], change),
+        )
+        return dict(zip(keys, changes, strict=True))
 
-        def sliced(site: Site) -> Any:
-            variable, columns = variables[site.path]
-            x = tensor(site.kind, variable)
-            return x if x is None or columns is None else x[..., columns[0] : columns[1]]
+    @cached_property
+    def _bytes(self) -> int:
+        """Of all variables of the model, which is on torch."""
+        every = {id(variable): variable for variable, _ in self._variables.values()}
+        return sum(x.numel() * x.element_size() for x in current_values(list(every.values())))
 
-        def tensor(kind: Kind, variable: Any) -> Any:
-            if kind is Kind.WEIGHT:
-                return value(variable)
-            if self._reduced is not None and kind is not Kind.UPDATE:
-                return self._reduced.get(id(variable))
-            if kind is Kind.GRADIENT:
-                return seen.computed.get(id(variable))
-            if kind is Kind.APPLIED_GRADIENT:
-                return seen.applied.get(id(variable))
-            before = seen.before.get(id(variable))
-            return None if before is None else self._framework.difference(value(variable), before)
-
-        return [
-            Row(i, site, sliced(site))
-            for i, site in enumerate(plan.sites)
-            if site.kind.is_of_variable
-        ]
+    def _is_scaled(self) -> bool:
+        """Whether the gradients with respect to outputs are of a scaled loss."""
+        return any(loss_scale(optimizer) is not None for optimizer in self._optimizers())
 
     def _unscaled(self, gradient: Any) -> Any:
         """A gradient of the loss itself, from one of the loss that the optimizer scaled."""
         optimizers = self._optimizers()
-        if all(loss_scale(optimizer) is None for optimizer in optimizers):
+        if not self._is_scaled():
             return gradient
         if len(optimizers) > 1 or not self._gradients.scales:
             self._remark(

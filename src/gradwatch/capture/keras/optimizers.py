@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import keras
+
+from gradwatch.capture.keras.variables import current_values
+from gradwatch.sites import Kind
+
+Keep = Callable[[Kind, int, Any], Any]
+"""Takes a kind, a variable's id and a tensor that was made for us; gives what is noted of it."""
 
 
 @dataclass
@@ -48,8 +54,7 @@ def find_optimizers(model: Any) -> list[Any]:
     for layer in model._flatten_layers():
         visit(getattr(layer, "optimizer", None), 0)
         values = list(vars(layer).values())
-        # In lists and dicts only of models: asked for at every measured step of torch, this
-        # has to be quick.
+        # In lists and dicts only of models: with hundreds of layers, this is to be quick.
         if isinstance(layer, keras.Model):
             for value in values:
                 visit(value, 2)
@@ -70,9 +75,11 @@ def tapped(
     optimizers: Sequence[Any],
     fault: Callable[[Exception], None],
     scope: Callable[[], Any],
-    snapshot: Callable[[Any], Any] | None = None,
+    snapshots: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
     with_applied: bool = False,
     mine: Callable[[], bool] | None = None,
+    updated: Collection[int] | None = None,
+    keep: Keep | None = None,
 ) -> Iterator[Gradients]:
     """While the context lasts, note the gradients that the optimizers are given.
 
@@ -84,11 +91,14 @@ def tapped(
         optimizers: the optimizers to tap.
         fault: called with an exception of ours, instead of raising it.
         scope: tells where tensors are being made, see `Backend.scope`.
-        snapshot: copies a variable's value; given if the values before the
+        snapshots: copies variables' values; given if the values before the
             update are to be noted.
         with_applied: note also the gradients that the update rule will use.
         mine: tells whether it is the replica to be noted that applies them; None if there
             is but one.
+        updated: ids of the variables whose values are to be noted; None if of all.
+        keep: what to note in the place of gradients that are not the step's own but were made
+            from these, to be free of a scale or clipped; None to note them as they are.
     """
     seen = Gradients()
     outside = scope()
@@ -102,11 +112,15 @@ def tapped(
             # JAX would notice the use of such a gradient only after the whole step.
             seen.lost |= {id(variable) for variable in variables}
             return
-        for i, variable in enumerate(variables):
-            if snapshot is not None and id(variable) not in seen.before:
-                value = variable.value if values is None else values[i]
-                seen.before[id(variable)] = snapshot(value)
-        _note(seen, optimizer, grads, variables, with_applied)
+        if snapshots is not None:
+            given = current_values(variables) if values is None else values
+            new = {
+                id(variable): value
+                for variable, value in zip(variables, given, strict=True)
+                if id(variable) not in seen.before and (updated is None or id(variable) in updated)
+            }
+            seen.before.update(zip(new, snapshots(list(new.values())), strict=True))
+        _note(seen, optimizer, grads, variables, with_applied, keep)
 
     def tap(optimizer: Any) -> None:
         apply, stateless_apply = optimizer.apply, optimizer.stateless_apply
@@ -168,7 +182,12 @@ def tapped(
 
 
 def _note(
-    seen: Gradients, optimizer: Any, grads: list[Any], variables: list[Any], with_applied: bool
+    seen: Gradients,
+    optimizer: Any,
+    grads: list[Any],
+    variables: list[Any],
+    with_applied: bool,
+    keep: Keep | None,
 ) -> None:
     if not optimizer.built:
         # apply() is about to do just this; its variables are needed already here.
@@ -181,15 +200,25 @@ def _note(
         seen.scales[id(optimizer)] = keras.ops.multiply(scale, 1.0)
     is_skipping = optimizer is not innermost(optimizer)
     is_finite = optimizer.check_finite(grads) if with_applied and is_skipping else True
-    grads = [_unscaled(g, v, optimizer) for g, v in zip(grads, variables, strict=True)]
+    own: list[Any] | None = [] if with_applied else None
     for gradient, variable in zip(grads, variables, strict=True):
-        seen.computed[id(variable)] = gradient
-    if with_applied:
-        _note_applied(seen, innermost(optimizer), grads, variables, is_finite)
+        unscaled = _unscaled(gradient, variable, optimizer)
+        if own is not None:
+            own.append(unscaled)
+        if keep is not None and unscaled is not gradient:
+            unscaled = keep(Kind.GRADIENT, id(variable), unscaled)
+        seen.computed[id(variable)] = unscaled
+    if own is not None:
+        _note_applied(seen, innermost(optimizer), own, variables, is_finite, keep)
 
 
 def _note_applied(
-    seen: Gradients, optimizer: Any, grads: list[Any], variables: list[Any], is_finite: Any
+    seen: Gradients,
+    optimizer: Any,
+    grads: list[Any],
+    variables: list[Any],
+    is_finite: Any,
+    keep: Keep | None,
 ) -> None:
     """Note what the update rule uses; nothing where loss scaling skips it, not being finite."""
     present = [
@@ -212,6 +241,8 @@ def _note_applied(
     if is_finite is not True:
         seen.updates.update({id(v): is_finite for _, v in present})
     for gradient, (_, variable) in zip(optimizer._clip_gradients(used), present, strict=True):
+        if keep is not None:
+            gradient = keep(Kind.APPLIED_GRADIENT, id(variable), gradient)
         seen.applied[id(variable)] = gradient
 
 

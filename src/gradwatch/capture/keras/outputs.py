@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -37,6 +37,8 @@ class LayerTap:
         self._mine = mine
         self._calls: dict[int, list[Call]] = {}
         self._recomputing = 0
+        self._differentiated: Collection[int] | None = None
+        self._taken: Callable[[Any, Passage], None] | None = None
         self._note = tap.aside(self._noted)
 
     def calls(self, layer: Any) -> list[Call]:
@@ -48,38 +50,58 @@ class LayerTap:
         self._calls = {}
 
     @contextmanager
-    def on(self, chosen: Collection[Any], every_layer: Collection[Any]) -> Iterator[None]:
+    def on(
+        self,
+        chosen: Collection[Any],
+        every_layer: Collection[Any],
+        differentiated: Collection[int] | None = None,
+        taken: Callable[[Any, Passage], None] | None = None,
+    ) -> Iterator[None]:
         """While the context lasts, note what the chosen layers return.
 
         Args:
             chosen: the layers.
             every_layer: all layers of the model; needed to know what is called
                 inside a layer that is rematerialised.
+            differentiated: ids of those whose gradients are wanted; None if of all.
+            taken: called with a layer and what passed its tap, which it may take at once.
         """
         self._calls = {}
         self._recomputing = 0
+        self._differentiated = differentiated
+        self._taken = taken
         self._tap.begin()
         ids = {id(layer) for layer in chosen}
-        with ExitStack() as stack:
+        wrapped: list[tuple[dict[str, Any], Any]] = []
+        try:
             for layer in every_layer:
-                if id(layer) in ids or _is_rematerialised(layer):
-                    stack.enter_context(self._wrapped(layer, is_chosen=id(layer) in ids))
+                rematerialised = _is_rematerialised(layer)
+                if rematerialised or id(layer) in ids:
+                    own = vars(layer)
+                    tapped = self._wrapped(layer, id(layer) in ids, rematerialised)
+                    wrapped.append((own, own.get("call")))
+                    # Into __dict__, past Keras's and torch's tracking of attributes.
+                    own["call"] = tapped
             yield
+        finally:
+            for own, before in reversed(wrapped):
+                own.pop("call", None)
+                if before is not None:
+                    own["call"] = before
+            self._taken = None
 
     def refusal(self, call: Call) -> str | None:
         """Why a call's tensors cannot be recorded; after the step. None if they can."""
         if call.refusal is None:
-            tensors = [t for p in call.passages for t in (p.output, p.gradient) if t is not None]
+            held = [p for p in call.passages if not p.is_measured]
+            tensors = [t for p in held for t in (p.output, p.gradient) if t is not None]
             if not all(map(self._tap.can_leave, tensors)):
                 return "inside a loop, a branch or a function compiled on its own"
         return call.refusal
 
-    @contextmanager
-    def _wrapped(self, layer: Any, is_chosen: bool) -> Iterator[None]:
-        own = vars(layer)
-        before = {"call": own["call"]} if "call" in own else {}
+    def _wrapped(self, layer: Any, is_chosen: bool, rematerialised: bool) -> Callable[..., Any]:
+        """The layer's `call`, and what notes its outputs."""
         call = layer.call
-        rematerialised = _is_rematerialised(layer)
 
         def tapped_call(*args: Any, **kwargs: Any) -> Any:
             self._recomputing += rematerialised
@@ -98,13 +120,7 @@ class LayerTap:
                 self._fault(error)
                 return outputs
 
-        # Into __dict__, past Keras's and torch's tracking of attributes.
-        own["call"] = tapped_call
-        try:
-            yield
-        finally:
-            own.pop("call", None)
-            own.update(before)
+        return tapped_call
 
     def _noted(self, layer: Any, outputs: Any, rematerialised: bool) -> Any:
         calls = self._calls.setdefault(id(layer), [])
@@ -116,17 +132,24 @@ class LayerTap:
             call.refusal = f"call {MOST_CALLS + 1} and later ones of one step"
         if call.refusal:
             return outputs
-        flat = keras.tree.flatten(outputs)
+        # Nearly always it is a single tensor; with hundreds of layers, Keras's trees add up.
+        is_single = keras.ops.is_tensor(outputs)
+        flat = [outputs] if is_single else keras.tree.flatten(outputs)
+        differentiated = self._differentiated is None or id(layer) in self._differentiated
         passed = []
         try:
             for tensor in flat:
-                passage = Passage()
+                passage = Passage(wants_gradient=differentiated)
                 passed.append(None if tensor is None else self._pass(tensor, passage))
                 call.passages.append(passage)
         except TypeError as error:
             call.refusal = f"not tensors that can be tapped but {error}"
             return outputs
-        return keras.tree.pack_sequence_as(outputs, passed)
+        if self._taken is not None:
+            for passage in call.passages:
+                if passage.output is not None and self._tap.can_leave(passage.output):
+                    self._taken(layer, passage)
+        return passed[0] if is_single else keras.tree.pack_sequence_as(outputs, passed)
 
     def _pass(self, tensor: Any, passage: Passage) -> Any:
         passed = self._tap.through(tensor, passage)
@@ -137,7 +160,7 @@ class LayerTap:
 
 
 def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: Any) -> Any:
-    """The tensor of a kind that one passage through a layer's tap yields.
+    """The tensor of a kind that one passage through a layer's tap yields, or where its row is.
 
     Args:
         kind: one of those of layers.
@@ -145,6 +168,8 @@ def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: A
         passage: what was noted.
         unscaled: divides a loss scale out of a gradient; None if it cannot.
     """
+    if kind in passage.measured:
+        return passage.measured[kind]
     ops = keras.ops
     x = passage.output
     if kind is Kind.OUTPUT:
@@ -152,8 +177,9 @@ def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: A
     if kind is Kind.OUTPUT_GRADIENT:
         return None if passage.gradient is None else unscaled(passage.gradient)
     if kind is Kind.DEAD_UNIT:
-        if keras.backend.backend() == "jax":
-            return framework("jax").dead_units(x, layer.unit_axis)
+        backend = keras.backend.backend()
+        if backend in ("jax", "torch"):
+            return framework(backend).dead_units(x, layer.unit_axis)
         rank = len(x.shape)
         if rank < 2:
             return None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import keras
+from keras.src.backend.common.stateless_scope import in_stateless_scope
+from keras.src.backend.common.variables import get_autocast_scope
 
 from gradwatch.capture.gates import slices_of
 from gradwatch.sites import Kind, Site, SiteInfo
@@ -113,6 +117,15 @@ def _unique(variables: list[Any], chains: list[tuple[Any, ...]]) -> list[str]:
 
 def _numbered(name: str, n: int) -> str:
     return name if n == 1 else f"{name}#{n}"
+
+
+def current_values(variables: Sequence[Any]) -> list[Any]:
+    """The variables' values, as `variable.value` would give them."""
+    if keras.backend.backend() != "torch" or in_stateless_scope() or get_autocast_scope():
+        return [variable.value for variable in variables]
+    # What that comes to here; with hundreds of variables, a look at the scopes for each adds up.
+    values = [variable._value for variable in variables]
+    return [v.value if x is None else x for v, x in zip(variables, values, strict=True)]
 
 
 def fit_of(model: Any) -> Any:

@@ -79,6 +79,7 @@ class TorchLayers:
         self._is_on = is_on
         self._calls: dict[str, list[Call]] = {}
         self._copied: set[str] = set()
+        self._differentiated: set[str] = set()
         self._with_graph: set[str] = set()
         self._views: list[tuple[str, Any, int]] = []
 
@@ -113,6 +114,7 @@ class TorchLayers:
         modules, compiled = self._modules(), self._compiled()
         sites = [info.site for info in self.infos()] if sites is None else sites
         self._copied = {site.path for site in sites if site.kind is not Kind.OUTPUT_GRADIENT}
+        self._differentiated = {site.path for site in sites if site.kind is Kind.OUTPUT_GRADIENT}
         handles = [
             modules[path].register_forward_hook(_Hook(self, path), with_kwargs=True)
             for path in dict.fromkeys(site.path for site in sites)
@@ -215,6 +217,8 @@ class TorchLayers:
         if not tensor.requires_grad:
             return tensor
         self._with_graph.add(path)
+        if path not in self._differentiated:
+            return tensor  # A gradient that nobody asks for would only take memory.
         if not is_own:
             # A tensor of its own, or it would receive the gradients of all who use that one.
             tensor = tensor.view_as(tensor)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import torch
 
+from gradwatch.capture.frameworks.torch import numbers_on
 from gradwatch.capture.loop.layout import Layout
 
 
@@ -59,10 +59,3 @@ def _in_order(positions: Sequence[list[int]], parts: Sequence[Any]) -> Any:
     device = kept[0].device
     order = tuple(sorted(range(len(flat)), key=flat.__getitem__))
     return torch.cat([part.to(device) for part in kept])[numbers_on(device, order)]
-
-
-@lru_cache(maxsize=16)
-def numbers_on(device: Any, numbers: tuple[int, ...]) -> Any:
-    """Whole numbers as a tensor on a device, to index with."""
-    # Kept, since bringing them to a GPU makes the training thread wait for it.
-    return torch.tensor(numbers, device=device)

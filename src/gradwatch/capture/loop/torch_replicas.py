@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from gradwatch.capture.loop.torch_parts import numbers_on
+from gradwatch.capture.frameworks.torch import numbers_on
 from gradwatch.summary import FIELDS
 
 EVERY = 1000

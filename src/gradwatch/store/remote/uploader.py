@@ -65,7 +65,7 @@ class Uploader:
         self._folder = Folder(remote)
         self._part = part
         self._claim = Claim(self._folder, remote.every, part=part)
-        self._is_looking = False
+        self._is_looking = self._is_nudged = False
         self._transfer: Transfer | None = None
         self._background = _background(remote)
         self._lock = threading.Lock()
@@ -101,7 +101,9 @@ class Uploader:
     def nudge(self) -> None:
         """There may be something new."""
         if self._process == os.getpid() and not self.is_done:
-            self._background.later(self._directory, 0.0, self._pass)
+            with self._lock:
+                self._is_nudged = True
+                self._background.later(self._directory, 0.0, self._pass)
 
     def finish(self, deadline: float) -> bool:
         """Upload now what is sealed; whether all of it was by the deadline."""
@@ -134,18 +136,25 @@ class Uploader:
         )
 
     def _pass(self) -> None:
+        self._is_nudged = False
         try:
             self._upload()
         except WaitingError as waiting:
             self._is_looking = self._part is not None and not self._part.is_first
-            self._background.later(self._directory, waiting.pause, self._pass)
+            self._pass_again(waiting.pause)
         except Exception as error:
             self._fail(error)
         else:
             self._retry = RETRY
             if not self.is_done:
                 # To renew the claim, and for run.json.
-                self._background.later(self._directory, self._remote.every, self._pass)
+                self._pass_again(self._remote.every)
+
+    def _pass_again(self, pause: float) -> None:
+        """After a pause, unless there is something new since this pass began: then at once."""
+        with self._lock:
+            delay = 0.0 if self._is_nudged else pause
+            self._background.later(self._directory, delay, self._pass)
 
     def _upload(self) -> None:
         folder = self._claim.take()
@@ -186,7 +195,7 @@ class Uploader:
                 f"Uploading to {self.place} failed and is tried again; training is not "
                 f"affected, and the run is complete in {self._directory}. {self._last_fault}"
             )
-        self._background.later(self._directory, self._retry, self._pass)
+        self._pass_again(self._retry)
         self._retry = min(2 * self._retry, RETRY_AT_MOST)
 
 

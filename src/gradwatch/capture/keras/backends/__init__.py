@@ -57,6 +57,19 @@ class OfReplicas(Protocol):
         """
 
 
+@runtime_checkable
+class Eager(Protocol):
+    """A backend whose training step may run without being traced."""
+
+    def eager_step(self, model: Any, parameters: int) -> Any:
+        """What measures the step that begins, an `EagerStep`; None where it is compiled.
+
+        Args:
+            model: the Keras model.
+            parameters: the bytes of its variables.
+        """
+
+
 def make_backend(model: Any) -> Backend:
     """The backend that Keras is running on.
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gradwatch.capture.frameworks import framework
+from gradwatch.capture.frameworks.torch_eager import EagerStep
 from gradwatch.capture.keras.backends.watched import watched
 
 
@@ -32,6 +33,11 @@ class TorchBackend:
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         self._histograms_due = histograms_due
         return args
+
+    def eager_step(self, model: Any, parameters: int) -> EagerStep | None:
+        if model.compiled and model.jit_compile and not model.run_eagerly:
+            return None
+        return EagerStep(parameters, self._histograms_due)
 
     def one_batch(self, args: Any) -> Any:
         return args

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from gradwatch.sites import Kind
 
 
 @dataclass
@@ -15,10 +18,34 @@ class Passage:
     """None until there is one: the loss may not depend on the tensor."""
     arrivals: int = 0
     """How many gradients came; with several backward passes, more than one."""
+    wants_gradient: bool = True
+    """Whether anybody asks for it; a tap need not note it otherwise."""
+    measured: dict[Kind, Any] = field(default_factory=dict)
+    """Where the rows are of what has been measured already, see `EagerStep`."""
+    measure_gradient: Callable[[Passage], None] | None = None
+    """Measures it as it comes, and lets it go."""
+    fault: Callable[[Exception], None] | None = None
+    """Told of an exception of that."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether its tensors have been let go of."""
+        return self.output is MEASURED
 
     def note_gradient(self, gradient: Any) -> None:
         self.gradient = gradient
         self.arrivals += 1
+        # Called in the midst of the user's backward pass, into which nothing may be raised.
+        try:
+            if self.measure_gradient is not None:
+                self.measure_gradient(self)
+        except Exception as error:
+            if self.fault is not None:
+                self.fault(error)
+
+
+MEASURED = object()
+"""Stands for an output that was there."""
 
 
 class Tap(Protocol):

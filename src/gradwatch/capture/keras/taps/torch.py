@@ -32,7 +32,7 @@ class TorchTap:
         if tensor.is_complex():
             raise TypeError(f"a tensor of dtype {tensor.dtype}")
         passage.output = tensor.detach()
-        if not tensor.requires_grad:
+        if not (passage.wants_gradient and tensor.requires_grad):
             return tensor
         # A tensor of its own: a layer may return its input as it is, and would
         # then be taken to receive the gradients of all who use that.

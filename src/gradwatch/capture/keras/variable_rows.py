@@ -1,0 +1,94 @@
+"""The rows of a measured step that are of variables: weights and all that has their shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gradwatch.capture.keras.optimizers import Gradients, Keep
+from gradwatch.capture.keras.output_watch import Row
+from gradwatch.capture.plan import Plan
+from gradwatch.sites import Kind, Site
+
+Columns = tuple[int, int] | None
+
+
+class VariableRows:
+    """Finds the tensors of a plan's variables in a step.
+
+    What is the same at every step is worked out once: torch asks at each that is measured.
+
+    Args:
+        plan: what is measured.
+        variables: each path's variable and, if the path is of a slice, its columns.
+    """
+
+    def __init__(self, plan: Plan, variables: Mapping[str, tuple[Any, Columns]]) -> None:
+        self.plan = plan
+        self._entries: list[tuple[int, Site, Kind, int, Columns]] = []
+        self._wanted: dict[tuple[Kind, int], list[tuple[int, Columns]]] = {}
+        needed: dict[int, Any] = {}
+        for position, site in enumerate(plan.sites):
+            if site.kind.is_of_variable:
+                variable, columns = variables[site.path]
+                key = id(variable)
+                self._entries.append((position, site, site.kind, key, columns))
+                self._wanted.setdefault((site.kind, key), []).append((position, columns))
+                if site.kind in (Kind.WEIGHT, Kind.UPDATE):
+                    needed[key] = variable
+        self.valued = list(needed.values())
+        """The variables whose values are needed."""
+        self.updated = frozenset(key for kind, key in self._wanted if kind is Kind.UPDATE)
+        """Ids of those whose values before the step are needed, too."""
+
+    def rows(
+        self,
+        values: Mapping[int, Any],
+        seen: Gradients,
+        changes: Mapping[int, Any],
+        reduced: Mapping[int, Any] | None,
+    ) -> list[Row]:
+        """The rows, in the plan's order.
+
+        Args:
+            values: after the step, by the variable's id, as all that follows.
+            seen: the gradients.
+            changes: by how much values have changed.
+            reduced: on several replicas, the gradients that were applied, for all of theirs.
+        """
+        by_kind: dict[Kind, Mapping[int, Any]] = {
+            Kind.UPDATE: changes,
+            Kind.GRADIENT: seen.computed if reduced is None else reduced,
+            Kind.APPLIED_GRADIENT: seen.applied if reduced is None else reduced,
+        }
+        rows = []
+        for position, site, kind, key, columns in self._entries:
+            x = values[key] if kind is Kind.WEIGHT else by_kind[kind].get(key)
+            if type(x) is dict:  # Measured already, see `keeping`.
+                x = x[columns]
+            elif columns is not None and x is not None:
+                x = x[..., columns[0] : columns[1]]
+            rows.append(Row(position, site, x))
+        return rows
+
+    def keeping(self, add: Callable[[Any, bool], Any]) -> Keep:
+        """What has tensors measured at once, in the place of keeping them for `rows`.
+
+        Args:
+            add: takes a tensor and whether its histogram is wanted; gives what stands for it.
+        """
+        plan = self.plan
+
+        def keep(kind: Kind, key: int, tensor: Any) -> Any:
+            wanted = self._wanted.get((kind, key), [])
+            if tensor is None or any(position in plan.with_values for position, _ in wanted):
+                return tensor
+            return {
+                columns: add(
+                    tensor if columns is None else tensor[..., columns[0] : columns[1]],
+                    position in plan.with_histogram,
+                )
+                for position, columns in wanted
+            }
+
+        return keep
