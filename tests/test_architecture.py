@@ -37,6 +37,7 @@ ALLOWED = {
         "summary", "tensorflow",
     },
     "measure.tensorflow_cells": {"histogram", "measure.layout", "tensorflow"},
+    "measure.tensorflow_eager": {"measure.tensorflow", "tensorflow"},
     "measure.tensorflow_fused": {"tensorflow"},
     "measure.tensorflow_rows": {
         "measure.layout", "measure.rows", "measure.tensorflow_fused", "tensorflow",

@@ -9,14 +9,23 @@ import numpy as np
 import tensorflow as tf
 
 from gradwatch.measure import tensorflow as measure
+from gradwatch.measure import tensorflow_eager
 
-summarize = measure.summarize
 count_cells = measure.count_cells
+
+
+def summarize(tensors: Sequence[Any]) -> Any:
+    if tf.executing_eagerly():
+        return tensorflow_eager.measure(tensors, ())[0]
+    return measure.summarize(tensors)
 
 
 def summarize_and_count(
     tensors: Sequence[Any], with_cells: Sequence[int], due: Any = True
 ) -> tuple[Any, Any]:
+    if tf.executing_eagerly() and isinstance(due, bool):
+        rows, cells = tensorflow_eager.measure(tensors, with_cells if due else ())
+        return rows, cells if due else count_cells([tensors[i] for i in with_cells], False)
     return summarize(tensors), count_cells([tensors[i] for i in with_cells], due)
 
 
