@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 1800.0
+PATIENCE = 3600.0
 """Seconds after which a training counts as hanging: many, since the machine may be busy."""
 FULL = os.environ.get("GRADWATCH_DISTRIBUTED") == "full"
 """Whether to run all there is, which takes several minutes more."""
