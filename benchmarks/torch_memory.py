@@ -15,6 +15,7 @@ from pathlib import Path
 import keras
 import numpy as np
 from live_bytes import LiveBytes
+from small_transformer import transformer
 
 import gradwatch
 from gradwatch.capture.frameworks import torch_eager
@@ -22,22 +23,6 @@ from gradwatch.capture.frameworks import torch_eager
 LENGTH, VOCABULARY = 64, 200
 CASES = {"activations": 32, "optimizer": 1}
 STEPS = 3
-
-
-def transformer(width=256, depth=4):
-    keras.utils.set_random_seed(0)
-    tokens = keras.Input((LENGTH,), dtype="int32")
-    x = keras.layers.Embedding(VOCABULARY, width)(tokens)
-    for _ in range(depth):
-        h = keras.layers.LayerNormalization()(x)
-        x = x + keras.layers.MultiHeadAttention(4, width // 4)(h, h, use_causal_mask=True)
-        h = keras.layers.LayerNormalization()(x)
-        h = keras.layers.Dense(4 * width, activation="gelu")(h)
-        x = x + keras.layers.Dense(width)(h)
-    model = keras.Model(tokens, keras.layers.Dense(VOCABULARY)(x))
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("adam", loss, run_eagerly=True)
-    return model
 
 
 class Peaks(keras.callbacks.Callback):
@@ -84,7 +69,7 @@ def watches():
 
 def peak(batch, options, directory):
     """Bytes, those of weights and optimizer included."""
-    model = transformer()
+    model = transformer(LENGTH, VOCABULARY, width=256, depth=4, heads=4)
     data = np.random.default_rng(0).integers(0, VOCABULARY, (STEPS * batch, LENGTH)).astype("int32")
     fit = {"batch_size": batch, "verbose": 0, "shuffle": False}
     model.fit(data, data, **fit)  # Now the optimizer has its state.
