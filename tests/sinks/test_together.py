@@ -279,19 +279,22 @@ def pieces(request):
     return [made[i : i + request.param] for i in range(0, len(made), request.param)]
 
 
+def write(sink, run, pieces, are_together):
+    sink.open(run)
+    for piece in pieces:
+        if are_together:
+            sink.write_many(piece)
+        else:
+            for reading in piece:
+                sink.write(reading)
+    sink.close()
+
+
 def test_tensorboard_gets_the_same_bytes_of_many_as_of_one_by_one(tmp_path, pieces):
     meaning = {kind: f"about {kind}" for kind in Kind}
     files = []
     for name in ("together", "one by one"):
-        sink = TensorBoard()
-        sink.open(RunInfo(tmp_path / name, meaning=meaning))
-        for piece in pieces:
-            if name == "together":
-                sink.write_many(piece)
-            else:
-                for reading in piece:
-                    sink.write(reading)
-        sink.close()
+        write(TensorBoard(), RunInfo(tmp_path / name, meaning=meaning), pieces, name == "together")
         (file,) = (tmp_path / name).iterdir()
         # After the first record, which tells the time at which the file was made.
         files.append(file.read_bytes()[len(record(version_event(0.0))) :])
@@ -301,15 +304,7 @@ def test_tensorboard_gets_the_same_bytes_of_many_as_of_one_by_one(tmp_path, piec
 def test_the_store_keeps_the_same_of_many_as_of_one_by_one(tmp_path, pieces):
     kept = []
     for name in ("together", "one by one"):
-        sink = Store()
-        sink.open(RunInfo(tmp_path / name))
-        for piece in pieces:
-            if name == "together":
-                sink.write_many(piece)
-            else:
-                for reading in piece:
-                    sink.write(reading)
-        sink.close()
+        write(Store(), RunInfo(tmp_path / name), pieces, name == "together")
         found = written(tmp_path / name)
         kept.append((found.rows, found.cells, found.pictures, found.lost_rows))
     assert repr(kept[0]) == repr(kept[1])

@@ -69,9 +69,7 @@ def table_of(*columns: Any) -> Any:
 def brought_together(rows: Rows, tables: Sequence[Any]) -> Any:
     """The lines of the tensors from those of their rows: the same sums, then minimum, maximum."""
     # Without those of a chunk's spare rows.
-    heights = [rows.head(i) // rows.width for i in rows.alone]
-    heights += [sum(map(rows.rows_of, chunk)) for chunk in rows.chunks]
-    every = lax.concatenate([t[:n] for t, n in zip(tables, heights, strict=True)], 0)
+    every = lax.concatenate([t[:n] for t, n in zip(tables, rows.heights, strict=True)], 0)
     nothing = np.array([[0.0] * (every.shape[1] - 2) + [-np.inf] * 2])
     with_nothing = jnp.concatenate([every, nothing])
     parts = []

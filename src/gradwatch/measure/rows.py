@@ -61,14 +61,6 @@ def filler(length: int, dtype: Any) -> Any:
     return zeros
 
 
-class Table(NamedTuple):
-    """For each row, or for each tensor: sums (one column each), minimum and maximum."""
-
-    sums: Any
-    low: Any
-    high: Any
-
-
 class Matrix(NamedTuple):
     """Some of the rows; `lengths` are those of padded ones, None if none is."""
 
@@ -189,6 +181,12 @@ class Rows:
         return -used % HEIGHT if len(self.chunks) > 1 else 0
 
     @property
+    def heights(self) -> list[int]:
+        """How many rows of each matrix are tensors': those of `alone`, then those of chunks."""
+        heads = [self.head(i) // self.width for i in self.alone]
+        return heads + [sum(map(self.rows_of, chunk)) for chunk in self.chunks]
+
+    @property
     def blocks(self) -> tuple[Block, ...]:
         """Those of `alone` and then of `pieces`."""
         heads = [self.head(i) // self.width for i in self.alone]
@@ -224,7 +222,7 @@ class Rows:
 
 
 def _chunks(
-    pieces: Sequence[Piece], width: int, kinds: Sequence[Any], most: int | None
+    pieces: Sequence[Piece], width: int, kinds: Sequence[Any], most: int
 ) -> Iterator[tuple[Piece, ...]]:
     for kind in dict.fromkeys(kinds):
         chunk: list[Piece] = []
@@ -233,7 +231,7 @@ def _chunks(
             if kinds[piece.tensor] != kind:
                 continue
             more = -(-piece.length // width) * width
-            if most and chunk and (len(chunk) == most or elements + more > MOST_ELEMENTS):
+            if chunk and (len(chunk) == most or elements + more > MOST_ELEMENTS):
                 yield tuple(chunk)
                 chunk, elements = [], 0
             chunk.append(piece)

@@ -12,19 +12,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from gradwatch.measure.layout import FLOAT32_BITS
-from gradwatch.measure.rows import MOST_PIECES, OFTEN, Block, Matrix, Rows, Table, are_alike, filler
+from gradwatch.measure.rows import MOST_PIECES, OFTEN, Block, Matrix, Rows, are_alike, filler
 from gradwatch.measure.tensorflow_fused import fused, is_compiled, settled
 
 WIDTH, LARGE = 128, 1 << 16  # 128 keep the error of a float32 sum, one by one, near 1e-6.
 TOGETHER = 256
 """How many small tensors are laid out together. TensorFlow works out the shape of what they are
 concatenated to anew for each of them, so the time to prepare a graph grows with the square."""
+
+
+class Table(NamedTuple):
+    """For each row, or for each tensor: sums (one column each), minimum and maximum."""
+
+    sums: Any
+    low: Any
+    high: Any
 
 
 _NONE = Table(0.0, np.inf, -np.inf)
@@ -102,8 +110,8 @@ def _brought_together(rows: Rows, tables: Sequence[Table]) -> Table:
     """The tensors' statistics from those of their rows, in float64."""
     # Without those of a chunk's spare rows.
     cut = [
-        Table(*(column[..., :height] for column in table)) if spare else table
-        for table, height, spare in zip(tables, *_heights(rows), strict=True)
+        Table(*(column[..., :height] for column in table)) if height < table.low.shape[0] else table
+        for table, height in zip(tables, rows.heights, strict=True)
     ]
     every = Table(*(tf.concat(column, -1) for column in zip(*cut, strict=True)))
     parts = []
@@ -130,13 +138,6 @@ def _brought_together(rows: Rows, tables: Sequence[Table]) -> Table:
         tf.minimum(first.low, rest.low),
         tf.maximum(first.high, rest.high),
     )
-
-
-def _heights(rows: Rows) -> tuple[list[int], list[int]]:
-    """Of each matrix how many rows are tensors', and how many are spare."""
-    heads = [rows.head(i) // rows.width for i in rows.alone]
-    used = [sum(map(rows.rows_of, chunk)) for chunk in rows.chunks]
-    return heads + used, [0] * len(heads) + [rows.spare(chunk) for chunk in rows.chunks]
 
 
 def _rows_of(block: Block, column: Any, none: float) -> Any:

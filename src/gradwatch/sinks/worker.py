@@ -97,11 +97,12 @@ class Worker(Generic[T]):
         self.current: tuple[T, ...] = ()
         self._submitted = self._handled = 0
         self._sealed = self._is_resting = self._is_urgent = False
-        # Held for moments only, never while an item is handled. Reentrant (as a
-        # Condition is), so that a signal handler may submit as well.
-        self._change = threading.Condition()
-        # The same lock; only the thread waits for this one.
-        self._work = threading.Condition(self._change._lock)  # type: ignore[attr-defined]
+        # Held for moments only, never while an item is handled. Reentrant, so that a signal
+        # handler may submit as well.
+        lock = threading.RLock()
+        self._change = threading.Condition(lock)
+        # Only the thread waits for this one.
+        self._work = threading.Condition(lock)
         self._thread: threading.Thread | None = None
         self._process: int | None = None
 
