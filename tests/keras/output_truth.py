@@ -100,11 +100,13 @@ def _probed(
                 name = path if calls[0] == 1 else f"{path}@{calls[0]}"
                 name += f":{i}" if len(flat) > 1 else ""
                 found[name] = tensor
-                mask = getattr(tensor, "_keras_mask", None)
+                # What Keras hangs on a tensor, and looks for.
+                hung = {n: getattr(tensor, n, None) for n in ("_keras_mask", "_keras_logits")}
                 if probes is not None and name in probes:
                     tensor = tensor + probes[name]
-                if mask is not None:
-                    tensor._keras_mask = mask
+                for attribute, value in hung.items():
+                    if value is not None:
+                        setattr(tensor, attribute, value)
                 changed.append(tensor)
             return keras.tree.pack_sequence_as(outputs, changed)
 

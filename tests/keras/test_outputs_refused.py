@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 from keras import layers
 
@@ -14,7 +15,7 @@ from gradwatch import GradwatchWarning, Kind, Site
 from tests.keras.cases import BATCH
 from tests.keras.models import CASES
 from tests.keras.support import normal
-from tests.keras.ways import BACKEND, WAYS
+from tests.keras.ways import BACKEND, EAGERLY, WAYS
 
 WATCHES = [gradwatch.outputs(per_unit=True, histogram=True), gradwatch.output_gradients()]
 
@@ -125,3 +126,43 @@ def test_forward_mode_differentiation_is_not_broken_but_refused(
         "tapped but arrays of a forward-mode differentiation."
     )
     assert Site(Kind.OUTPUT_GRADIENT, "net/forward_mode") in keep.readings[0].position
+
+
+@pytest.mark.parametrize("way", ["eager", *WAYS])
+def test_the_gradient_of_what_a_layer_returns_as_it_is_is_refused_by_name(
+    way: str, make_monitor: Callable[..., Any]
+) -> None:
+    inputs = keras.Input((4,))
+    hidden = layers.Dense(3, name="hidden")(inputs)
+    same = layers.Activation("linear", name="same")(hidden)
+    model = keras.Model(inputs, layers.Add(name="sum")([hidden, same, hidden]), name="net")
+    model.compile("sgd", "mse", **{**WAYS, "eager": EAGERLY}[way])
+    monitor, keep = make_monitor(every=1, watch=WATCHES)
+    messages = said(monitor, model, normal(BATCH, 4), normal(BATCH, 3, seed=1))
+    assert messages == [
+        "No gradient with respect to the outputs of same is recorded (count 0): the layer returns "
+        "its input as it is, which is one tensor with one gradient. Watch the layer that it comes "
+        "from."
+    ]
+    assert keep.series(Kind.OUTPUT_GRADIENT, "same", "count") == [0]
+    assert keep.series(Kind.OUTPUT, "same", "count") == [3 * BATCH]
+    assert keep.series(Kind.OUTPUT_GRADIENT, "hidden", "count") == [3 * BATCH]
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="only there is a loss computed from logits")
+@pytest.mark.parametrize("way", ["eager", *WAYS])
+@pytest.mark.parametrize("end", ["softmax", "sigmoid"])
+def test_probabilities_whose_logits_give_the_loss_are_refused_by_name(
+    way: str, end: str, make_monitor: Callable[..., Any]
+) -> None:
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3, end, name="last")], name="net")
+    loss = "categorical_crossentropy" if end == "softmax" else "binary_crossentropy"
+    model.compile("sgd", loss, **{**WAYS, "eager": EAGERLY}[way])
+    monitor, keep = make_monitor(every=1, watch=WATCHES)
+    messages = said(monitor, model, normal(BATCH, 4), np.eye(3)[np.arange(BATCH) % 3])
+    assert len(messages) == 1
+    assert messages[0].startswith(
+        "No gradient with respect to the outputs of net/last is recorded (count 0): Keras computes "
+        "this loss from the logits behind them"
+    )
+    assert keep.series(Kind.OUTPUT_GRADIENT, "net/last", "count") == [0]

@@ -97,7 +97,8 @@ class Observation:
                         self._eager.add, plan.with_histogram, plan.with_values, self._is_scaled()
                     )
                 sites = None if plan is None else plan.sites
-                stack.enter_context(self._outputs.watching(sites, measuring))
+                with_gradients = Kind.OUTPUT_GRADIENT in self._kinds
+                stack.enter_context(self._outputs.watching(sites, with_gradients, measuring))
             rows = self._known_rows
             self._gradients = stack.enter_context(
                 tapped(

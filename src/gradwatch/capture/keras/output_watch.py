@@ -61,7 +61,7 @@ class OutputWatch:
         self._model = model
         self._remark = remark
         self._fault = fault
-        tap = make_tap(model)
+        tap = make_tap(model, fault, mine)
         self._tap = LayerTap(tap, fault, mine)
         self.aside = tap.aside
         self._known = LayersOf(model)
@@ -72,19 +72,23 @@ class OutputWatch:
 
     @contextmanager
     def watching(
-        self, sites: Sequence[Site] | None, measuring: Measuring | None = None
+        self,
+        sites: Sequence[Site] | None,
+        with_gradients: bool,
+        measuring: Measuring | None = None,
     ) -> Iterator[None]:
         """Around the model's train step.
 
         Args:
             sites: what is to be measured; None if that is not known as yet: every layer is noted.
+            with_gradients: whether there may be output gradients among them.
             measuring: measures tensors at once; None to keep them.
         """
         known = self._at_step = self._known.now()
         self._measuring = measuring
         if sites is None:
             chosen = [each for each in known.every if id(each) not in known.inside_recurrent]
-            with self._tap.on(chosen, known.every):
+            with self._tap.on(chosen, known.every, None if with_gradients else ()):
                 yield
             return
         wishes = self._wishes_of(sites, known)
@@ -188,8 +192,9 @@ class OutputWatch:
         self, rows: list[Row], passages: dict[str, list[tuple[str, Passage]]]
     ) -> None:
         gradients = [row for row in rows if row.site.kind is Kind.OUTPUT_GRADIENT]
-        missing = [row.site.path for row in gradients if row.tensor is None]
-        often = [p for pairs in passages.values() for p, passage in pairs if passage.arrivals > 1]
+        by_path = {path: passage for pairs in passages.values() for path, passage in pairs}
+        missing = {r.site.path: by_path[r.site.path] for r in gradients if r.tensor is None}
+        often = [path for path, passage in by_path.items() if passage.arrivals > 1]
         for remark in gradient_remarks(missing, often if gradients else []):
             self._remark(remark)
 

@@ -70,7 +70,6 @@ class LayerTap:
         self._recomputing = 0
         self._differentiated = differentiated
         self._taken = taken
-        self._tap.begin()
         ids = {id(layer) for layer in chosen}
         wrapped: list[tuple[dict[str, Any], Any]] = []
         try:
@@ -82,7 +81,8 @@ class LayerTap:
                     wrapped.append((own, own.get("call")))
                     # Into __dict__, past Keras's and torch's tracking of attributes.
                     own["call"] = tapped
-            yield
+            with self._tap.watching():
+                yield
         finally:
             for own, before in reversed(wrapped):
                 own.pop("call", None)
@@ -115,14 +115,14 @@ class LayerTap:
             try:
                 if self._mine is not None and not self._mine():
                     return outputs
-                return self._note(layer, outputs, rematerialised)
+                return self._note(layer, (args, kwargs), outputs, rematerialised)
             except Exception as error:
                 self._fault(error)
                 return outputs
 
         return tapped_call
 
-    def _noted(self, layer: Any, outputs: Any, rematerialised: bool) -> Any:
+    def _noted(self, layer: Any, inputs: Any, outputs: Any, rematerialised: bool) -> Any:
         calls = self._calls.setdefault(id(layer), [])
         call = Call(len(calls) + 1)
         calls.append(call)
@@ -136,10 +136,14 @@ class LayerTap:
         is_single = keras.ops.is_tensor(outputs)
         flat = [outputs] if is_single else keras.tree.flatten(outputs)
         differentiated = self._differentiated is None or id(layer) in self._differentiated
+        given = set(_ids(inputs)) if differentiated else set()
         passed = []
         try:
             for tensor in flat:
-                passage = Passage(wants_gradient=differentiated)
+                # A layer may return its input as it is, which has one gradient, from all who
+                # use it, and none of its own behind the layer.
+                is_input = id(tensor) in given
+                passage = Passage(wants_gradient=differentiated and not is_input, is_input=is_input)
                 passed.append(None if tensor is None else self._pass(tensor, passage))
                 call.passages.append(passage)
         except TypeError as error:
@@ -149,6 +153,8 @@ class LayerTap:
             for passage in call.passages:
                 if passage.output is not None and self._tap.can_leave(passage.output):
                     self._taken(layer, passage)
+        if all(ours is theirs for ours, theirs in zip(passed, flat, strict=True)):
+            return outputs
         return passed[0] if is_single else keras.tree.pack_sequence_as(outputs, passed)
 
     def _pass(self, tensor: Any, passage: Passage) -> Any:
@@ -191,6 +197,19 @@ def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: A
     wide = ops.cast(x, "float32")
     near = ops.logical_or(wide <= low + SATURATION_MARGIN, wide >= high - SATURATION_MARGIN)
     return ops.cast(near, "float32")
+
+
+def _ids(given: Any) -> Iterator[int]:
+    """The ids of a layer's arguments, in any nesting."""
+    # Not by Keras's trees, whose functions refer to themselves: their arguments would stay
+    # alive until garbage is collected.
+    if isinstance(given, dict):
+        given = tuple(given.values())
+    if isinstance(given, tuple | list):
+        for each in given:
+            yield from _ids(each)
+    else:
+        yield id(given)
 
 
 def _is_rematerialised(layer: Any) -> bool:

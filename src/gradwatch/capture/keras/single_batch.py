@@ -22,7 +22,7 @@ from gradwatch.capture.keras.layers import (
 from gradwatch.capture.keras.loss import loss_of, require_loss
 from gradwatch.capture.keras.outputs import LayerTap
 from gradwatch.capture.keras.taps import make_tap
-from gradwatch.capture.keras.taps.calls import site_paths
+from gradwatch.capture.keras.taps.calls import gradient_remarks, site_paths
 from gradwatch.capture.keras.variables import ModelVariable, model_variables
 from gradwatch.select import Spec, choose
 from gradwatch.sites import Kind, Site
@@ -99,7 +99,7 @@ class _Run:
         self._loss = loss
         self._training = training
         self._faults: list[Exception] = []
-        self._tap = LayerTap(make_tap(model), self._faults.append)
+        self._tap = LayerTap(make_tap(model, self._faults.append), self._faults.append)
         self._remarks: list[str] = []
         self._places: dict[str, tuple[ModelLayer, str]] = {}
 
@@ -153,7 +153,7 @@ class _Run:
 
     def _tapped(self, layers: list[ModelLayer]) -> dict[str, Any]:
         """The noted tensors that can leave the step, by name; and remarks on those that cannot."""
-        result = {}
+        result, missing = {}, {}
         for each in layers:
             calls = self._tap.calls(each.layer)
             whys = [self._tap.refusal(call) for call in calls] or ["not seen: it is not called"]
@@ -165,6 +165,9 @@ class _Run:
                 result[f"{Kind.OUTPUT} {path}"] = passage.output
                 if passage.gradient is not None:
                     result[f"{Kind.OUTPUT_GRADIENT} {path}"] = passage.gradient
+                elif passage.is_input or passage.is_probability:
+                    missing[path] = passage
+        self._remarks += gradient_remarks(missing, [])
         return result
 
     def _collect(

@@ -34,8 +34,10 @@ class KerasLayers:
     def infos(self) -> Sequence[SiteInfo]:
         return output_sites_of(self._model)
 
-    def watching(self, sites: Sequence[Site] | None) -> AbstractContextManager[None]:
-        return self._watch.watching(sites)
+    def watching(
+        self, sites: Sequence[Site] | None, with_gradients: bool
+    ) -> AbstractContextManager[None]:
+        return self._watch.watching(sites, with_gradients)
 
     def taken(self, sites: Sequence[Site]) -> Sequence[tuple[Site, Site, Any]]:
         # The loss is the loop's own: whether it was scaled, only the loop knows.

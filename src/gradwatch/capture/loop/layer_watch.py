@@ -13,7 +13,7 @@ from gradwatch.capture.loop.layer_tensors import Found, LayerTensors, itself, un
 from gradwatch.capture.loop.layout import narrowed
 from gradwatch.capture.loop.misuse import WrongTypeError
 from gradwatch.capture.plan import Plan, Timetable
-from gradwatch.sites import Site, SiteInfo
+from gradwatch.sites import Kind, Site, SiteInfo
 
 
 class Layers(Protocol):
@@ -26,8 +26,13 @@ class Layers(Protocol):
     def infos(self) -> Sequence[SiteInfo]:
         """All sites that there are to choose from."""
 
-    def watching(self, sites: Sequence[Site] | None) -> AbstractContextManager[None]:
-        """While the context lasts, note what happens at the sites; None for all of them."""
+    def watching(
+        self, sites: Sequence[Site] | None, with_gradients: bool
+    ) -> AbstractContextManager[None]:
+        """While the context lasts, note what happens at the sites; None for all of them.
+
+        Output gradients are noted only if they are among the sites and `with_gradients`.
+        """
 
     def taken(self, sites: Sequence[Site]) -> Sequence[tuple[Site, Site, Any]]:
         """What was noted: (one of the sites, what it is recorded as, its tensor)."""
@@ -79,7 +84,8 @@ class LayerWatch:
 
     def watching(self) -> AbstractContextManager[None]:
         """While the context lasts, note what the chosen layers return."""
-        return self._layers.watching(self._chosen() if self._layers.are_known else None)
+        chosen = self._chosen() if self._layers.are_known else None
+        return self._layers.watching(chosen, Kind.OUTPUT_GRADIENT in self._timetable.kinds)
 
     def infos(self, prefix: str) -> list[SiteInfo]:
         """All sites that there are to choose from, with the prefix."""

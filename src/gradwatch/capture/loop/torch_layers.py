@@ -16,7 +16,6 @@ from gradwatch.capture.keras.taps.calls import (
     SATURATION_MARGIN,
     Call,
     gradient_remarks,
-    listed,
     site_paths,
 )
 from gradwatch.capture.loop.layer_tensors import unit_axis
@@ -40,15 +39,14 @@ class _Hook:
         self._layers = layers
         self._path = path
 
-    def __call__(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> Any:
+    def __call__(self, module: Any, args: Any, outputs: Any) -> None:
         # When a graph is made of it, this leaves no trace in there.
         if torch.compiler.is_compiling():
-            return None
+            return
         try:
-            return self._layers.note(self._path, module, (args, kwargs), outputs)
+            self._layers.note(self._path, outputs)
         except Exception as error:
             self._layers.fault(error)
-            return None
 
     def __reduce__(self) -> Any:
         # Something of Python's own that does nothing: the file may be read without gradwatch.
@@ -81,7 +79,7 @@ class TorchLayers:
         self._copied: set[str] = set()
         self._differentiated: set[str] = set()
         self._with_graph: set[str] = set()
-        self._views: list[tuple[str, Any, int]] = []
+        self._hooks: list[Any] = []
 
     @property
     def are_known(self) -> bool:
@@ -109,14 +107,14 @@ class TorchLayers:
         return infos
 
     @contextmanager
-    def watching(self, sites: Sequence[Site] | None) -> Iterator[None]:
+    def watching(self, sites: Sequence[Site] | None, with_gradients: bool) -> Iterator[None]:
         self._forget()
         modules, compiled = self._modules(), self._compiled()
         sites = [info.site for info in self.infos()] if sites is None else sites
         self._copied = {site.path for site in sites if site.kind is not Kind.OUTPUT_GRADIENT}
         self._differentiated = {site.path for site in sites if site.kind is Kind.OUTPUT_GRADIENT}
         handles = [
-            modules[path].register_forward_hook(_Hook(self, path), with_kwargs=True)
+            modules[path].register_forward_hook(_Hook(self, path))
             for path in dict.fromkeys(site.path for site in sites)
             if path not in compiled
         ]
@@ -139,22 +137,20 @@ class TorchLayers:
             for path, passage in passages[site.path]
         ]
         gradients = [(own, x) for _, own, x in taken if own.kind is Kind.OUTPUT_GRADIENT]
-        overwritten = {p for p, view, version in self._views if view._version != version}
-        lost = [own.path for own, x in gradients if x is None and own.layer in overwritten]
-        if lost:
-            self._remark(
-                f"Gradients with respect to the outputs of {listed(lost)} are not recorded (count "
-                "0): what follows overwrites these tensors in place."
-            )
-        missing = [own.path for own, x in gradients if x is None and own.path not in lost]
-        often = [p for pairs in passages.values() for p, passage in pairs if passage.arrivals > 1]
+        by_path = {path: passage for pairs in passages.values() for path, passage in pairs}
+        missing = {own.path: by_path[own.path] for own, x in gradients if x is None}
+        often = [path for path, passage in by_path.items() if passage.arrivals > 1]
         for remark in gradient_remarks(missing, often if gradients else []):
             self._remark(remark)
         self._forget()
         return taken
 
     def _forget(self) -> None:
-        self._calls, self._with_graph, self._views = {}, set(), []
+        self._calls, self._with_graph = {}, set()
+        # What a module returned may outlive the step: a parameter, say.
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
 
     def _modules(self) -> dict[str, Any]:
         """The submodules by their paths; a module that has none stands for itself."""
@@ -171,60 +167,46 @@ class TorchLayers:
         inside = tuple(f"{p}/" for p, m in modules.items() if p in tops or hasattr(m, "_orig_mod"))
         return {p for p in modules if p in tops or p.startswith(inside)}
 
-    def note(self, path: str, module: Any, inputs: Any, outputs: Any) -> Any:
-        """See `_note`."""
-        return self._note(path, module, inputs, outputs) if self._is_on() else None
-
-    def _note(self, path: str, module: Any, inputs: Any, outputs: Any) -> Any:
-        """What the module is to return in the place of its outputs; None for the same."""
+    def note(self, path: str, outputs: Any) -> None:
+        """A submodule has returned these."""
+        if not self._is_on():
+            return
         calls = self._calls.setdefault(path, [])
         if torch._C._current_graph_task_id() != -1:
             # Checkpointing computes it again. The gradient goes to the first time, unless
             # that was without a graph (use_reentrant=True).
             if path not in self._with_graph:
                 calls[:] = [Call(1, refusal="recomputed in the backward pass (checkpointing)")]
-            return None
+            return
         call = Call(len(calls) + 1)
         calls.append(call)
         if call.number > MOST_CALLS:
             call.refusal = f"call {MOST_CALLS + 1} and later ones of one step"
-            return None
-        flat, form = pytree.tree_flatten(outputs)
-        shared = {id(x) for x in pytree.tree_leaves(inputs)}
-        passed = []
-        for x in flat:
+            return
+        for x in pytree.tree_leaves(outputs):
             if isinstance(x, torch.Tensor):
-                # Made in this module and by nobody else, so that its gradient is the module's.
-                is_own = id(x) not in shared and not x.is_leaf and not any(module.children())
-                x = self._pass(path, x, call, is_own)
-            passed.append(x)
+                self._note_tensor(path, x, call)
         if not call.passages and call.refusal is None:
             call.refusal = f"not tensors that can be tapped but a {type(outputs).__name__}"
-        return None if call.refusal else pytree.tree_unflatten(passed, form)
 
-    def _pass(self, path: str, tensor: Any, call: Call, is_own: bool) -> Any:
+    def _note_tensor(self, path: str, tensor: Any, call: Call) -> None:
         if tensor.layout is not torch.strided or tensor.is_complex():
             call.refusal = f"not tensors that can be tapped but {tensor.layout} of {tensor.dtype}"
         elif torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             call.refusal = "inside a transformation of torch.func"
         if call.refusal:
-            return tensor
+            return
         passage = Passage(tensor.detach())
         call.passages.append(passage)
         if path in self._copied:
             # What follows may overwrite it, as ReLU(inplace=True) does.
             passage.output = passage.output.clone()
         if not tensor.requires_grad:
-            return tensor
+            return
         self._with_graph.add(path)
-        if path not in self._differentiated:
-            return tensor  # A gradient that nobody asks for would only take memory.
-        if not is_own:
-            # A tensor of its own, or it would receive the gradients of all who use that one.
-            tensor = tensor.view_as(tensor)
-            self._views.append((path, tensor, tensor._version))
-        tensor.register_hook(passage.note_gradient)
-        return tensor
+        if path in self._differentiated:
+            # One that nobody asks for would only take memory.
+            self._hooks.append(tensor.register_hook(passage.note_gradient))
 
     def _passages(
         self, path: str, calls: Sequence[Call], is_compiled: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,7 +20,11 @@ class Passage:
     arrivals: int = 0
     """How many gradients came; with several backward passes, more than one."""
     wants_gradient: bool = True
-    """Whether anybody asks for it; a tap need not note it otherwise."""
+    """Whether anybody asks for it; else nothing is done to the tensor but to note it."""
+    is_probability: bool = False
+    """Whether Keras may compute a loss of it from the logits behind it."""
+    is_input: bool = False
+    """Whether the layer returned its input as it is."""
     measured: dict[Kind, Any] = field(default_factory=dict)
     """Where the rows are of what has been measured already, see `EagerStep`."""
     measure_gradient: Callable[[Passage], None] | None = None
@@ -49,16 +54,18 @@ MEASURED = object()
 
 
 class Tap(Protocol):
-    """One framework's way to let a tensor pass and be noted, without changing it."""
+    """One framework's way to note a tensor and its gradient, without changing either."""
 
     def aside(self, function: Any) -> Any:
         """A function of ours that runs in the step, kept out of what is compiled."""
 
-    def begin(self) -> None:
-        """A step begins: what is computed from here on, at this level, can leave it."""
+    def watching(self) -> AbstractContextManager[None]:
+        """Around a step: what is computed inside, at this level, can leave it."""
 
     def through(self, tensor: Any, passage: Passage) -> Any:
-        """The same tensor; it, and later its gradient, are noted in `passage`.
+        """What is to go on in the place of the tensor: itself wherever that is possible.
+
+        It, and later its gradient if that is wanted, are noted in `passage`.
 
         Raises:
             TypeError: what it is given is not a plain tensor of numbers.
@@ -72,8 +79,16 @@ class Tap(Protocol):
         """
 
 
-def make_tap(model: Any) -> Tap:
-    """The tap of the backend that Keras is running on, for a step of that model."""
+def make_tap(
+    model: Any, fault: Callable[[Exception], None], mine: Callable[[], bool] | None = None
+) -> Tap:
+    """The tap of the backend that Keras is running on, for a step of that model.
+
+    Args:
+        model: the Keras model.
+        fault: told of an exception of ours.
+        mine: tells whether it is the replica to be noted that runs; None if there is but one.
+    """
     # Not at the top: plain torch modules are tapped where there is no Keras.
     import keras
 
@@ -81,7 +96,7 @@ def make_tap(model: Any) -> Tap:
     if name == "tensorflow":
         from gradwatch.capture.keras.taps.tensorflow import TensorFlowTap
 
-        return TensorFlowTap()
+        return TensorFlowTap(fault, mine)
     if name == "jax":
         from gradwatch.capture.keras.taps.jax import JaxTap
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gradwatch.capture.keras.taps import Passage
@@ -35,16 +35,34 @@ def site_paths(path: str, calls: Sequence[Call]) -> Iterator[tuple[str, Passage]
                 yield (f"{called}:{i}" if several else called), passage
 
 
-def gradient_remarks(missing: Sequence[str], often: Sequence[str]) -> Iterator[str]:
+def gradient_remarks(missing: Mapping[str, Passage], often: Sequence[str]) -> Iterator[str]:
     """What the user should know of gradients with respect to outputs.
 
     Args:
-        missing: the paths of outputs that no gradient came back to.
+        missing: the outputs that no gradient came back to, by their paths.
         often: the paths of outputs that several came back to.
     """
-    if missing:
+    inputs = [path for path, passage in missing.items() if passage.is_input]
+    if inputs:
         yield (
-            f"The backward pass does not reach the outputs of {listed(missing)}: the loss does "
+            f"No gradient with respect to the outputs of {listed(inputs)} is recorded (count 0): "
+            "the layer returns its input as it is, which is one tensor with one gradient. Watch "
+            "the layer that it comes from."
+        )
+    others = {path: passage for path, passage in missing.items() if not passage.is_input}
+    probabilities = [path for path, passage in others.items() if passage.is_probability]
+    if probabilities:
+        yield (
+            f"No gradient with respect to the outputs of {listed(probabilities)} is recorded "
+            "(count 0): Keras computes this loss from the logits behind them, so none passes "
+            "through the probabilities. For the gradient of the logits, leave the activation of "
+            "the layer out, add it as a layer of its own (keras.layers.Activation), and watch the "
+            "layer before it."
+        )
+    unreached = [path for path in others if path not in probabilities]
+    if unreached:
+        yield (
+            f"The backward pass does not reach the outputs of {listed(unreached)}: the loss does "
             "not depend on them, or nothing before them is trained. No gradient is recorded "
             "(count 0)."
         )

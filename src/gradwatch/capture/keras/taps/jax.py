@@ -1,7 +1,9 @@
-"""Tapping JAX's arrays, inside or outside `jax.jit`."""
+"""Reading JAX's arrays, inside or outside `jax.jit`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -11,10 +13,10 @@ from gradwatch.capture.keras.taps import Passage
 
 
 class JaxTap:
-    """An identity whose forward and backward rules note what they are given.
+    """Notes the values behind arrays; an identity with a backward rule notes gradients.
 
-    Under differentiation a layer sees tracers that cannot leave it. The rules
-    see the values behind them.
+    Under differentiation a layer sees tracers that cannot leave it. `stop_gradient` gives the
+    value behind one. Only where a gradient is wanted is the identity put behind the layer.
     """
 
     def __init__(self) -> None:
@@ -23,8 +25,10 @@ class JaxTap:
     def aside(self, function: Any) -> Any:
         return function
 
-    def begin(self) -> None:
+    @contextmanager
+    def watching(self) -> Iterator[None]:
         self._trace = getattr(jnp.zeros(()), "_trace", None)
+        yield
 
     def through(self, tensor: Any, passage: Passage) -> Any:
         if not isinstance(tensor, jax.Array):
@@ -32,12 +36,13 @@ class JaxTap:
         if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
             raise TypeError(f"an array of dtype {tensor.dtype}")
         if _is_forward_mode(tensor):
-            # Refused here, since JAX would do so only when it compiles the step.
+            # The identity has no forward rule, and JAX would say so only when it compiles.
             raise TypeError("arrays of a forward-mode differentiation")
-        # Where nothing is differentiated, the rules are not run.
-        passage.output = tensor
+        passage.output = jax.lax.stop_gradient(tensor)
         is_inside = _kind(tensor) == "DynamicJaxprTracer" and not self.can_leave(tensor)
         if is_inside or not jnp.issubdtype(tensor.dtype, jnp.floating):
+            return tensor
+        if not passage.wants_gradient:
             return tensor
 
         @jax.custom_vjp  # type: ignore[untyped-decorator]
@@ -45,7 +50,6 @@ class JaxTap:
             return x
 
         def forward(x: Any) -> Any:
-            passage.output = x
             return x, None
 
         def backward(_: None, gradient: Any) -> Any:

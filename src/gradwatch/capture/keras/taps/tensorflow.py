@@ -1,25 +1,51 @@
-"""Tapping TensorFlow's tensors: eager, in a graph, or compiled by XLA."""
+"""Reading TensorFlow's tensors: eager, in a graph, or compiled by XLA."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
 
 from gradwatch.capture.keras.taps import Passage
+from gradwatch.capture.keras.taps.tape_sources import asking_tapes
+
+# Ops by which Keras recognises probabilities, whose loss it then computes from the op's input.
+_PROBABILITIES = ("Softmax", "Sigmoid")
 
 
 class TensorFlowTap:
-    """An identity whose gradient function notes what it is given."""
+    """Notes tensors as they are; asks the step's own tapes for their gradients.
 
-    def __init__(self) -> None:
+    Nothing is put between a layer and what follows it: a tape that is asked for the gradient
+    of one more tensor hands out what it computes anyway.
+
+    Args:
+        fault: told of an exception of ours.
+        mine: tells whether it is the replica to be noted that runs; None if there is but one.
+    """
+
+    def __init__(
+        self, fault: Callable[[Exception], None], mine: Callable[[], bool] | None = None
+    ) -> None:
+        self._fault = fault
+        self._mine = mine
         self._graph: Any = None
+        self._wanted: list[tuple[Any, Passage]] = []
 
     def aside(self, function: Any) -> Any:
         return function
 
-    def begin(self) -> None:
+    @contextmanager
+    def watching(self) -> Iterator[None]:
         self._graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        self._wanted = []
+        try:
+            with asking_tapes(self._sources, self._arrived, self._fault):
+                yield
+        finally:
+            self._wanted = []
 
     def through(self, tensor: Any, passage: Passage) -> Any:
         if not tf.is_tensor(tensor) or isinstance(tensor, tf.RaggedTensor | tf.SparseTensor):
@@ -27,23 +53,32 @@ class TensorFlowTap:
         if not (tensor.dtype.is_floating or tensor.dtype.is_integer or tensor.dtype.is_bool):
             raise TypeError(f"a tensor of dtype {tensor.dtype.name}")
         passage.output = tensor
-        if not tensor.dtype.is_floating or not self.can_leave(tensor):
-            return tensor
-
-        @tf.custom_gradient  # type: ignore[untyped-decorator]
-        def identity(x: Any) -> Any:
-            def backward(gradient: Any) -> Any:
-                # Not by a call of ours, which might fail in the midst of the backward pass.
-                passage.gradient = gradient
-                passage.arrivals += 1
-                return gradient
-
-            return tf.identity(x), backward
-
-        return identity(tensor)
+        if passage.wants_gradient and tensor.dtype.is_floating and self.can_leave(tensor):
+            passage.is_probability = _is_probability(tensor)
+            self._wanted.append((tensor, passage))
+        return tensor
 
     def can_leave(self, tensor: Any) -> bool:
         if isinstance(tensor, tf.IndexedSlices):
             tensor = tensor.values
         # An eager tensor has no graph, and says so by raising.
         return getattr(tensor, "graph", None) is self._graph
+
+    def _sources(self) -> list[Any]:
+        """The tensors whose gradients are wanted, if the tape is one of the step itself."""
+        graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        if graph is not self._graph or (self._mine is not None and not self._mine()):
+            return []
+        return [tensor for tensor, _ in self._wanted]
+
+    def _arrived(self, gradients: list[Any]) -> None:
+        for (_, passage), gradient in zip(self._wanted, gradients, strict=True):
+            if gradient is not None:
+                passage.note_gradient(gradient)
+
+
+def _is_probability(tensor: Any) -> bool:
+    """Whether Keras would compute a loss of this tensor from the logits behind it."""
+    if hasattr(tensor, "_keras_logits"):
+        return True
+    return not tf.executing_eagerly() and tensor.op.type in _PROBABILITIES

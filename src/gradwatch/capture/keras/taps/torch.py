@@ -1,7 +1,9 @@
-"""Tapping torch's tensors."""
+"""Reading torch's tensors."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,7 +12,7 @@ from gradwatch.capture.keras.taps import Passage
 
 
 class TorchTap:
-    """A view of the tensor, with a hook for its gradient.
+    """Notes tensors as they are; a hook of the tensor itself notes its gradient.
 
     Args:
         compiled: whether the step is compiled by `torch.compile`.
@@ -18,13 +20,21 @@ class TorchTap:
 
     def __init__(self, compiled: bool) -> None:
         self._compiled = compiled
+        self._hooks: list[Any] = []
 
     def aside(self, function: Any) -> Any:
         # The compiler would follow our bookkeeping, and fail at it.
         return torch.compiler.disable(function) if self._compiled else function
 
-    def begin(self) -> None:
-        """Nothing is traced, so everything can leave."""
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        try:
+            yield  # Nothing is traced, so everything can leave.
+        finally:
+            # What a layer returned may outlive the step: a parameter, say.
+            for hook in self._hooks:
+                hook.remove()
+            self._hooks = []
 
     def through(self, tensor: Any, passage: Passage) -> Any:
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
@@ -32,13 +42,9 @@ class TorchTap:
         if tensor.is_complex():
             raise TypeError(f"a tensor of dtype {tensor.dtype}")
         passage.output = tensor.detach()
-        if not (passage.wants_gradient and tensor.requires_grad):
-            return tensor
-        # A tensor of its own: a layer may return its input as it is, and would
-        # then be taken to receive the gradients of all who use that.
-        view = tensor.view_as(tensor)
-        view.register_hook(passage.note_gradient)
-        return view
+        if passage.wants_gradient and tensor.requires_grad:
+            self._hooks.append(tensor.register_hook(passage.note_gradient))
+        return tensor
 
     def can_leave(self, tensor: Any) -> bool:
         # Those of torch.func's transformations live inside them.
