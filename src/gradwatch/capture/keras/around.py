@@ -168,7 +168,8 @@ class AroundStep:
         try:
             # What is made inside a loop or branch cannot leave it.
             if self._backend.scope() == self._scope:
-                self._losses.append(_mean(values))
+                with self._backend.aside():
+                    self._losses.append(_mean(values))
         except Exception as error:
             self._fault(error)
 

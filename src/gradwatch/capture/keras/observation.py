@@ -105,6 +105,7 @@ class Observation:
                     self._optimizers(),
                     self.fault,
                     self._backend.scope,
+                    self._backend.aside,
                     snapshots=self._snapshots if Kind.UPDATE in self._kinds else None,
                     # Replicas clip before they reduce: what is applied is what was reduced.
                     with_applied=Kind.APPLIED_GRADIENT in self._kinds and self._mine is None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +75,7 @@ def tapped(
     optimizers: Sequence[Any],
     fault: Callable[[Exception], None],
     scope: Callable[[], Any],
+    aside: Callable[[], AbstractContextManager[None]] = nullcontext,
     snapshots: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
     with_applied: bool = False,
     mine: Callable[[], bool] | None = None,
@@ -91,6 +92,7 @@ def tapped(
         optimizers: the optimizers to tap.
         fault: called with an exception of ours, instead of raising it.
         scope: tells where tensors are being made, see `Backend.scope`.
+        aside: goes around what we compute, see `Backend.aside`.
         snapshots: copies variables' values; given if the values before the
             update are to be noted.
         with_applied: note also the gradients that the update rule will use.
@@ -135,7 +137,9 @@ def tapped(
             # Whatever is ours is called inside of this: the user's update must come to pass.
             try:
                 if not before:
-                    note(optimizer, grads, trainable_variables or optimizer._trainable_variables)
+                    with aside():
+                        variables = trainable_variables or optimizer._trainable_variables
+                        note(optimizer, grads, variables)
             except Exception as error:
                 fault(error)
             inside[0] = True
@@ -152,7 +156,7 @@ def tapped(
                 if not before:
                     own, given = optimizer._trainable_variables, list(grads)
                     state = list(zip(optimizer.variables, optimizer_variables, strict=False))
-                    with keras.StatelessScope(state_mapping=state):
+                    with keras.StatelessScope(state_mapping=state), aside():
                         note(optimizer, given, own, trainable_variables)
             except Exception as error:
                 fault(error)

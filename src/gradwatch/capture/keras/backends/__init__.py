@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 import keras
@@ -41,6 +42,9 @@ class Backend(Protocol):
 
     def scope(self) -> Any:
         """Where tensors are being made: equal for two places that may use each other's."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Around whatever we compute in the midst of the step."""
 
 
 @runtime_checkable
@@ -82,10 +86,10 @@ def make_backend(model: Any) -> Backend:
         if strategy.num_replicas_in_sync > 1:
             from gradwatch.capture.keras.backends.replicas import ReplicatedBackend
 
-            return ReplicatedBackend(strategy)
+            return ReplicatedBackend(model, strategy)
         from gradwatch.capture.keras.backends.tensorflow import TensorFlowBackend
 
-        return TensorFlowBackend()
+        return TensorFlowBackend(model)
     if name == "jax":
         from gradwatch.capture.keras.backends.jax import JaxBackend
 

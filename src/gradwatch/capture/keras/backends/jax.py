@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import keras
@@ -33,7 +34,10 @@ class JaxBackend:
         self.while_compiling: Mapping[str, Any] = _sharding_attributes(model)
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
-        return watched(train_step, observation, observation.measure, has_state=True)
+        def measure(due: Any, result: Any) -> Any:
+            return observation.measure(due, result[1])
+
+        return watched(train_step, observation, measure, has_state=True)
 
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         state, iterator = args
@@ -47,6 +51,9 @@ class JaxBackend:
 
     def advance(self, args: Any, result: Any) -> Any:
         return (result[1], args[1])
+
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def scope(self) -> Any:
         return get_opaque_trace_state(convention="nnx")

@@ -46,11 +46,12 @@ class ReplicatedBackend(TensorFlowBackend):
     """TensorFlow, with a step that several replicas run.
 
     Args:
+        model: the Keras model.
         strategy: of `tf.distribute`, with all its replicas in this process.
     """
 
-    def __init__(self, strategy: Any) -> None:
-        super().__init__()
+    def __init__(self, model: Any, strategy: Any) -> None:
+        super().__init__(model)
         self._strategy = strategy
 
     def observation(
@@ -147,7 +148,12 @@ class ReplicatedObservation:
         try:
             was_watching = self._is_watching
             self.leave()
-            return self._measured(self._require_plan()) if was_watching else {}
+            if not was_watching:
+                return {}
+            with self._backend.aside():
+                measured = self._measured(self._require_plan())
+            self._backend.use_copies(())
+            return measured
         except SelectionError:  # The user's to hear of.
             raise
         except Exception as error:

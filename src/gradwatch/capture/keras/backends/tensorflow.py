@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
 
 from gradwatch.capture.frameworks import framework
+from gradwatch.capture.keras.backends.tensorflow_graph import marked, use_copies
 from gradwatch.capture.keras.backends.watched import watched
 
 
@@ -19,13 +21,17 @@ class TensorFlowBackend:
     has_state = False
     while_compiling: Mapping[str, Any] = MappingProxyType({})
 
-    def __init__(self) -> None:
+    def __init__(self, model: Any) -> None:
+        self._is_graph = not (model.run_eagerly or model.jit_compile)
         # Read by the compiled step. It belongs to nobody's model or checkpoint.
         self._histograms_due = tf.Variable(False, trainable=False, name="gradwatch_histograms_due")
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
-        def measure() -> Any:
-            return observation.measure(tf.convert_to_tensor(self._histograms_due))
+        def measure(due: None, result: Any) -> Any:
+            with self.aside():
+                measured = observation.measure(tf.convert_to_tensor(self._histograms_due))
+            self.use_copies(result)
+            return measured
 
         return watched(train_step, observation, measure, has_state=False)
 
@@ -44,6 +50,18 @@ class TensorFlowBackend:
 
     def advance(self, args: Any, result: Any) -> Any:
         return args
+
+    def aside(self) -> AbstractContextManager[None]:
+        return marked() if self._is_graph else nullcontext()
+
+    def use_copies(self, outputs: Any) -> None:
+        """When all is measured: see `tensorflow_graph`.
+
+        Args:
+            outputs: what the model's own step returned.
+        """
+        if self._is_graph:
+            use_copies(outputs)
 
     def scope(self) -> Any:
         # The bodies of loops and branches are graphs of their own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +25,7 @@ class TorchBackend:
         self._histograms_due = False
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
-        def measure() -> Any:
+        def measure(due: None, result: Any) -> Any:
             with torch.no_grad():
                 return observation.measure(self._histograms_due)
 
@@ -44,6 +45,9 @@ class TorchBackend:
 
     def advance(self, args: Any, result: Any) -> Any:
         return args
+
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def scope(self) -> Any:
         return None

@@ -16,8 +16,8 @@ def watched(
     Args:
         train_step: the model's, or one that is watched already.
         observation: what watches it, see `Observation`.
-        measure: makes the measurements; with a state, of the flag that came beside the
-            batch and of the new state.
+        measure: makes the measurements, of the flag that came beside the batch, None without a
+            state, and of what the step returned.
         has_state: see `Backend`.
     """
     fault = observation.fault
@@ -46,7 +46,7 @@ def watched(
                 fault(error)
         measured: Any = {}
         try:
-            measured = measure(due, result[1]) if has_state else measure()
+            measured = measure(due, result)
         except SelectionError:  # The user's to hear of.
             raise
         except Exception as error:

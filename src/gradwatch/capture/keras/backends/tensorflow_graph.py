@@ -1,0 +1,127 @@
+"""Measuring in a TensorFlow graph so that Grappler optimises the training as it would without us.
+
+Grappler rewrites a graph before it runs, and looks at how often a tensor is used. A sum that is
+used once is merged into the sum that uses it, which adds in another order; one that is used
+twice, the second time by us, is left alone. So we use no tensor that training uses only once, but
+a copy that is computed from the tensors behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+_MARK = "_gradwatch"
+# Grappler answers these from static shapes, so that they are no uses.
+_OF_SHAPES = frozenset({"Shape", "ShapeN", "Rank", "Size", "ZerosLike", "OnesLike"})
+# One pass over the elements at most. Grappler merges what is used once only if it is one of these.
+_CHEAP = frozenset(
+    {
+        "Abs", "Add", "AddN", "AddV2", "BiasAdd", "Cast", "DivNoNan", "Elu", "Erf", "Exp",
+        "ExpandDims", "Expm1", "Identity", "LeakyRelu", "Log", "Log1p", "Maximum", "Minimum", "Mul",
+        "MulNoNan", "Neg", "Pow", "RealDiv", "Reciprocal", "Relu", "Relu6", "Reshape", "Rsqrt",
+        "SelectV2", "Selu", "Sigmoid", "Sign", "Softplus", "Softsign", "Sqrt", "Square",
+        "SquaredDifference", "Squeeze", "Sub", "Tanh", "Transpose",
+    }
+)  # fmt: skip
+
+
+@contextmanager
+def marked() -> Iterator[None]:
+    """Mark the operations that are made while the context lasts as ours.
+
+    Marked, they are also never taken for one that training makes, of the same inputs.
+    """
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    scope = getattr(graph, "_attr_scope", None)
+    if scope is None:
+        yield
+        return
+    with scope({_MARK: tf.compat.v1.AttrValue(b=True)}):
+        yield
+
+
+def use_copies(outputs: Any) -> None:
+    """Let our operations use copies of the tensors that training uses only once.
+
+    Args:
+        outputs: what the training step returns.
+    """
+    if tf.executing_eagerly():
+        return
+    graph = tf.compat.v1.get_default_graph()
+    operations = graph.get_operations()
+    ours = [operation for operation in operations if _is_ours(operation)]
+    copies = _Copies(_uses(operations, outputs))
+    with marked():
+        for operation in ours:
+            for i, tensor in enumerate(operation.inputs):
+                if not _is_ours(tensor.op):
+                    copy = copies.of(tensor)
+                    if copy is not tensor:
+                        operation._update_input(i, copy)
+
+
+class _Copies:
+    def __init__(self, uses: Callable[[Any], int]) -> None:
+        self._uses = uses
+        self._made: dict[Any, Any] = {}
+
+    def of(self, tensor: Any) -> Any:
+        """The tensor, or a copy if training uses it only once and it is quickly computed."""
+        if self._uses(tensor) != 1 or tensor.op.type not in _CHEAP:
+            return tensor
+        key = tensor.ref()
+        if key not in self._made:
+            self._made[key] = self._copy(tensor.op)
+        return self._made[key]
+
+    def _copy(self, operation: Any) -> Any:
+        inputs = [self.of(tensor) for tensor in operation.inputs]
+        definition = operation.node_def
+        (copy,) = operation.graph.create_op(
+            operation.type,
+            inputs,
+            [output.dtype for output in operation.outputs],
+            attrs={
+                name: value for name, value in definition.attr.items() if not name.startswith("_")
+            },
+            op_def=operation.op_def,
+        ).outputs
+        return copy
+
+
+def _is_ours(operation: Any) -> bool:
+    try:
+        return bool(operation.get_attr(_MARK))
+    except ValueError:
+        return False
+
+
+def _uses(operations: list[Any], outputs: Any) -> Callable[[Any], int]:
+    """How often training uses a tensor, as Grappler will count."""
+    returned = [t for t in tf.nest.flatten(outputs) if isinstance(t, tf.Tensor)]
+    live: set[int] = set()
+    waiting = [tensor.op for tensor in returned]
+    waiting += [o for o in operations if o.op_def.is_stateful and not _is_ours(o)]
+    while waiting:
+        operation = waiting.pop()
+        if id(operation) in live:
+            continue
+        live.add(id(operation))
+        waiting += [tensor.op for tensor in operation.inputs]
+        waiting += operation.control_inputs
+    kept = {tensor.ref() for tensor in returned}
+
+    def uses(tensor: Any) -> int:
+        consumers = {
+            (o.type, tuple(t.ref() for t in o.inputs), str(o.node_def.attr))
+            for o in tensor.consumers()
+            if id(o) in live and o.type not in _OF_SHAPES and not _is_ours(o)
+        }
+        return len(consumers) + (tensor.ref() in kept)
+
+    return uses
