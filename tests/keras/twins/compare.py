@@ -131,3 +131,64 @@ def monitored(train: Any, **arguments: Any) -> Outcome:
     if faults:
         raise Different(faults[0])
     return found
+
+
+class Nudge(keras.callbacks.Callback):
+    """Moves every weight by one unit in its last place, up or down, before training.
+
+    How far such a training strays is how far rounding alone may lead.
+
+    Args:
+        unit: the unit, relative to the weight.
+        seed: which of them go up.
+    """
+
+    def __init__(self, unit: float, seed: int) -> None:
+        super().__init__()
+        self._unit = unit
+        self._random = np.random.default_rng(seed)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        for variable in self.model.trainable_variables:
+            value = np.asarray(keras.ops.convert_to_numpy(variable))
+            signs = self._random.choice([-1.0, 1.0], value.shape)
+            variable.assign((value * (1 + self._unit * signs)).astype(value.dtype))
+
+
+def beyond_rounding(
+    train: Any, bare: Outcome, watched: Outcome, unit: float, slack: float = 8.0
+) -> Iterator[str]:
+    """What differs by more than a compiler's other order of rounding can explain, in words.
+
+    Args:
+        train: the training.
+        bare: what came of it.
+        watched: what came of it under a monitor.
+        unit: the relative rounding error of the types it computes in.
+        slack: how much further than nudged trainings it may stray.
+    """
+    nudged = []
+    for seed in range(3):
+        with quietly():
+            nudged.append(outcome(train, Nudge(unit, seed)))
+    first = abs(watched.history["loss"][0] - bare.history["loss"][0])
+    if first > 2 * unit * max(abs(bare.history["loss"][0]), 1e-30):
+        yield f"the first loss: {watched.history['loss'][0]!r}, not {bare.history['loss'][0]!r}"
+    pairs = [
+        (name, values, watched.history[name], [n.history[name] for n in nudged])
+        for name, values in bare.history.items()
+    ]
+    pairs += [
+        (name, array, watched.arrays[name], [n.arrays[name] for n in nudged])
+        for name, array in bare.arrays.items()
+        if array.dtype.kind in "fV"
+    ]
+    for name, ours, theirs, others in pairs:
+        a, b = np.asarray(ours, "float64"), np.asarray(theirs, "float64")
+        with np.errstate(all="ignore"):
+            reach = np.nanmax([np.abs(np.asarray(o, "float64") - a) for o in others], initial=0.0)
+            allowed = slack * max(reach, unit * np.nanmax(np.abs(a), initial=0.0))
+            if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+                yield f"{name}: not finite elsewhere"
+            elif np.nanmax(np.abs(a - b), initial=0.0) > allowed:
+                yield f"{name}: {far(a, b)}, where rounding leads {reach:.3g} far"

@@ -154,7 +154,7 @@ def programs(draw: Any, backend: str, modes: tuple[str, ...]) -> Program:
     for i, (given, form, features) in enumerate(inputs):
         lines.append(f"i{i} = {given}")
         own = Lines(form, features, has_mask="mask_zero" in given)
-        own.add("t = i{}".format(i) if "Embedding" not in given else f"i{i}, t = i{i}")
+        own.add(f"t = i{i}" if "Embedding" not in given else f"i{i}, t = i{i}")
         network(draw, own, 3 if len(inputs) == 1 else 2)
         lines += [*own.lines, f"t{i} = t"]
     width = own.features

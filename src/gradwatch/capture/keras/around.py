@@ -9,8 +9,9 @@ from typing import Any
 
 import keras
 
+from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends import Backend
-from gradwatch.capture.keras.optimizers import find_optimizers, innermost
+from gradwatch.capture.keras.optimizers import find_optimizers, innermost, is_pure_schedule
 from gradwatch.capture.keras.output_watch import Row
 from gradwatch.sites import Kind, Site, SiteInfo
 
@@ -60,6 +61,7 @@ class AroundStep:
         self._mine = mine
         self._data: Any = None
         self._losses: list[Any] = []
+        self._rate: Any = None
         self._scope: Any = None
 
     @classmethod
@@ -84,12 +86,17 @@ class AroundStep:
     @contextmanager
     def watching(self, data: Any) -> Iterator[None]:
         """Around the model's train step on that data."""
-        self._data, self._losses = data, []
+        self._data, self._losses, self._rate = data, [], None
         self._scope = self._backend.scope()
         with ExitStack() as stack:
             if Kind.LOSS in self._kinds:
                 for metric in self._trackers():
-                    stack.enter_context(self._tapped(metric))
+                    update = self._noting_update(metric.update_state)
+                    stack.enter_context(attributes(metric, update_state=update))
+            if Kind.SCALAR in self._kinds:
+                for optimizer in map(innermost, self._optimizers):
+                    read = self._noting_rate(optimizer._get_current_learning_rate)
+                    stack.enter_context(attributes(optimizer, _get_current_learning_rate=read))
             yield
 
     def give(self, data: Any) -> None:
@@ -114,7 +121,7 @@ class AroundStep:
                 found[kind] = list(find()) if kind in self._kinds else []
             except Exception as error:
                 self._fault(error)
-        self._data, self._losses = None, []
+        self._data, self._losses, self._rate = None, [], None
         return [
             Row(position, Site(site.kind, path), tensor)
             for position, site in enumerate(sites)
@@ -146,8 +153,10 @@ class AroundStep:
         # On JAX the variables' values are in the state, and nowhere else.
         values = {} if state is None else _values(outer, state[2])
         rate: Any = inner._learning_rate
-        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
-            # The step has counted itself already.
+        if self._rate is not None:
+            yield LEARNING_RATE, self._rate
+        elif is_pure_schedule(rate):
+            # The step used it in a branch. It has counted itself already.
             before = keras.ops.subtract(_value(inner._iterations, values), 1)
             yield LEARNING_RATE, keras.ops.cast(rate(before), "float32")
         elif isinstance(rate, keras.Variable):
@@ -164,33 +173,39 @@ class AroundStep:
     def _trackers(self) -> list[Any]:
         return [metric for metric in self._model.metrics if metric.name == LOSS]
 
-    def _noted(self, values: Any) -> None:
-        try:
-            # What is made inside a loop or branch cannot leave it.
-            if self._backend.scope() == self._scope:
-                with self._backend.aside():
-                    self._losses.append(_mean(values))
-        except Exception as error:
-            self._fault(error)
-
-    @contextmanager
-    def _tapped(self, metric: Any) -> Iterator[None]:
-        update = metric.update_state
+    def _noting_update(self, update: Any) -> Any:
+        """A metric's `update_state` that notes what it is told."""
 
         def noting_update(values: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                if self._mine is None or self._mine():
-                    self._noted(values)
-            except Exception as error:  # It may fail at its very call.
+                if self._can_note():
+                    with self._backend.aside():
+                        self._losses.append(_mean(values))
+            except Exception as error:
                 self._fault(error)
             return update(values, *args, **kwargs)
 
-        # Into __dict__, past Keras's tracking of attributes.
-        vars(metric)["update_state"] = noting_update
-        try:
-            yield
-        finally:
-            vars(metric).pop("update_state", None)
+        return noting_update
+
+    def _noting_rate(self, read: Any) -> Any:
+        """An optimizer's way to its learning rate, which is noted."""
+
+        def noting_read() -> Any:
+            rate = read()
+            try:
+                if self._can_note():
+                    with self._backend.aside():
+                        self._rate = _mean(rate)
+            except Exception as error:
+                self._fault(error)
+            return rate
+
+        return noting_read
+
+    def _can_note(self) -> bool:
+        """Whether what is made here can leave the step, and is of the replica to be noted."""
+        is_mine = self._mine is None or self._mine()
+        return is_mine and bool(self._backend.scope() == self._scope)
 
 
 def _is_compiled_by_torch(model: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from gradwatch.capture.keras.layers import model_layers
-from gradwatch.capture.keras.optimizers import find_optimizers, innermost
+from gradwatch.capture.keras.optimizers import find_optimizers, innermost, is_pure_schedule
 from gradwatch.diagnose.facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
 
 
@@ -145,12 +145,19 @@ def _optimizer(model: Any) -> OptimizerFacts:
         scale = _number(getattr(outer, "dynamic_scale", outer.initial_scale))
     return OptimizerFacts(
         name=type(inner).__name__.lower(),
-        learning_rate=_number(inner.learning_rate),
+        learning_rate=_learning_rate(inner),
         is_scheduled=isinstance(
             inner._learning_rate, keras.optimizers.schedules.LearningRateSchedule
         ),
         loss_scale=scale,
     )
+
+
+def _learning_rate(optimizer: Any) -> float | None:
+    rate = optimizer._learning_rate
+    if is_pure_schedule(rate):
+        return _number(rate(optimizer.iterations))
+    return _number(rate) if isinstance(rate, keras.Variable) else None
 
 
 def _number(value: Any) -> float | None:

@@ -38,6 +38,13 @@ from gradwatch.sites import Kind, Site, SiteInfo
 
 __all__ = ["FitCapture", "StepCounter", "refusal"]
 
+_RANDOM_STATE = (
+    "Nothing is measured: the training step draws random numbers by operations of tf.random, which "
+    "keep their state inside the compiled step, so that a measured step would draw others. Measure "
+    "from the first step on (every=1), draw them with keras.random and a SeedGenerator, or compile "
+    "the model with run_eagerly=True."
+)
+
 
 class FitCapture:
     """Measures the due steps of a model's `fit`, once or repeatedly.
@@ -128,6 +135,8 @@ class FitCapture:
         """Epoch `epoch`, counted from 1, begins; `batches` is None if not known."""
         self._pacer.pause()
         self._counter.begin_epoch(epoch, batches)
+        if self._counter.steps_so_far() and not self._measured_step.has_run:
+            self._backend.own_step_has_run = True
 
     def begin_batch(self, batch: int) -> None:
         """The batch with that index in the epoch, or several from it on, come next."""
@@ -137,8 +146,12 @@ class FitCapture:
         due = [moment for moment in moments if self._timetable.is_due(moment)]
         is_ordinary = not due or all(map(self._timetable.is_ordinary, due))
         self._pacer.tick(moments, bool(due), counts=is_ordinary)
-        if due:
+        if self._observer.is_refused:
+            self._remark(_RANDOM_STATE)
+        elif due or self._backend.holds_random_state:
             self._measure_next(moments)
+        else:
+            self._backend.own_step_has_run = True
 
     def end(self) -> None:
         """`fit` has ended."""
@@ -154,7 +167,8 @@ class FitCapture:
             # A layer has come to life since: what was compiled does not know it.
             self._plan = None
             self._observer = self._make_observer()
-        orders = [[self._order(m)] if self._timetable.is_due(m) else [] for m in moments]
+        every = self._backend.holds_random_state
+        orders = [[self._order(m)] if every or self._timetable.is_due(m) else [] for m in moments]
         replaced = vars(self._model)["train_function"]
         if isinstance(replaced, MeasuredCall):
             # By another monitor that watches this fit.
@@ -173,6 +187,8 @@ class FitCapture:
         try:
             plan = self._require_plan()
             due = plan.due(order.moment)
+            if not due.summaries:
+                return  # It was measured for the sake of its random numbers alone.
             names = ["rows", *(["cells"] if due.histograms else [])]
             names += [name for name in ("updates", "layout") if name in measured]
             names += names_due(due, measured)

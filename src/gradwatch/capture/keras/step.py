@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends import Backend
 from gradwatch.capture.keras.variables import fit_of
 from gradwatch.schedule import Moment
@@ -25,6 +25,11 @@ class Observer:
     """An `Observation`, or what watches several replicas in its place."""
     take: Callable[[Order, Any], None]
     fault: Callable[[Exception], None]
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a measured step would draw other random numbers than the model's own."""
+        return self.backend.holds_random_state and self.backend.own_step_has_run
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,11 @@ class MeasuredStep:
         self._train_step = model.train_step
         self._compiled: dict[tuple[Observer, ...], tuple[Any, Any]] = {}
 
+    @property
+    def has_run(self) -> bool:
+        """Whether any measured step was made."""
+        return bool(self._compiled)
+
     def prepare(self, orders: Sequence[Sequence[Order]]) -> bool:
         """Have Keras make the functions that are needed; whether it could.
 
@@ -100,7 +110,7 @@ class MeasuredStep:
         try:
             wanted = {tuple(order.observer for order in each) for each in orders}
             comes_in_several = self._model.steps_per_execution > 1
-            with _attributes(self._model, steps_per_execution=1):
+            with attributes(self._model, steps_per_execution=1):
                 if comes_in_several:
                     # For a step that, by a fault of ours, cannot be measured.
                     wanted.add(())
@@ -132,7 +142,7 @@ class MeasuredStep:
         # the last one's results come. So here they are run one by one.
         def several(*args: Any) -> Any:
             result = None
-            with _attributes(self._model, steps_per_execution=1):
+            with attributes(self._model, steps_per_execution=1):
                 for i, call in enumerate(calls):
                     try:
                         result = call(*self._backend.one_batch(args))
@@ -167,14 +177,21 @@ class MeasuredStep:
                 _tell([orders], error)
                 return plain(*((args[0], iter([batch])) if has_state else args))
             # torch looks the train step up at each call, the others when building. Into
-            # __dict__, as in `_attributes`.
+            # __dict__, as in `attributes`.
             before = {name: own[name] for name in ("train_step",) if name in own}
             own["train_step"] = train_step
             try:
                 result = function(*measured_args)
+            except Exception:
+                if not any(order.observer.is_refused for order in orders):
+                    raise
+                result = None
             finally:
                 own.pop("train_step", None)
                 own.update(before)
+            if result is None:
+                # While it was traced, before it ran.
+                return plain(*args)
             for order in reversed(orders):
                 if has_state:
                     outputs, state = result
@@ -195,7 +212,7 @@ class MeasuredStep:
         for observer in observers:
             train_step = observer.backend.wrap(train_step, observer.observation)
         given = {"train_step": train_step, "train_function": None, **self._backend.while_compiling}
-        with _attributes(model, **given):
+        with attributes(model, **given):
             model.make_train_function(force=True)
             return model.train_function, train_step
 
@@ -212,21 +229,3 @@ def own_train_function(model: Any) -> Any:
     if isinstance(function, MeasuredCall):
         function.put_back()
     return vars(model)["train_function"]
-
-
-@contextmanager
-def _attributes(model: Any, **values: Any) -> Iterator[None]:
-    """Give the model other attributes for a while.
-
-    Through its `__dict__`, past the tracking of Keras and torch, so that what it
-    had before, or had not, is restored exactly.
-    """
-    own = vars(model)
-    before = {name: own[name] for name in values if name in own}
-    own.update(values)
-    try:
-        yield
-    finally:
-        for name in values:
-            own.pop(name, None)
-        own.update(before)

@@ -24,6 +24,13 @@ class Backend(Protocol):
     """Whether the step maps a state and a batch to its logs and a new state; else it maps a
     batch to logs, and the function that is made of it takes the batch from an iterator."""
 
+    holds_random_state: bool
+    """Whether random numbers have their state inside the compiled step, so that one and the same
+    must run all steps."""
+
+    own_step_has_run: bool
+    """Whether the model's own step has run already, so that a measured one cannot run them all."""
+
     while_compiling: Mapping[str, Any]
     """Attributes that the model needs while Keras makes a train function in the midst of `fit`."""
 

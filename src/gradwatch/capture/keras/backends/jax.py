@@ -28,6 +28,8 @@ class JaxBackend:
 
     framework = framework("jax")
     has_state = True
+    holds_random_state = False
+    own_step_has_run = False
 
     def __init__(self, model: Any) -> None:
         self._compiled = bool(model.jit_compile and not model.run_eagerly)

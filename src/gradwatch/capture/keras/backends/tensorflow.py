@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from gradwatch.capture.frameworks import framework
 from gradwatch.capture.keras.backends.tensorflow_graph import marked, use_copies
-from gradwatch.capture.keras.backends.watched import watched
+from gradwatch.capture.keras.backends.tensorflow_random import holds_random_state
+from gradwatch.capture.keras.backends.watched import RefusedError, watched
 
 
 class TensorFlowBackend:
@@ -20,6 +21,8 @@ class TensorFlowBackend:
     framework = framework("tensorflow")
     has_state = False
     while_compiling: Mapping[str, Any] = MappingProxyType({})
+    holds_random_state = False
+    own_step_has_run = False
 
     def __init__(self, model: Any) -> None:
         self._is_graph = not (model.run_eagerly or model.jit_compile)
@@ -28,6 +31,10 @@ class TensorFlowBackend:
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
         def measure(due: None, result: Any) -> Any:
+            if self._is_graph and holds_random_state():
+                self.holds_random_state = True
+                if self.own_step_has_run:
+                    raise RefusedError
             with self.aside():
                 measured = observation.measure(tf.convert_to_tensor(self._histograms_due))
             self.use_copies(result)

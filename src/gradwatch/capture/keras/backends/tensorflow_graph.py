@@ -54,12 +54,12 @@ def use_copies(outputs: Any) -> None:
         return
     graph = tf.compat.v1.get_default_graph()
     operations = graph.get_operations()
-    ours = [operation for operation in operations if _is_ours(operation)]
-    copies = _Copies(_uses(operations, outputs))
+    ours = {operation for operation in operations if _is_marked(operation)}
+    copies = _Copies(_uses(operations, ours, outputs))
     with marked():
         for operation in ours:
             for i, tensor in enumerate(operation.inputs):
-                if not _is_ours(tensor.op):
+                if tensor.op not in ours:
                     copy = copies.of(tensor)
                     if copy is not tensor:
                         operation._update_input(i, copy)
@@ -94,33 +94,32 @@ class _Copies:
         return copy
 
 
-def _is_ours(operation: Any) -> bool:
+def _is_marked(operation: Any) -> bool:
     try:
         return bool(operation.get_attr(_MARK))
     except ValueError:
         return False
 
 
-def _uses(operations: list[Any], outputs: Any) -> Callable[[Any], int]:
+def _uses(operations: list[Any], ours: set[Any], outputs: Any) -> Callable[[Any], int]:
     """How often training uses a tensor, as Grappler will count."""
     returned = [t for t in tf.nest.flatten(outputs) if isinstance(t, tf.Tensor)]
-    live: set[int] = set()
+    live: set[Any] = set()
     waiting = [tensor.op for tensor in returned]
-    waiting += [o for o in operations if o.op_def.is_stateful and not _is_ours(o)]
+    waiting += [o for o in operations if o not in ours and o.op_def.is_stateful]
     while waiting:
         operation = waiting.pop()
-        if id(operation) in live:
-            continue
-        live.add(id(operation))
-        waiting += [tensor.op for tensor in operation.inputs]
-        waiting += operation.control_inputs
+        if operation not in live:
+            live.add(operation)
+            waiting += [tensor.op for tensor in operation.inputs]
+            waiting += operation.control_inputs
     kept = {tensor.ref() for tensor in returned}
 
     def uses(tensor: Any) -> int:
         consumers = {
             (o.type, tuple(t.ref() for t in o.inputs), str(o.node_def.attr))
             for o in tensor.consumers()
-            if id(o) in live and o.type not in _OF_SHAPES and not _is_ours(o)
+            if o in live and o not in ours and o.type not in _OF_SHAPES
         }
         return len(consumers) + (tensor.ref() in kept)
 

@@ -19,6 +19,8 @@ class TorchBackend:
 
     framework = framework("torch")
     has_state = False
+    holds_random_state = False
+    own_step_has_run = False
     while_compiling: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self) -> None:

@@ -8,6 +8,10 @@ from typing import Any
 from gradwatch.select import SelectionError
 
 
+class RefusedError(Exception):
+    """While a measured step is traced: to run it would change the training."""
+
+
 def watched(
     train_step: Any, observation: Any, measure: Callable[..., Any], *, has_state: bool
 ) -> Any:
@@ -47,7 +51,7 @@ def watched(
         measured: Any = {}
         try:
             measured = measure(due, result)
-        except SelectionError:  # The user's to hear of.
+        except (SelectionError, RefusedError):  # The user's to hear of.
             raise
         except Exception as error:
             fault(error)
