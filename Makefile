@@ -14,7 +14,7 @@ VIEWER := $(shell find viewer/src viewer/index.html viewer/*.json viewer/*.ts -t
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: demo test viewer browser lint types test-viewer test-core test-tensorflow test-jax test-torch
-.PHONY: test-distributed test-faults benchmark screenshots clean
+.PHONY: test-distributed test-faults test-twins benchmark screenshots clean
 
 demo: $(READY) $(STATIC)
 	KERAS_BACKEND=$${KERAS_BACKEND:-jax} TF_ENABLE_ONEDNN_OPTS=0 $(BIN)/python examples/demo.py
@@ -53,6 +53,14 @@ test-tensorflow test-jax test-torch: test-%: $(READY)
 # GRADWATCH_DISTRIBUTED=full. Two at a time: each starts processes of its own.
 test-distributed: $(READY)
 	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/distributed
+
+# A thousand random trainings on each backend, bare and under a monitor, not the 60 of `make test`:
+# some hours. Fewer with TWINS=100.
+TWINS ?= 1000
+test-twins: $(READY)
+	for backend in tensorflow jax torch; do \
+	  GRADWATCH_TWINS=$(TWINS) KERAS_BACKEND=$$backend $(BIN)/python -m pytest -q -n auto \
+	    --dist worksteal tests/keras/twins || exit 1; done
 
 # The faults of tests/faults as often as promised, not the few of `make test`; half an hour.
 test-faults: $(READY)

@@ -50,7 +50,7 @@ def dense(draw: Any, units: int) -> str:
                 ", trainable=False",
                 ", kernel_initializer='he_normal'",
                 ", kernel_regularizer='orthogonal_regularizer'",
-            ]  # fmt: skip
+            ]
         )
     )
     return f"L.Dense({units}, {activation(draw)}{more})"

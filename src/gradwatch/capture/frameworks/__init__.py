@@ -6,6 +6,7 @@ A module of this package is imported only when tensors of its framework are ther
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, cast
@@ -47,6 +48,12 @@ class Framework(Protocol):
 
     def is_traced(self, tensor: Any) -> bool:
         """Whether it stands for a value inside a function that is being compiled."""
+
+    def apart(self) -> AbstractContextManager[None]:
+        """Around all that is measured of a function that is being compiled.
+
+        What is computed inside does not change how the rest is optimised, where that can be.
+        """
 
     def fetch(self, measured: Mapping[str, Any], names: Sequence[str]) -> Fetched:
         """Start copying to the host; a function that waits for the arrays."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from gradwatch.capture.frameworks import tensorflow_graph
 from gradwatch.measure import tensorflow as measure
 from gradwatch.measure import tensorflow_eager
 
@@ -62,6 +64,13 @@ def dead_units(outputs: Any, axis: int) -> Any:
 def is_traced(tensor: Any) -> bool:
     # A variable is no sign of it: in a graph and outside it is the same object.
     return bool(tf.is_symbolic_tensor(tensor)) or not tf.executing_eagerly()
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    with tensorflow_graph.marked():
+        yield
+    tensorflow_graph.use_copies(())
 
 
 def fetch(measured: Mapping[str, Any], names: Sequence[str]) -> Callable[[], dict[str, Any]]:

@@ -179,9 +179,10 @@ class LoopRecorder:
         if not self._may_measure:
             return {}
         layout = self.layouts.layout_of(given, group, micro_batch)
-        result = measured(layout, given, histograms)
-        if loss is not None:
-            result["loss"] = loss_row(loss)
+        with given.framework.apart():
+            result = measured(layout, given, histograms)
+            if loss is not None:
+                result["loss"] = loss_row(loss)
         return result
 
     def record_tensors(

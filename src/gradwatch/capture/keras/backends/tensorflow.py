@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from gradwatch.capture.frameworks import framework
-from gradwatch.capture.keras.backends.tensorflow_graph import marked, use_copies
+from gradwatch.capture.frameworks.tensorflow_graph import marked, use_copies
 from gradwatch.capture.keras.backends.tensorflow_random import holds_random_state
 from gradwatch.capture.keras.backends.watched import RefusedError, watched
 

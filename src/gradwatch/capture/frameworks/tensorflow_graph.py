@@ -1,9 +1,10 @@
 """Measuring in a TensorFlow graph so that Grappler optimises the training as it would without us.
 
 Grappler rewrites a graph before it runs, and looks at how often a tensor is used. A sum that is
-used once is merged into the sum that uses it, which adds in another order; one that is used
-twice, the second time by us, is left alone. So we use no tensor that training uses only once, but
-a copy that is computed from the tensors behind it.
+used once is merged into the sum that uses it, which adds in another order; a product of matrices
+that is used once, to add a bias, is computed by one kernel together with the bias and activation.
+What is used twice, the second time by us, is left alone. So we use no tensor that training uses
+only once, but a copy that is computed from the tensors behind it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tensorflow as tf
 _MARK = "_gradwatch"
 # Grappler answers these from static shapes, so that they are no uses.
 _OF_SHAPES = frozenset({"Shape", "ShapeN", "Rank", "Size", "ZerosLike", "OnesLike"})
-# One pass over the elements at most. Grappler merges what is used once only if it is one of these.
+# One pass over the elements at most.
 _CHEAP = frozenset(
     {
         "Abs", "Add", "AddN", "AddV2", "BiasAdd", "Cast", "DivNoNan", "Elu", "Erf", "Exp",
@@ -27,6 +28,14 @@ _CHEAP = frozenset(
         "SquaredDifference", "Squeeze", "Sub", "Tanh", "Transpose",
     }
 )  # fmt: skip
+
+# Used once, and by one of the second, these become one kernel with it.
+_CONTRACTIONS = frozenset(
+    {
+        "BatchMatMulV2", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul",
+    }
+)  # fmt: skip
+_BIASES = frozenset({"Add", "AddV2", "BiasAdd"})
 
 
 @contextmanager
@@ -48,7 +57,7 @@ def use_copies(outputs: Any) -> None:
     """Let our operations use copies of the tensors that training uses only once.
 
     Args:
-        outputs: what the training step returns.
+        outputs: what the training step returns, as far as it is known.
     """
     if tf.executing_eagerly():
         return
@@ -66,18 +75,30 @@ def use_copies(outputs: Any) -> None:
 
 
 class _Copies:
+    """Copies of tensors, each made once.
+
+    Args:
+        uses: counts how often training uses a tensor.
+    """
+
     def __init__(self, uses: Callable[[Any], int]) -> None:
         self._uses = uses
         self._made: dict[Any, Any] = {}
 
     def of(self, tensor: Any) -> Any:
-        """The tensor, or a copy if training uses it only once and it is quickly computed."""
-        if self._uses(tensor) != 1 or tensor.op.type not in _CHEAP:
-            return tensor
+        """The tensor, or a copy if Grappler may merge it into the only place that uses it."""
         key = tensor.ref()
         if key not in self._made:
-            self._made[key] = self._copy(tensor.op)
+            self._made[key] = self._copy(tensor.op) if self._may_be_merged(tensor) else tensor
         return self._made[key]
+
+    def _may_be_merged(self, tensor: Any) -> bool:
+        if self._uses(tensor) > 1:
+            return False
+        kind = tensor.op.type
+        return kind in _CHEAP or (
+            kind in _CONTRACTIONS and any(o.type in _BIASES for o in tensor.consumers())
+        )
 
     def _copy(self, operation: Any) -> Any:
         inputs = [self.of(tensor) for tensor in operation.inputs]

@@ -1,0 +1,79 @@
+"""Random hand-written loops, bare and under a monitor: not a bit may differ.
+
+Tapes and `tf.function` on TensorFlow, `jax.jit` on JAX, `gradwatch.watch` on torch.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from functools import partial
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gradwatch
+from tests.keras.twins.cases import BACKEND, parts, trying
+from tests.keras.twins.compare import (
+    MONITORS,
+    SINGLE,
+    DifferentError,
+    Outcome,
+    beyond_rounding,
+    differences,
+    nudge,
+    quietly,
+)
+from tests.keras.twins.loops import Loop
+from tests.keras.twins.loops_jax import jax_loops
+from tests.keras.twins.loops_tensorflow import tensorflow_loops
+from tests.keras.twins.loops_torch import torch_loops
+
+FEW = 25
+LOOPS = {"tensorflow": tensorflow_loops, "jax": jax_loops, "torch": torch_loops}
+
+
+def outcome(loop: Loop, arguments: dict[str, Any] | None = None, **more: Any) -> Outcome:
+    """What a loop leaves behind: under a monitor with these arguments, or bare."""
+    names: dict[str, Any] = {}
+    exec(compile(str(loop), "<program>", "exec"), names)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory, quietly():
+
+        def make(*watched: Any) -> Any:
+            if watched:
+                return gradwatch.watch(*watched, directory, **(arguments or {}))
+            return gradwatch.Monitor(directory, **(arguments or {}))
+
+        losses, arrays = names["train"](None if arguments is None else make, **more)
+    return Outcome({"loss": losses}, arrays)
+
+
+def unlike(loop: Loop, monitor: str) -> list[str]:
+    """What a monitor changes in a loop, in words."""
+    try:
+        bare = outcome(loop)
+    except Exception:
+        hypothesis.reject()  # The framework itself cannot run it.
+    arguments = MONITORS[monitor]
+    watched = outcome(loop, arguments, sees="watch" in arguments)
+    found = list(differences(bare, watched))
+    if found and not loop.is_exact:
+        nudges = [partial(nudge, unit=SINGLE, seed=seed) for seed in range(3)]
+        nudged = [outcome(loop, change=change) for change in nudges]
+        found = list(beyond_rounding(bare, watched, nudged, SINGLE))
+    return found
+
+
+@pytest.mark.parametrize("part", parts(FEW))
+def test_a_random_loop_is_the_same_under_a_monitor(part: int) -> None:
+    @trying(part, FEW)
+    @given(LOOPS[BACKEND](), st.sampled_from(list(MONITORS)))
+    def twins(loop: Loop, monitor: str) -> None:
+        found = unlike(loop, monitor)
+        if found:
+            listed = "\n".join(found[:5])
+            raise DifferentError(f"{monitor} changes this loop:\n{listed}\n\n{loop}")
+
+    twins()
