@@ -118,7 +118,10 @@ def test_a_softmax_over_one_unit_is_said_once_and_kept_in_the_run(make_monitor, 
     assert [each.rule for each in heard] == ["structural-mismatch"]
     [root] = [each for each in findings_file.read(monitor.directory) if not each.explained_by]
     assert (root.rule, root.layer, root.since) == ("structural-mismatch", "net/answer", 1)
-    assert {each.rule for each in monitor.findings} >= {"structural-mismatch", "zero-gradients"}
+    rules = {each.rule for each in monitor.findings}
+    assert "structural-mismatch" in rules
+    # On TensorFlow, Keras takes the logits of the softmax for those of a sigmoid, and trains.
+    assert ("zero-gradients" in rules) == (keras.backend.backend() != "tensorflow")
 
 
 def spoiled(step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -210,6 +213,7 @@ def test_only_what_is_watched_is_recorded_where_that_is_said(make_monitor):
     assert {site.kind for site in keep.readings[0].sites} == {Kind.GRADIENT}
 
 
+@pytest.mark.filterwarnings("ignore:.*received `from_logits=True`:UserWarning")
 def test_the_facts_of_the_model_are_in_the_run(make_monitor):
     monitor, _ = make_monitor(
         every=1, diagnose=[gradwatch.silence("imbalance", "hidden", because="meant to be")]

@@ -121,7 +121,7 @@ def test_an_identity_that_drops_what_keras_hangs_on_a_tensor_is_found(
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(programs(BACKEND, ("eager", "graph")), st.sampled_from(list(MONITORS)))
+    @given(programs(BACKEND, ("eager",)), st.sampled_from(list(MONITORS)))
     def twins(program: Program, monitor: str) -> None:
         assert not unlike(program, monitor)
 
