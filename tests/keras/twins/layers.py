@@ -104,6 +104,11 @@ def _on_vector(draw: Any, lines: Lines) -> None:
             units,
         ),
         (f"t = L.SpectralNormalization(L.Dense({units}))(t)", units),
+        (
+            f"with keras.RematScope(mode='full'): s = L.Dense({units}, {activation(draw)})\n"
+            "    t = s(t)",
+            units,
+        ),
         (f"t = Gate({units})(t)", units),
         ("t = Probabilities()(t)", same),
     ]

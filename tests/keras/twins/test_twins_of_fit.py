@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import gradwatch
-from tests.keras.twins.cases import BACKEND, parts, trying
+from tests.keras.twins.cases import BACKEND, parts, try_part
 from tests.keras.twins.compare import (
     MONITORS,
     SINGLE,
@@ -90,15 +90,13 @@ def unlike(program: Program, monitor: str) -> list[str]:
 
 @pytest.mark.parametrize("part", parts(FEW))
 def test_a_random_training_is_the_same_under_a_monitor(part: int) -> None:
-    @trying(part, FEW)
-    @given(programs(BACKEND, MODES), st.sampled_from(list(MONITORS)))
     def twins(program: Program, monitor: str) -> None:
         found = unlike(program, monitor)
         if found:
             listed = "\n".join(found[:5])
             raise DifferentError(f"{monitor} changes this training:\n{listed}\n\n{program}")
 
-    twins()
+    try_part(part, twins, programs(BACKEND, MODES), st.sampled_from(list(MONITORS)))
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="there Keras hangs the logits on a tensor")
