@@ -30,7 +30,7 @@ from tests.keras.twins.loops_jax import jax_loops
 from tests.keras.twins.loops_tensorflow import tensorflow_loops
 from tests.keras.twins.loops_torch import torch_loops
 
-FEW = 25
+FEW = 15
 LOOPS = {"tensorflow": tensorflow_loops, "jax": jax_loops, "torch": torch_loops}
 
 

@@ -30,12 +30,10 @@ _CHEAP = frozenset(
 )  # fmt: skip
 
 # Used once, and by one of the second, these become one kernel with it.
-_CONTRACTIONS = frozenset(
-    {
-        "BatchMatMulV2", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul",
-    }
-)  # fmt: skip
+_CONTRACTIONS = frozenset({"BatchMatMulV2", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul"})
 _BIASES = frozenset({"Add", "AddV2", "BiasAdd"})
+_DEEPEST = 100
+"""So many operations in a row are copied at the most."""
 
 
 @contextmanager
@@ -66,7 +64,7 @@ def use_copies(outputs: Any) -> None:
     ours = {operation for operation in operations if _is_marked(operation)}
     copies = _Copies(_uses(operations, ours, outputs))
     with marked():
-        for operation in ours:
+        for operation in filter(ours.__contains__, operations):
             for i, tensor in enumerate(operation.inputs):
                 if tensor.op not in ours:
                     copy = copies.of(tensor)
@@ -85,11 +83,12 @@ class _Copies:
         self._uses = uses
         self._made: dict[Any, Any] = {}
 
-    def of(self, tensor: Any) -> Any:
+    def of(self, tensor: Any, depth: int = 0) -> Any:
         """The tensor, or a copy if Grappler may merge it into the only place that uses it."""
         key = tensor.ref()
         if key not in self._made:
-            self._made[key] = self._copy(tensor.op) if self._may_be_merged(tensor) else tensor
+            is_copied = depth < _DEEPEST and self._may_be_merged(tensor)
+            self._made[key] = self._copy(tensor.op, depth) if is_copied else tensor
         return self._made[key]
 
     def _may_be_merged(self, tensor: Any) -> bool:
@@ -100,18 +99,17 @@ class _Copies:
             kind in _CONTRACTIONS and any(o.type in _BIASES for o in tensor.consumers())
         )
 
-    def _copy(self, operation: Any) -> Any:
-        inputs = [self.of(tensor) for tensor in operation.inputs]
-        definition = operation.node_def
-        (copy,) = operation.graph.create_op(
-            operation.type,
-            inputs,
-            [output.dtype for output in operation.outputs],
-            attrs={
-                name: value for name, value in definition.attr.items() if not name.startswith("_")
-            },
-            op_def=operation.op_def,
-        ).outputs
+    def _copy(self, operation: Any, depth: int) -> Any:
+        inputs = [self.of(tensor, depth + 1) for tensor in operation.inputs]
+        attributes = operation.node_def.attr
+        with tf.device(operation.device or None):
+            (copy,) = operation.graph.create_op(
+                operation.type,
+                inputs,
+                [output.dtype for output in operation.outputs],
+                attrs={name: attributes[name] for name in attributes if not name.startswith("_")},
+                op_def=operation.op_def,
+            ).outputs
         return copy
 
 
