@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,3 +110,18 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 def classes(count: int, *shape: int, seed: int = 1) -> np.ndarray:
     """Labels from 0 to `count` - 1."""
     return np.random.default_rng(seed).integers(0, count, size=shape).astype("int32")
+
+
+def drawn() -> list[float]:
+    """What every random generator in reach gives next."""
+    numbers = [random.random(), np.random.rand()]
+    numbers.append(float(keras.ops.convert_to_numpy(keras.random.uniform(()))))
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        numbers.append(float(tf.random.uniform(())))
+    if keras.backend.backend() == "torch":
+        import torch
+
+        numbers.append(float(torch.rand(())))
+    return numbers

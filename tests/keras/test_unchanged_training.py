@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import zipfile
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +16,7 @@ import pytest
 
 import gradwatch
 from gradwatch import schedule
-from tests.keras.support import Keep, classes, normal
+from tests.keras.support import Keep, classes, drawn, normal
 from tests.keras.support_behaviour import EVERYTHING, KERAS_AND_NUMPY_2, copied
 
 pytestmark = pytest.mark.filterwarnings(KERAS_AND_NUMPY_2)
@@ -77,21 +76,6 @@ def train(*callbacks: Any, **compiling: Any) -> Outcome:
 @cache
 def train_bare(mode: str) -> Outcome:
     return train(**MODES[mode][0])
-
-
-def drawn() -> list[float]:
-    """What every random generator in reach gives next."""
-    numbers = [random.random(), np.random.rand()]
-    numbers.append(float(keras.ops.convert_to_numpy(keras.random.uniform(()))))
-    if BACKEND == "tensorflow":
-        import tensorflow as tf
-
-        numbers.append(float(tf.random.uniform(())))
-    if BACKEND == "torch":
-        import torch
-
-        numbers.append(float(torch.rand(())))
-    return numbers
 
 
 def assert_same(measured: Any, bare: Any, tolerance: float) -> None:

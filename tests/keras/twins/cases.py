@@ -11,6 +11,8 @@ import keras
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.keras.twins.compare import MONITORS, DifferentError
+
 BACKEND = keras.backend.backend()
 FULL = int(os.environ.get("GRADWATCH_TWINS", "0"))
 """How many trainings to try; 0 for the few of each test."""
@@ -26,7 +28,7 @@ def parts(few: int) -> range:
     return range(-(-(FULL or few) // _IN_A_PART))
 
 
-def try_part(part: int, test: Callable[..., None], *strategies: Any) -> None:
+def try_part(part: int, unlike: Callable[[Any, str], list[str]], programs: Any) -> None:
     """Try the trainings of one part; a failure is reduced by Hypothesis.
 
     Each is a search of its own: left to one search, Hypothesis would try variations of the same
@@ -34,8 +36,11 @@ def try_part(part: int, test: Callable[..., None], *strategies: Any) -> None:
 
     Args:
         part: the number of the part; it has random programs of its own.
-        test: is given what the strategies draw, and raises if that is a failure.
-        strategies: draw a training.
+        unlike: tells, in words, what a monitor changes in a training.
+        programs: draws a training.
+
+    Raises:
+        DifferentError: a monitor changes one of them, which is printed.
     """
     for number in range(part * _IN_A_PART, (part + 1) * _IN_A_PART):
 
@@ -47,10 +52,12 @@ def try_part(part: int, test: Callable[..., None], *strategies: Any) -> None:
             suppress_health_check=list(HealthCheck),
             report_multiple_bugs=False,
         )
-        @given(st.integers(0, 2**64), st.tuples(*strategies))
-        def search(not_the_simplest: int, drawn: tuple[Any, ...]) -> None:
+        @given(st.integers(0, 2**64), programs, st.sampled_from(list(MONITORS)))
+        def search(not_the_simplest: int, program: Any, monitor: str) -> None:
             # Every search begins with the simplest program there is.
             hypothesis.assume(not_the_simplest)
-            test(*drawn)
+            found = "\n".join(unlike(program, monitor)[:5])
+            if found:
+                raise DifferentError(f"{monitor} changes this training:\n{found}\n\n{program}")
 
         search()

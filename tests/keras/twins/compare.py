@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
-import random
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import numpy as np
 
 import gradwatch
@@ -48,21 +46,6 @@ class Outcome:
 
 class DifferentError(AssertionError):
     """A training under a monitor is not the bare one."""
-
-
-def drawn() -> list[float]:
-    """What every random generator in reach gives next."""
-    numbers = [random.random(), np.random.rand()]
-    numbers.append(float(keras.ops.convert_to_numpy(keras.random.uniform(()))))
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        numbers.append(float(tf.random.uniform(())))
-    if keras.backend.backend() == "torch":
-        import torch
-
-        numbers.append(float(torch.rand(())))
-    return numbers
 
 
 @contextlib.contextmanager

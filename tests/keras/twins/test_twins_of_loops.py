@@ -11,14 +11,12 @@ from typing import Any
 
 import hypothesis
 import pytest
-from hypothesis import strategies as st
 
 import gradwatch
 from tests.keras.twins.cases import BACKEND, parts, try_part
 from tests.keras.twins.compare import (
     MONITORS,
     SINGLE,
-    DifferentError,
     Outcome,
     beyond_rounding,
     differences,
@@ -67,10 +65,4 @@ def unlike(loop: Loop, monitor: str) -> list[str]:
 
 @pytest.mark.parametrize("part", parts(FEW))
 def test_a_random_loop_is_the_same_under_a_monitor(part: int) -> None:
-    def twins(loop: Loop, monitor: str) -> None:
-        found = unlike(loop, monitor)
-        if found:
-            listed = "\n".join(found[:5])
-            raise DifferentError(f"{monitor} changes this loop:\n{listed}\n\n{loop}")
-
-    try_part(part, twins, LOOPS[BACKEND](), st.sampled_from(list(MONITORS)))
+    try_part(part, unlike, LOOPS[BACKEND]())
