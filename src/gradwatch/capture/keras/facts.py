@@ -9,7 +9,12 @@ from typing import Any
 import keras
 
 from gradwatch.capture.keras.layers import model_layers
-from gradwatch.capture.keras.optimizers import find_optimizers, innermost, is_pure_schedule
+from gradwatch.capture.keras.optimizers import (
+    find_optimizers,
+    innermost,
+    is_of_keras,
+    is_pure_schedule,
+)
 from gradwatch.diagnose.facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
 
 
@@ -112,7 +117,7 @@ def _loss(model: Any) -> LossFacts:
     if loss is None or not is_keras_s_own:
         return LossFacts(is_of_own_step=type(model).train_step is not keras.Model.train_step)
     found: Any = keras.losses.get(loss)
-    if not _is_of_keras(found if not isinstance(found, keras.losses.Loss) else type(found)):
+    if not is_of_keras(found if not isinstance(found, keras.losses.Loss) else type(found)):
         return LossFacts()
     if not isinstance(found, keras.losses.Loss):
         # A function of Keras's, reduced by compile(); it takes probabilities by default.
@@ -124,10 +129,6 @@ def _loss(model: Any) -> LossFacts:
         from_logits=config.get("from_logits"),
         reduction=config.get("reduction"),
     )
-
-
-def _is_of_keras(thing: Any) -> bool:
-    return str(getattr(thing, "__module__", "")).partition(".")[0] == "keras"
 
 
 def _snake(name: str) -> str:

@@ -244,7 +244,7 @@ def _note_applied(
         is_finite = keras.ops.logical_and(is_update, is_finite)
     if is_finite is not True:
         seen.updates.update({id(v): is_finite for _, v in present})
-    if not _is_of_keras(type(optimizer)._clip_gradients):
+    if not is_of_keras(type(optimizer)._clip_gradients):
         return  # To call the user's own clipping once more may change something.
     for gradient, (_, variable) in zip(optimizer._clip_gradients(used), present, strict=True):
         if keep is not None:
@@ -258,11 +258,12 @@ def is_pure_schedule(rate: Any) -> bool:
     To call the user's once more than training does may change something.
     """
     is_schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
-    return is_schedule and _is_of_keras(type(rate))
+    return is_schedule and is_of_keras(type(rate))
 
 
-def _is_of_keras(thing: Any) -> bool:
-    return str(thing.__module__).partition(".")[0] == "keras"
+def is_of_keras(thing: Any) -> bool:
+    """Whether a class or function is Keras's own."""
+    return str(getattr(thing, "__module__", "")).partition(".")[0] == "keras"
 
 
 def _unscaled(gradient: Any, variable: Any, optimizer: Any) -> Any:
