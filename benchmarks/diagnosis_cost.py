@@ -26,7 +26,7 @@ import numpy as np
 
 import gradwatch
 from gradwatch import Diagnosis, Kind, Reading, Site, Summary
-from gradwatch.diagnose.live import LiveDiagnosis
+from gradwatch.diagnosis.live import LiveDiagnosis
 
 STEPS = 200
 

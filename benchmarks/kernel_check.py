@@ -12,9 +12,9 @@ import argparse
 import numpy as np
 import torch
 
-from gradwatch.measure import numpy as reference
+from gradwatch.core import reference
+from gradwatch.core.summary import Summary, std
 from gradwatch.measure.torch import measure
-from gradwatch.summary import Summary, std
 
 SIZES = (0, 1, 2, 3, 7, 31, 127, 1023, 1024, 1025, 32_767, 32_768, 32_769, 65_537, 300_007)
 TYPES = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "float64")

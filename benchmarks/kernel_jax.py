@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gradwatch.core import reference
 from gradwatch.measure import jax as measure
 from gradwatch.measure import jax_rows
-from gradwatch.measure import numpy as reference
 
 
 def bert_large(scale):

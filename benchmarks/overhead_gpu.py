@@ -21,8 +21,8 @@ import numpy as np
 from common import row
 
 import gradwatch
-from gradwatch.capture.frameworks import framework
-from gradwatch.measure import numpy as reference
+from gradwatch.core import reference
+from gradwatch.measure.frameworks import framework
 
 SETTLING = 3
 

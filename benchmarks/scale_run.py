@@ -12,12 +12,12 @@ import time
 
 import numpy as np
 
-from gradwatch.description import Description
-from gradwatch.reading import Reading
-from gradwatch.sites import Kind, Site
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import FIELDS, Summary
 from gradwatch.store import sealing
+from gradwatch.store.description import Description
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import FIELDS, Summary
 
 EVERY = 100
 """Steps from one measured step of rank 0 to the next."""

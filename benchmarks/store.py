@@ -24,13 +24,13 @@ from pathlib import Path
 import numpy as np
 
 import gradwatch
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import FIELDS, Summary
 from gradwatch.sinks import CSV, RunInfo
 from gradwatch.sinks.event_file import EventFile, scalar, summary_event
-from gradwatch.sites import Kind, Site
 from gradwatch.store import sealing
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import FIELDS, Summary
 
 RESULTS = Path(__file__).parent / "results"
 

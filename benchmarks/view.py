@@ -29,12 +29,12 @@ import view_page
 from store import readings
 
 import gradwatch
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
 from gradwatch.sinks.event_file import EventFile, scalar, summary_event
-from gradwatch.sites import Kind, Site
 from gradwatch.store import sealing
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import Summary
 
 BIN = Path(sys.executable).parent
 PARTS = (

@@ -12,7 +12,7 @@ import keras
 from sklearn.datasets import load_digits
 
 import gradwatch
-from gradwatch.watches import of_the_step
+from gradwatch.watches.watch import of_the_step
 
 keras.utils.set_random_seed(1)
 images, labels = load_digits(return_X_y=True)

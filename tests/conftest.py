@@ -21,15 +21,15 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch import rundir
-from gradwatch.diagnose.live import LiveDiagnosis
-from gradwatch.measure.numpy import count_cells, summarize
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
+from gradwatch.core.reference import count_cells, summarize
+from gradwatch.core.sites import Site
+from gradwatch.core.summary import Summary
+from gradwatch.diagnosis.live import LiveDiagnosis
+from gradwatch.record import directory as rundir
 from gradwatch.sinks import RunInfo, pipeline
-from gradwatch.sites import Site
 from gradwatch.store import writer as store_writer
 from gradwatch.store.remote import completing
-from gradwatch.summary import Summary
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in the background of a shell: the processes that tests start would not know Ctrl-C.

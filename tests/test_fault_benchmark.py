@@ -59,7 +59,7 @@ def test_a_faulty_program_differs_from_its_twin_only_where_it_says():
 
 
 def test_accepted_symptoms_are_rules_that_exist(programs):
-    from gradwatch.diagnose.engine import RULES
+    from gradwatch.diagnosis.engine import RULES
 
     accepted = {name for kind in KINDS.values() for name in kind.symptoms}
     for program in programs.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradwatch.diagnose import Diagnosis, Finding, ModelFacts, Severity
+from gradwatch.diagnosis import Diagnosis, Finding, ModelFacts, Severity
 
 from .alarms import Alarm
 from .trace import Trace

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.reading import Reading
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import FIELDS, Summary
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import FIELDS, Summary
 
 from .catalog import catalog
 from .labels import describe

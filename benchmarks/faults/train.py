@@ -15,10 +15,10 @@ import keras
 import numpy as np
 
 import gradwatch
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
 from gradwatch.sinks.base import Sink
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import Summary
 
 from . import outcome, trace
 from .build import build, compile_

@@ -3,9 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gradwatch import schedule, select
-from gradwatch.budget import Cost
-from gradwatch.diagnose import (
+from gradwatch.capture.inventory import sites
+from gradwatch.core import schedule, select
+from gradwatch.core.histogram import Histogram
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core.summary import Summary
+from gradwatch.diagnosis import (
     Diagnosis,
     Finding,
     History,
@@ -17,16 +21,13 @@ from gradwatch.diagnose import (
     rule,
     silence,
 )
-from gradwatch.histogram import Histogram
 from gradwatch.inspection import Inspection, inspect
-from gradwatch.inventory import sites
-from gradwatch.monitor import Monitor
-from gradwatch.reading import Reading
+from gradwatch.record.monitor import Monitor
+from gradwatch.record.watch_module import watch
 from gradwatch.sinks import CSV, PNG, Console, Sink, Store, TensorBoard, Totals
-from gradwatch.sites import Kind, Site, SiteInfo
-from gradwatch.summary import Summary
-from gradwatch.warning import GradwatchWarning
-from gradwatch.watches import (
+from gradwatch.util.reporter import GradwatchWarning
+from gradwatch.watches.budget import Cost
+from gradwatch.watches.watch import (
     applied_gradients,
     gradients,
     output_gradients,
@@ -36,17 +37,16 @@ from gradwatch.watches import (
     updates,
     weights,
 )
-from gradwatch.watching import watch
 
 if TYPE_CHECKING:
-    from gradwatch.store.reader.across_ranks import RankSeries
-    from gradwatch.store.reader.compare import Comparison, compare
-    from gradwatch.store.reader.heatmap import Heatmap
-    from gradwatch.store.reader.members import NotRecordedError
-    from gradwatch.store.reader.repair import repair
-    from gradwatch.store.reader.run import Run
-    from gradwatch.store.reader.runs import Runs, open
-    from gradwatch.store.reader.verify import verify
+    from gradwatch.read.across_ranks import RankSeries
+    from gradwatch.read.comparison import Comparison, compare
+    from gradwatch.read.heatmap import Heatmap
+    from gradwatch.read.members import NotRecordedError
+    from gradwatch.read.repair_run import repair
+    from gradwatch.read.run import Run
+    from gradwatch.read.runs import Runs, open
+    from gradwatch.read.verify_run import verify
     from gradwatch.store.remote.address import Remote
     from gradwatch.store.remote.completing import upload
     from gradwatch.store.remote.listing import segment_files
@@ -56,20 +56,20 @@ __version__ = "0.1.0"
 
 # What reads runs is imported when it is first asked for: a training script need not wait for it.
 _LATER = {
-    "Comparison": "store.reader.compare",
-    "Heatmap": "store.reader.heatmap",
-    "NotRecordedError": "store.reader.members",
-    "RankSeries": "store.reader.across_ranks",
+    "Comparison": "read.comparison",
+    "Heatmap": "read.heatmap",
+    "NotRecordedError": "read.members",
+    "RankSeries": "read.across_ranks",
     "Remote": "store.remote.address",
-    "Run": "store.reader.run",
-    "Runs": "store.reader.runs",
-    "compare": "store.reader.compare",
-    "open": "store.reader.runs",
-    "repair": "store.reader.repair",
+    "Run": "read.run",
+    "Runs": "read.runs",
+    "compare": "read.comparison",
+    "open": "read.runs",
+    "repair": "read.repair_run",
     "report": "view.report.make",
     "segment_files": "store.remote.listing",
     "upload": "store.remote.completing",
-    "verify": "store.reader.verify",
+    "verify": "read.verify_run",
 }
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gradwatch.diagnose.finding import Finding, Severity
-from gradwatch.diagnose.settings import Spec, as_severity
-from gradwatch.monitor import Monitor
+from gradwatch.diagnosis.finding import Finding, Severity
+from gradwatch.diagnosis.settings import Spec, as_severity
+from gradwatch.record.monitor import Monitor
 
 
 def assert_trains(

@@ -11,7 +11,7 @@ import pytest
 import gradwatch
 from gradwatch import Severity
 from gradwatch.cli import verdict
-from gradwatch.diagnose.findings_file import FindingsFile
+from gradwatch.diagnosis.findings_file import FindingsFile
 from tests.cli.support import invoke, strict
 
 

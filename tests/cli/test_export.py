@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradwatch import CSV, Kind, Reading, Site, Summary
-from gradwatch.histogram import Histogram
+from gradwatch.core.histogram import Histogram
 from gradwatch.sinks import RunInfo
 from gradwatch.sinks.csv import COLUMNS
 from gradwatch.store.writer import StoreWriter
@@ -77,7 +77,7 @@ def test_a_selection_of_sites_and_steps_is_exported_alone(run):
 
 def test_pieces_join_without_gap_or_repetition(run, truth, monkeypatch):
     whole = invoke("export", run).stdout
-    monkeypatch.setattr("gradwatch.cli.rows.AT_ONCE", 3 * len(truth))
+    monkeypatch.setattr("gradwatch.cli.export_rows.AT_ONCE", 3 * len(truth))
     assert invoke("export", run).stdout == whole
 
 

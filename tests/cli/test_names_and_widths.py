@@ -12,7 +12,7 @@ from fcntl import ioctl
 
 import pytest
 
-from gradwatch.sinks.table import breadth
+from gradwatch.util.text_table import breadth
 from tests.cli.support import arrays, command, invoke, make_run, spawn, strict
 
 HOSTILE = (

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gradwatch.cli.json_text import dumps
-from gradwatch.cli.table import Column, lines
+from gradwatch.cli.run_table import Column, lines
 from gradwatch.cli.text import bytes_, compact, duration
-from gradwatch.sinks.table import breadth, shortened
+from gradwatch.util.text_table import breadth, shortened
 from gradwatch.view.glance.sparkline import BARS, PLAIN_BARS, bars_for, sparkline
 from tests.cli.support import strict
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gradwatch import exits
 from gradwatch.sinks.pipeline import Pipeline
+from gradwatch.util import exits
 
 PATIENCE = 600.0
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.warning import GradwatchWarning
+from gradwatch.util.reporter import GradwatchWarning
 from tests.conftest import _be_patient
 from tests.faults import trainings
 from tests.faults.injection import Injection
@@ -32,21 +32,21 @@ from tests.faults.injection import Injection
 # An exception at the very call of one of these is raised in the caller, which is Python, a
 # framework or the user: there is nobody of ours to catch it. So they are no more than a `try`.
 DOORS = (
-    "capture.harmless.harmless.decorate.door",
+    "capture.guard.harmless.decorate.door",
     "capture.keras.step.MeasuredCall.__call__",
     "capture.keras.step.MeasuredStep._one.one",
-    "capture.keras.backends.watched.watched.measured_train_step",
+    "capture.keras.backends.wrapped_step.watched.measured_train_step",
     "capture.keras.optimizers.tapped.tap.tapped_apply",
     "capture.keras.optimizers.tapped.tap.tapped_stateless_apply",
     "capture.keras.outputs.LayerTap._wrapped.tapped_call",
-    "capture.keras.around.AroundStep._noting_update.noting_update",
-    "capture.keras.around.AroundStep._noting_rate.noting_read",
-    "capture.keras.taps.jax.JaxTap.through.backward",
+    "capture.keras.step_inputs.AroundStep._noting_update.noting_update",
+    "capture.keras.step_inputs.AroundStep._noting_rate.noting_read",
+    "capture.keras.taps.jax_tap.JaxTap.through.backward",
     "capture.keras.taps.Passage.note_gradient",
     "capture.loop.seen.Seen.__enter__",
-    "capture.loop.torch_layers._Hook.__call__",
-    "sinks.worker.Worker._run",
-    "background.Background._run",
+    "capture.torch.torch_layers._Hook.__call__",
+    "util.worker.Worker._run",
+    "util.background.Background._run",
 )
 
 

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 import gradwatch
-from gradwatch import exits
 from gradwatch.sinks import RunInfo, Store
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.store.writer import StoreWriter
-from gradwatch.warning import GradwatchWarning
+from gradwatch.util import exits
+from gradwatch.util.reporter import GradwatchWarning
 from tests.distributed.patience import be_patient
 from tests.faults import truth
 

@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 import gradwatch
-from gradwatch.warning import GradwatchWarning
+from gradwatch.util.reporter import GradwatchWarning
 from tests.faults import programs, truth
 
 SEED, STEPS = 5, 460

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch import monitor as monitor_module
-from gradwatch.budget import Pacer
+from gradwatch.record import monitor as monitor_module
+from gradwatch.watches.budget import Pacer
 from tests.distributed.patience import until_written
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Severity
-from gradwatch.diagnose import findings_file
-from gradwatch.files import checked_json
+from gradwatch.diagnosis import findings_file
+from gradwatch.util.files import checked_json
 from tests.distributed.patience import until_written
 from tests.keras.support import classes, normal
 
@@ -182,7 +182,7 @@ def test_a_rule_and_a_function_that_raise_do_not_reach_training(make_monitor, ca
         monitor, keep = make_monitor(every=1, on_finding=no_good)
         fit(network("linear", "mse"), *spoiled(step=4), monitor)
     finally:
-        from gradwatch.diagnose.rule import RULES
+        from gradwatch.diagnosis.rule import RULES
 
         del RULES["broken"]
     assert keep.steps == list(range(1, 11))

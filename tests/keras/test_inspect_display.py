@@ -9,7 +9,7 @@ import pytest
 from keras import layers
 
 import gradwatch
-from gradwatch.inspection.show import as_text
+from gradwatch.inspection.table_text import as_text
 from tests.keras.support import classes, normal
 
 BACKEND = keras.backend.backend()

@@ -83,7 +83,7 @@ def test_an_unwritable_directory_is_said_once_and_training_goes_on(tmp_path: Pat
 HOLDS_THE_DIRECTORY = """
 import sys, time
 from pathlib import Path
-from gradwatch.rundir import RunDirectory
+from gradwatch.record.directory import RunDirectory
 run = RunDirectory(Path(sys.argv[1]), on_lost=lambda: None)
 print("held", flush=True)
 sys.stdin.readline()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.summary import finite, statistic
+from gradwatch.core.summary import finite, statistic
 from tests.keras.support import Keep
 from tests.keras.support_behaviour import EVERYTHING, fit, linear_model
 

@@ -7,7 +7,7 @@ from PIL import Image
 
 import gradwatch
 from gradwatch import Kind, Site
-from gradwatch.probes.picture import picture
+from gradwatch.watches.probes.picture import picture
 from tests.keras.support import Keep
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gradwatch.probes.picture import picture
+from gradwatch.watches.probes.picture import picture
 from tests.keras.recipes import (
     DIRECTORY,
     STEPS,

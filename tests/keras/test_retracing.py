@@ -8,7 +8,7 @@ import keras
 import pytest
 
 import gradwatch
-from gradwatch import schedule
+from gradwatch.core import schedule
 from tests.keras.support_behaviour import fit, linear_model
 
 COMPILES = keras.backend.backend() != "torch"

@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 import gradwatch
-from gradwatch import Kind, schedule
+from gradwatch import Kind
+from gradwatch.core import schedule
 from tests.keras.support_behaviour import (
     BATCH,
     KERNEL,

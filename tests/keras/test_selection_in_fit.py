@@ -9,7 +9,8 @@ import keras
 import pytest
 
 import gradwatch
-from gradwatch import Kind, SiteInfo, select
+from gradwatch import Kind, SiteInfo
+from gradwatch.core import select
 from tests.keras.support import normal
 
 

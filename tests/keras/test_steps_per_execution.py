@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch import schedule
+from gradwatch.core import schedule
 from tests.keras.support_behaviour import EVERYTHING, batch, copied, fit, linear_model
 
 BATCHES = 10

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch import schedule
+from gradwatch.core import schedule
 from tests.keras.support import Keep, classes, drawn, normal
 from tests.keras.support_behaviour import EVERYTHING, KERAS_AND_NUMPY_2, copied
 

@@ -10,7 +10,8 @@ import pytest
 from keras import layers
 
 import gradwatch
-from gradwatch import GradwatchWarning, Kind, schedule
+from gradwatch import GradwatchWarning, Kind
+from gradwatch.core import schedule
 from tests.keras.support import normal, seed_everything
 from tests.keras.support_behaviour import KERAS_AND_NUMPY_2, copied
 from tests.keras.ways import BACKEND, EAGERLY

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import gradwatch
-from gradwatch import monitor as monitor_module
-from gradwatch.budget import Pacer
+from gradwatch.record import monitor as monitor_module
+from gradwatch.watches.budget import Pacer
 
 
 class World:

@@ -5,15 +5,15 @@ import threading
 import numpy as np
 import pytest
 
-from gradwatch import schedule
-from gradwatch.budget import Pacer
 from gradwatch.capture.loop import meeting as meetings
 from gradwatch.capture.loop.agreed_steps import LEAD, AgreedSteps, Announcer, News
 from gradwatch.capture.loop.meeting import Entry, Meeting
-from gradwatch.capture.plan import Timetable
-from gradwatch.histogram import CELLS
-from gradwatch.measure.numpy import count_cells, summarize
-from gradwatch.watches import gradients
+from gradwatch.core import schedule
+from gradwatch.core.histogram import CELLS
+from gradwatch.core.reference import count_cells, summarize
+from gradwatch.watches.budget import Pacer
+from gradwatch.watches.plan import Timetable
+from gradwatch.watches.watch import gradients
 
 PATIENCE = 300.0
 WHOLE = np.linspace(-3.0, 5.0, 101) ** 3

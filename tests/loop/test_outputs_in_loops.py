@@ -437,7 +437,7 @@ def test_a_fault_of_ours_does_not_reach_the_loop(watched, monkeypatch):
     net = nn.Sequential(nn.Linear(4, 2))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     monitor, keep = watched(net, optimizer, watch=[*BOTH, gradwatch.weights()])
-    monkeypatch.setattr("gradwatch.capture.loop.torch_layers.pytree.tree_leaves", lambda _: 1 / 0)
+    monkeypatch.setattr("gradwatch.capture.torch.torch_layers.pytree.tree_leaves", lambda _: 1 / 0)
     with pytest.warns(GradwatchWarning, match="division by zero"):
         net(data()).sum().backward()
     optimizer.step()

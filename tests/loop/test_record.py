@@ -41,7 +41,8 @@ def test_arrays_of_a_hand_written_network_are_recorded(make_monitor):
 
 
 def test_only_what_is_due_is_recorded_and_the_rest_costs_no_measuring(make_monitor, monkeypatch):
-    from gradwatch.capture.loop import layout, recorder
+    from gradwatch.capture.loop import recorder
+    from gradwatch.capture.loop import step_layout as layout
 
     measured = []
     monkeypatch.setattr(recorder, "measured", lambda *a: measured.append(1) or layout.measured(*a))

@@ -6,8 +6,8 @@ import pickle
 import pytest
 import torch
 
-from gradwatch.capture.loop import torch_own_time
-from gradwatch.capture.loop.torch_own_time import OwnTime
+from gradwatch.capture.torch import torch_own_time
+from gradwatch.capture.torch.torch_own_time import OwnTime
 
 
 class Clock:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from gradwatch.capture.loop.torch_replicas import is_check, with_exact_sums
+from gradwatch.capture.torch.torch_replicas import is_check, with_exact_sums
+from gradwatch.core.summary import FIELDS
 from gradwatch.measure.torch import summarize
-from gradwatch.summary import FIELDS
 
 SUM = FIELDS.index("sum")
 

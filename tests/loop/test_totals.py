@@ -8,8 +8,8 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Reading, Site
-from gradwatch.grouping import Grouping
-from gradwatch.summary import Summary, l1, l2
+from gradwatch.core.groups import Grouping
+from gradwatch.core.summary import Summary, l1, l2
 
 rng = np.random.default_rng(0)
 TENSORS = {

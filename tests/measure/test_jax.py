@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gradwatch.core.reference import count_cells as true_cells
+from gradwatch.core.reference import summarize as true_summary
 from gradwatch.measure import jax_rows
 from gradwatch.measure.jax import count_cells, summarize
-from gradwatch.measure.numpy import count_cells as true_cells
-from gradwatch.measure.numpy import summarize as true_summary
 
 
 def test_float64_arrays_are_measured_when_x64_is_enabled():

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from gradwatch.core.reference import summarize
 from gradwatch.measure import jax_pallas, jax_rows
-from gradwatch.measure.numpy import summarize
 from tests.measure.test_contract import assert_row
 
 CHUNK = jax_pallas.CHUNK

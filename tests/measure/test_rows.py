@@ -6,10 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from gradwatch.core.reference import count_cells, summarize
+from gradwatch.core.summary import IDENTITY
 from gradwatch.measure import jax_local, jax_rows
-from gradwatch.measure.numpy import count_cells, summarize
 from gradwatch.measure.rows import HEIGHT, Rows
-from gradwatch.summary import IDENTITY
 from tests.measure import modes
 from tests.measure.test_contract import assert_row
 

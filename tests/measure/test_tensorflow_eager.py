@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gradwatch.core.reference import count_cells
 from gradwatch.measure import tensorflow_eager
-from gradwatch.measure.numpy import count_cells
 from tests.measure.test_contract import assert_row
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gradwatch.measure import numpy as reference
+from gradwatch.core import reference
 from gradwatch.measure.tensorflow import summarize
 
 SHAPES = [(600, 128), (300, 256), (700, 128), (70, 3), (5,)]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gradwatch.measure.numpy import count_cells as true_cells
-from gradwatch.measure.numpy import summarize as true_summary
+from gradwatch.core.reference import count_cells as true_cells
+from gradwatch.core.reference import summarize as true_summary
 from gradwatch.measure.torch import count_cells, measure, summarize
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from gradwatch.core.reference import count_cells as true_cells
+from gradwatch.core.reference import summarize as true_summary
 from gradwatch.measure import torch_cpu
-from gradwatch.measure.numpy import count_cells as true_cells
-from gradwatch.measure.numpy import summarize as true_summary
 from gradwatch.measure.torch import measure
 from gradwatch.measure.torch_cpu import BLOCK, ROW, SMALL
 from gradwatch.measure.torch_flat import flat

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from gradwatch.core.reference import count_cells as true_cells
+from gradwatch.core.reference import summarize as true_summary
 from gradwatch.measure import cuda_kernel, torch_cuda
-from gradwatch.measure.numpy import count_cells as true_cells
-from gradwatch.measure.numpy import summarize as true_summary
 from gradwatch.measure.torch import measure
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no GPU.")

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradwatch.core.sites import Kind, Site
 from gradwatch.sinks import Console, RunInfo
 from gradwatch.sinks.console import _thousands
-from gradwatch.sites import Kind, Site
 
 RUN = RunInfo(Path())
 

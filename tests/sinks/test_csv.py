@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import COUNTS, STATISTICS
 from gradwatch.sinks import CSV, RunInfo
 from gradwatch.sinks.csv import COLUMNS, HEADER, rows, safe
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import COUNTS, STATISTICS
 
 SITE = Site(Kind.WEIGHT, "net/dense/kernel")
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradwatch.grouping import Grouping
+from gradwatch.core.groups import Grouping
+from gradwatch.core.sites import Kind, Site
 from gradwatch.sinks import CSV, Console, TensorBoard
-from gradwatch.sites import Kind, Site
 
 GRADIENT = Site(Kind.GRADIENT, "dense/kernel")
 LOSS = Site(Kind.LOSS, "loss")

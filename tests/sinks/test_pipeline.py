@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradwatch.core.sites import Kind, Site
 from gradwatch.sinks import CSV, RunInfo, Sink
 from gradwatch.sinks import pipeline as pipeline_module
 from gradwatch.sinks.pipeline import Pipeline
-from gradwatch.sinks.worker import Worker
-from gradwatch.sites import Kind, Site
+from gradwatch.util.worker import Worker
 
 RUN = RunInfo(Path())
 
@@ -420,13 +420,13 @@ PREAMBLE = """
 import os, sys, time
 from pathlib import Path
 import numpy as np
-from gradwatch import exits
-from gradwatch.measure.numpy import summarize
-from gradwatch.reading import Reading
+from gradwatch.util import exits
+from gradwatch.core.reference import summarize
+from gradwatch.core.reading import Reading
 from gradwatch.sinks import CSV, RunInfo, TensorBoard
 from gradwatch.sinks.pipeline import Pipeline
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import Summary
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
 
 # A busy machine may take longer than users are made to wait.
 exits.PATIENCE = 60.0

@@ -6,7 +6,7 @@ import pytest
 import gradwatch
 from gradwatch import Kind, Site
 from gradwatch.sinks import RunInfo
-from gradwatch.sinks.png import file_name
+from gradwatch.sinks.png_files import file_name
 
 HOSTILE = [
     "../../etc/passwd",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import gradwatch
-from gradwatch.monitor_arguments import as_sinks
+from gradwatch.core.sites import Kind, Site
+from gradwatch.record.arguments import as_sinks
 from gradwatch.sinks import RunInfo, Store
-from gradwatch.sites import Kind, Site
 from tests.store.written import written
 
 W = Site(Kind.WEIGHT, "w")

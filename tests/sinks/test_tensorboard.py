@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gradwatch.histogram import Histogram
-from gradwatch.reading import Reading
+from gradwatch.core.histogram import Histogram
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
 from gradwatch.sinks import RunInfo, TensorBoard
 from gradwatch.sinks.scalar_table import RATIO_MEANING
 from gradwatch.sinks.tensorboard import MAX_BUCKETS, buckets
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import Summary
 
 KERNEL, BIAS, OTHER = "net/dense/kernel", "net/dense/bias", "net/head/kernel"
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
 from gradwatch.sinks import RunInfo, Sink, Store, TensorBoard
 from gradwatch.sinks import pipeline as pipeline_module
 from gradwatch.sinks.event_file import record, version_event
 from gradwatch.sinks.pipeline import Pipeline
-from gradwatch.sinks.worker import Worker
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import Summary
+from gradwatch.util.worker import Worker
 from tests.store.written import written
 
 RUN = RunInfo(Path())

@@ -10,7 +10,7 @@ import pytest
 from gradwatch import Kind, Reading, Sink, Site, Summary
 from gradwatch.sinks import RunInfo
 from gradwatch.sinks.pipeline import MAX_BYTES, Pipeline
-from gradwatch.sinks.worker import Worker
+from gradwatch.util.worker import Worker
 
 
 class Hung(Sink):

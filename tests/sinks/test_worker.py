@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from gradwatch.sinks.worker import Worker
+from gradwatch.util.worker import Worker
 
 
 @pytest.fixture
@@ -180,8 +180,8 @@ def test_a_forked_child_neither_hangs_nor_repeats_anything(run_script, tmp_path)
     done = run_script(
         """
         import os, sys, time, threading
-        from gradwatch.files.append_file import AppendFile
-        from gradwatch.sinks.worker import Worker
+        from gradwatch.util.files.append_file import AppendFile
+        from gradwatch.util.worker import Worker
 
         file = AppendFile(sys.argv[1])
         def slow(item):
@@ -218,7 +218,7 @@ def test_a_worker_first_used_in_a_forked_child_works_there(run_script):
     done = run_script(
         """
         import os, sys
-        from gradwatch.sinks.worker import Worker
+        from gradwatch.util.worker import Worker
 
         seen = []
         worker = Worker("test", seen.append)

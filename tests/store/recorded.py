@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gradwatch.measure.numpy import count_cells, summarize
-from gradwatch.reading import Reading
-from gradwatch.sites import Kind, Site
+from gradwatch.core.reading import Reading
+from gradwatch.core.reference import count_cells, summarize
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
 from gradwatch.store import sealing
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import Summary
 
 LAYERS = ("net/conv1", "net/conv2", "net/dense")
 SITES = [

@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gradwatch
 from gradwatch import Kind, Site
-from gradwatch.measure.numpy import summarize
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
+from gradwatch.core.reference import summarize
+from gradwatch.core.summary import Summary
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import Summary
 from tests.store.recorded import TRUTH, Recorder, array
 
 KERNEL = Site(Kind.GRADIENT, "net/conv1/kernel")

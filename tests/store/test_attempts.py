@@ -3,8 +3,8 @@
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gradwatch
-from gradwatch.sites import Kind, Site
-from gradwatch.store.reader.attempts import Attempt, bounds
+from gradwatch.core.sites import Kind, Site
+from gradwatch.read.attempts import Attempt, bounds
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 
 KERNEL = Site(Kind.GRADIENT, "net/conv1/kernel")

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gradwatch
-from gradwatch.sites import Kind, Site
-from gradwatch.store.reader.members import NotRecordedError
+from gradwatch.core.sites import Kind, Site
+from gradwatch.read.members import NotRecordedError
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 
 GRADIENTS = [site for site in SITES if site.kind is Kind.GRADIENT]

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gradwatch
-from gradwatch.sites import Kind, Site
+from gradwatch.core.sites import Kind, Site
 from tests.store.damaged import ENVIRONMENT, check, files
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 
@@ -106,7 +106,7 @@ def test_a_run_without_manifests_is_served_from_the_names_of_its_segments(place)
 
 
 def test_a_manifest_that_names_a_file_elsewhere_is_not_followed(place):
-    from gradwatch.files import checked_json
+    from gradwatch.util.files import checked_json
 
     path = files(place, "manifest-*.json")[0]
     content = checked_json.read(path)

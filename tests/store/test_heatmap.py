@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gradwatch
-from gradwatch.sites import Kind, Site
-from gradwatch.store.reader.heatmap import by_width
-from gradwatch.summary import STATISTICS
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import STATISTICS
+from gradwatch.read.heatmap import by_width
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 
 GRADIENTS = [site for site in SITES if site.kind is Kind.GRADIENT]

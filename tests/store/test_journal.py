@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwatch.sites import Kind, Site
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import FIELDS
 from gradwatch.store import columns, frames
 from gradwatch.store.journal import Journal
 from gradwatch.store.tables import tables
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import FIELDS
 
 A, B = Site(Kind.WEIGHT, "a"), Site(Kind.WEIGHT, "b")
 

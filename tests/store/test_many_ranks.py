@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch import Kind, Site, description
-from gradwatch.reading import Reading
-from gradwatch.store.reader.catalog import Catalog
-from gradwatch.store.reader.grid import places
+from gradwatch import Kind, Site
+from gradwatch.core.reading import Reading
+from gradwatch.core.summary import Summary
+from gradwatch.read.catalog import Catalog
+from gradwatch.read.grid import places
+from gradwatch.store import description
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import Summary
 from tests.store.recorded import settle
 
 RANKS = range(7)

@@ -3,7 +3,7 @@
 import pytest
 
 from gradwatch import Kind, Site
-from gradwatch.store.reader.members import NotRecordedError, members
+from gradwatch.read.members import NotRecordedError, members
 
 PATHS = ("net/a/kernel", "net/a/bias", "net/b/kernel", "net/deep/a2/kernel", "net/a/kernel[forget]")
 SITES = [Site(Kind.GRADIENT, path) for path in PATHS]

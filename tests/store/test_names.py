@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gradwatch.store import names, process
+from gradwatch.store import file_names as names
+from gradwatch.store import process
 
 
 def test_names_say_what_they_were_made_of():

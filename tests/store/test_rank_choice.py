@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose
 
 import gradwatch
 from gradwatch import Kind, Site
-from gradwatch.measure.numpy import count_cells, summarize
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
+from gradwatch.core.reference import count_cells, summarize
+from gradwatch.core.summary import Summary
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import Summary
 from tests.store.recorded import TRUTH, settle
 
 STEPS = range(1, 7)

@@ -3,12 +3,13 @@
 import numpy as np
 
 import gradwatch
-from gradwatch import Kind, Site, description
-from gradwatch.reading import Reading
+from gradwatch import Kind, Site
+from gradwatch.core.reading import Reading
+from gradwatch.core.summary import Summary
+from gradwatch.read.status import Status
 from gradwatch.sinks import RunInfo, Store
-from gradwatch.store.reader.status import Status
+from gradwatch.store import description
 from gradwatch.store.writers import writer_for
-from gradwatch.summary import Summary
 
 
 def reading(step, *sites):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.measure.numpy import count_cells
-from gradwatch.store.reader import readings
+from gradwatch.core.reference import count_cells
+from gradwatch.read import recorded_readings as readings
 from tests.store.recorded import SITES, Recorder, array
 
 

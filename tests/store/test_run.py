@@ -7,11 +7,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gradwatch
-from gradwatch.measure.numpy import count_cells
-from gradwatch.sites import Kind, Site
-from gradwatch.store.reader.members import NotRecordedError
+from gradwatch.core.reference import count_cells
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import STATISTICS, Summary
+from gradwatch.read.members import NotRecordedError
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import STATISTICS, Summary
 from tests.store.recorded import LAYERS, SITES, TRUTH, Recorder, array, loss_at
 
 KERNEL = Site(Kind.GRADIENT, "net/conv1/kernel")
@@ -169,8 +169,8 @@ def test_what_is_not_there_is_refused_with_what_is_near(run, ask, words):
 
 
 def test_pictures_come_back_as_png_files(tmp_path):
-    from gradwatch.probes import png
-    from gradwatch.reading import Reading
+    from gradwatch.core.reading import Reading
+    from gradwatch.watches.probes import png
 
     image = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)
     writer = StoreWriter(tmp_path)
@@ -248,7 +248,7 @@ def test_dataframes_say_what_to_install(run, monkeypatch):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return true_import(name, *rest, **more)
 
-    monkeypatch.setattr("gradwatch.store.reader.result.importlib.import_module", refuse)
+    monkeypatch.setattr("gradwatch.read.query_result.importlib.import_module", refuse)
     assert import_module
     for convert in (run.to_pandas, run.to_arrow, run.to_polars):
         with pytest.raises(ImportError, match=r"pip install 'gradwatch\[dataframes\]'"):

@@ -42,7 +42,7 @@ def test_a_new_run_is_found_by_refresh(place):
 
 
 def test_a_broken_run_hides_no_other(place, monkeypatch):
-    from gradwatch.store.reader import runs as module
+    from gradwatch.read import runs as module
 
     true_run = module.Run
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwatch.files import checked_json
-from gradwatch.sites import Kind, Site
+from gradwatch.core.sites import Kind, Site
 from gradwatch.store import segments
 from gradwatch.store.sealing import Sealer, seal
 from gradwatch.store.segments import Interrupted, Stopper
 from gradwatch.store.writer import StoreWriter
+from gradwatch.util.files import checked_json
 from tests.store.written import written
 
 W = Site(Kind.WEIGHT, "w")

@@ -12,15 +12,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from gradwatch.measure.numpy import count_cells
-from gradwatch.probes import png
-from gradwatch.reading import Reading
-from gradwatch.sites import Kind, Site
+from gradwatch.core.reading import Reading
+from gradwatch.core.reference import count_cells
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
 from gradwatch.store import sealing
 from gradwatch.store.journal import Journal
 from gradwatch.store.writer import StoreWriter
 from gradwatch.store.writers import writer_for
-from gradwatch.summary import Summary
+from gradwatch.watches.probes import png
 from tests.store.written import written
 
 A, B = Site(Kind.GRADIENT, "net/a/kernel"), Site(Kind.WEIGHT, "net/b/bias")
@@ -145,7 +145,7 @@ def test_hostile_names_come_back_and_nothing_is_written_outside(tmp_path, make_r
     finish()
     assert not list(directory.glob("*.gwj"))
     (manifest,) = directory.glob("manifest-*")
-    from gradwatch.files import checked_json
+    from gradwatch.util.files import checked_json
 
     assert [site[1] for site in checked_json.read(manifest)["sites"]] == names
     assert [path.name for path in tmp_path.iterdir()] == ["it's a [run] *"]

@@ -9,8 +9,8 @@ from typing import Any
 import duckdb
 import google_crc32c
 
-from gradwatch.files import checked_json
 from gradwatch.store.journal import Journal
+from gradwatch.util.files import checked_json
 
 
 @dataclass

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import l2, linf
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import l2, linf
 
 from ..alarms import Alarm
 from ..trace import Trace

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.capture.plan import Due, Plan
 from gradwatch.capture.values import probed
-from gradwatch.reading import Reading
-from gradwatch.schedule import Moment
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import Summary
+from gradwatch.core.reading import Reading
+from gradwatch.core.schedule import Moment
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
+from gradwatch.watches.plan import Due, Plan
 
 KEPT_SELECTIONS = 64
 

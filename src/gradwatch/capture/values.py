@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.capture.plan import Due, Plan
-from gradwatch.reading import Reading
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import Summary
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
+from gradwatch.watches.plan import Due, Plan
 
 PREFIX = "value_"
 

@@ -13,11 +13,11 @@ from gradwatch.cli import options
 from gradwatch.cli.faults import FINE, FOUND, asking
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_run
-from gradwatch.cli.table import Column, show, style
+from gradwatch.cli.run_table import Column, show, style
 from gradwatch.cli.text import compact, counted, echo, printable
-from gradwatch.store.reader.compare import Comparison
-from gradwatch.store.reader.compare import compare as put_side_by_side
-from gradwatch.view.glance.layers import gradient_kind
+from gradwatch.read.comparison import Comparison
+from gradwatch.read.comparison import compare as put_side_by_side
+from gradwatch.view.glance.layer_rows import gradient_kind
 
 _COLUMNS = 1000
 _COLUMNS_OF_FRACTIONS = 100

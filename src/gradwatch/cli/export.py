@@ -13,16 +13,16 @@ from typing import BinaryIO
 import click
 
 from gradwatch.cli import options
+from gradwatch.cli.export_rows import TABLES, Wanted, pieces
 from gradwatch.cli.faults import Fault
 from gradwatch.cli.formats import FORMATS, SUFFIXES
 from gradwatch.cli.opening import open_run, rank_of
-from gradwatch.cli.overview import chosen_sites
 from gradwatch.cli.progress import progress
-from gradwatch.cli.rows import TABLES, Wanted, pieces
+from gradwatch.cli.run_summary import chosen_sites
 from gradwatch.cli.text import counted, echo, printable
-from gradwatch.files import atomic
-from gradwatch.sites import Site
-from gradwatch.store.reader.run import EVER, Run
+from gradwatch.core.sites import Site
+from gradwatch.read.run import EVER, Run
+from gradwatch.util.files import atomic
 
 
 @click.command(short_help="Write rows as CSV, Parquet or JSON.")

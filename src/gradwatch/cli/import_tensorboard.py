@@ -11,7 +11,7 @@ from gradwatch.cli.faults import FINE, FOUND, Fault, asking
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.progress import progress
 from gradwatch.cli.text import counted, echo, printable
-from gradwatch.imports import tensorboard
+from gradwatch.integrations.tensorboard_import import import_run as tensorboard
 
 
 @click.command(name="import-tensorboard", short_help="Read event files into a new run.")

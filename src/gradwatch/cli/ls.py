@@ -13,11 +13,11 @@ from gradwatch.cli.faults import FINE, FOUND, asking
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import HOME, size_of
 from gradwatch.cli.progress import progress
-from gradwatch.cli.table import Column, show
+from gradwatch.cli.run_table import Column, show
 from gradwatch.cli.text import bytes_, compact, duration, echo, printable
-from gradwatch.store.reader import runs
-from gradwatch.store.reader.run import Run
-from gradwatch.store.reader.status import Status
+from gradwatch.read import runs
+from gradwatch.read.run import Run
+from gradwatch.read.status import Status
 from gradwatch.view.glance.rank_words import has_stopped
 
 _NAMED = 3

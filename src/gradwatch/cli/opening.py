@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gradwatch.cli.faults import Fault, asking
 from gradwatch.cli.text import echo, printable
-from gradwatch.store.reader import runs
-from gradwatch.store.reader.run import Run
+from gradwatch.read import runs
+from gradwatch.read.run import Run
 from gradwatch.store.remote.address import as_remote
 
 HOME = Path("runs")

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from gradwatch import select
 from gradwatch.cli.faults import Fault
+from gradwatch.core import select
 from gradwatch.view.glance import patterns as patterns_
 
 _Command = Callable[..., Any]

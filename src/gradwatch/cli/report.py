@@ -12,7 +12,7 @@ from gradwatch.cli.faults import FINE, FOUND, Fault, asking
 from gradwatch.cli.opening import open_run, rank_of
 from gradwatch.cli.progress import progress
 from gradwatch.cli.text import bytes_, echo, printable
-from gradwatch.files import atomic
+from gradwatch.util.files import atomic
 from gradwatch.view.report import make
 from gradwatch.view.web.static import NotBuiltError
 

@@ -7,15 +7,17 @@ from typing import Any
 
 import click
 
-from gradwatch.cli import options, overview
+from gradwatch.cli import options
+from gradwatch.cli import run_summary as overview
 from gradwatch.cli.faults import FINE, FOUND, asking
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_run, rank_of
-from gradwatch.cli.overview import chosen_sites
+from gradwatch.cli.run_summary import chosen_sites
 from gradwatch.cli.show_text import COLUMNS, show_overview, show_statistic
 from gradwatch.cli.text import echo
-from gradwatch.store.reader.run import Run
-from gradwatch.view.glance import layers, queries, trends
+from gradwatch.read.run import Run
+from gradwatch.view.glance import layer_rows as layers
+from gradwatch.view.glance import queries, trends
 
 _COLUMNS_OF_JSON = 100
 

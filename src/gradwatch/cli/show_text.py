@@ -9,21 +9,14 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
-from gradwatch.budget import cost
-from gradwatch.cli.table import Column, show, style, width
-from gradwatch.cli.text import (
-    bytes_,
-    compact,
-    counted,
-    duration,
-    echo,
-    printable,
-)
-from gradwatch.store.reader.status import RankStatus, Status
+from gradwatch.cli.run_table import Column, show, style, width
+from gradwatch.cli.text import bytes_, compact, counted, duration, echo, printable
+from gradwatch.read.status import RankStatus, Status
 from gradwatch.view.glance import trends
+from gradwatch.view.glance.layer_rows import without_root
 from gradwatch.view.glance.layer_table import layer_columns
-from gradwatch.view.glance.layers import without_root
 from gradwatch.view.glance.rank_words import ranks_in_words
+from gradwatch.watches.budget import cost
 
 COLUMNS = 24
 """How many bars a series over time gets at most."""

@@ -14,7 +14,7 @@ from gradwatch.cli.faults import asking
 from gradwatch.cli.formats import cell
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_run
-from gradwatch.cli.table import Column, show
+from gradwatch.cli.run_table import Column, show
 from gradwatch.cli.text import counted, echo, printable
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gradwatch.sinks.table import printable as printable
+from gradwatch.util.text_table import printable as printable
 from gradwatch.view.glance.words import bytes_ as bytes_
 from gradwatch.view.glance.words import compact as compact
 from gradwatch.view.glance.words import counted as counted

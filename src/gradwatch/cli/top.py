@@ -14,7 +14,7 @@ from gradwatch.cli import options
 from gradwatch.cli.faults import FINE, FOUND
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_or_wait, rank_of
-from gradwatch.cli.table import colours, width
+from gradwatch.cli.run_table import colours, width
 from gradwatch.cli.text import echo
 from gradwatch.view.terminal.wishes import NETWORK, ORDERS, Wishes
 
@@ -74,11 +74,11 @@ def top(
     with open_or_wait(run, wait, every) as opened:
         chosen = None if rank is None else rank_of(opened, rank)
         if not (once or as_json) and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-            from gradwatch.view.terminal.top import top as show
+            from gradwatch.view.terminal.top_loop import top as show
 
             show(opened, wishes, every=every, rank=chosen)
             return FINE
-        from gradwatch.diagnose.of_run import findings_of
+        from gradwatch.diagnosis.of_run import findings_of
         from gradwatch.view.glance.standing import Watcher
         from gradwatch.view.terminal import lines
         from gradwatch.view.terminal.head import Shown
@@ -94,7 +94,7 @@ def top(
 
 
 def _print(lines: Sequence[Text]) -> None:
-    from gradwatch.view.terminal.top import painter
+    from gradwatch.view.terminal.top_loop import painter
 
     paint = painter(sys.stdout)
     for line in paint(lines) if colours() else [line.plain for line in lines]:

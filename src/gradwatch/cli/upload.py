@@ -12,7 +12,7 @@ from gradwatch.cli.faults import FINE, FOUND, Fault, asking
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import place_of
 from gradwatch.cli.text import echo, printable
-from gradwatch.store.reader.repair import LiveRunError
+from gradwatch.read.repair_run import LiveRunError
 from gradwatch.store.remote.completing import upload as complete
 
 

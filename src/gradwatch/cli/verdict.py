@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gradwatch.cli.table import style
+from gradwatch.cli.run_table import style
 from gradwatch.cli.text import counted, echo, printable
-from gradwatch.diagnose.finding import Finding, Severity
+from gradwatch.diagnosis.finding import Finding, Severity
 
 HEALTHY, WARNED, SICK = 0, 1, 2
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
@@ -17,7 +17,7 @@ def code_of(findings: Sequence[Finding], strict: bool) -> int:
     """The exit code: 2 with an error, 1 with a warning if asked to be strict, else 0.
 
     >>> from gradwatch.cli.verdict import code_of
-    >>> from gradwatch.diagnose.finding import Finding, Severity
+    >>> from gradwatch.diagnosis.finding import Finding, Severity
     >>> warning = Finding("imbalance", Severity.WARNING, "One layer dwarfs the others.", 3, 5)
     >>> code_of([warning], strict=False), code_of([warning], strict=True), code_of([], True)
     (0, 1, 0)

@@ -12,10 +12,10 @@ from gradwatch.cli.faults import FINE, FOUND, asking
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import directory_of
 from gradwatch.cli.progress import progress
-from gradwatch.cli.table import style
+from gradwatch.cli.run_table import style
 from gradwatch.cli.text import bytes_, counted, echo, printable
-from gradwatch.store.reader import runs
-from gradwatch.store.reader import verify as verifying
+from gradwatch.read import runs
+from gradwatch.read import verify_run as verifying
 
 
 @click.command(short_help="Compare all files with their checksums.")

@@ -10,7 +10,7 @@ from gradwatch.cli import options
 from gradwatch.cli.faults import FINE, Fault, asking
 from gradwatch.cli.opening import HOME, place_of
 from gradwatch.cli.text import echo, printable
-from gradwatch.store.reader import runs
+from gradwatch.read import runs
 
 _PORT = 6007
 

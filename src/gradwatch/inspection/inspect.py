@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from gradwatch import select as selectors
-from gradwatch.inspection.result import Entry, Inspection
-from gradwatch.inspection.show import show as show_it
-from gradwatch.summary import Summary
+from gradwatch.core import select as selectors
+from gradwatch.core.summary import Summary
+from gradwatch.inspection.inspected import Entry, Inspection
+from gradwatch.inspection.table_text import show as show_it
 
 
 def inspect(

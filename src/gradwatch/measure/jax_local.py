@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gradwatch.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
+from gradwatch.core.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
+from gradwatch.core.summary import FIELDS, IDENTITY
 from gradwatch.measure.jax_rows import CPU_LARGE, on_cpu, on_gpu
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
-from gradwatch.summary import FIELDS, IDENTITY
 
 
 def summarize(tensors: Sequence[Any]) -> Any:

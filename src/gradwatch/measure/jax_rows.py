@@ -24,6 +24,7 @@ import numpy as np
 from jax import lax
 
 import gradwatch.measure.jax_pallas as jax_pallas
+from gradwatch.core.summary import IDENTITY
 from gradwatch.measure.jax_layout import (
     brought_together,
     heads,
@@ -34,7 +35,6 @@ from gradwatch.measure.jax_layout import (
 )
 from gradwatch.measure.layout import FLOAT32_BITS
 from gradwatch.measure.rows import Matrix, Rows, are_alike
-from gradwatch.summary import IDENTITY
 
 # Sums over a row run in float32 on a CPU: 512 keep its error below 1e-6. A row's counts
 # share an int32 on a GPU, so a row there may be no longer than 32767.

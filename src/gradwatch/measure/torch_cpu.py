@@ -22,11 +22,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gradwatch.histogram import CELLS
+from gradwatch.core.histogram import CELLS
+from gradwatch.core.summary import FIELDS, IDENTITY, Summary
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS
 from gradwatch.measure.rows import are_alike
 from gradwatch.measure.torch_flat import flat, folded
-from gradwatch.summary import FIELDS, IDENTITY, Summary
 
 Array = NDArray[Any]
 

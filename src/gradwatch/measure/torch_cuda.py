@@ -19,10 +19,10 @@ import torch
 import gradwatch.measure.cuda_kernel as cuda_kernel
 import gradwatch.measure.torch_plain as torch_plain
 import gradwatch.measure.triton_kernel as triton_kernel
-from gradwatch.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
+from gradwatch.core.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
+from gradwatch.core.summary import FIELDS
 from gradwatch.measure.layout import FLOAT32_BITS
 from gradwatch.measure.torch_flat import flat
-from gradwatch.summary import FIELDS
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from gradwatch.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
+from gradwatch.core.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
+from gradwatch.core.summary import IDENTITY
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
-from gradwatch.summary import IDENTITY
 
 
 def measure(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.console import Console
 from gradwatch.sinks.csv import CSV
-from gradwatch.sinks.png import PNG
+from gradwatch.sinks.png_files import PNG
 from gradwatch.sinks.store import Store
 from gradwatch.sinks.tensorboard import TensorBoard
 from gradwatch.sinks.totals import Totals

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gradwatch.reading import Reading
-from gradwatch.sites import Kind
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary, finite, l2, linf, mean, rms
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.sinks.table import Column, printable, show
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import Summary, finite, l2, linf, mean, rms
+from gradwatch.util.text_table import Column, printable, show
 
 Array = NDArray[np.float64]
 
@@ -41,10 +41,10 @@ class Console(Sink):
     Example:
 
     >>> import pathlib, sys
-    >>> from gradwatch.reading import Reading
+    >>> from gradwatch.core.reading import Reading
     >>> from gradwatch.sinks import Console, RunInfo
-    >>> from gradwatch.sites import Kind, Site
-    >>> from gradwatch.summary import Summary
+    >>> from gradwatch.core.sites import Kind, Site
+    >>> from gradwatch.core.summary import Summary
     >>> sink = Console(file=sys.stdout)
     >>> sink.open(RunInfo(pathlib.Path(".")))
     >>> sink.write(Reading(12, 1, 0.0, [Site(Kind.GRADIENT, "dense/kernel")],

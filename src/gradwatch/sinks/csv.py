@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.files.append_file import AppendFile
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import COUNTS, STATISTICS, statistic
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import COUNTS, STATISTICS, statistic
+from gradwatch.util.files.append_file import AppendFile
 
 COLUMNS: tuple[str, ...] = (
     *("step", "epoch", "time", "kind", "path"),
@@ -56,10 +56,10 @@ class CSV(Sink):
     Example:
 
     >>> import pathlib, tempfile
-    >>> from gradwatch.reading import Reading
+    >>> from gradwatch.core.reading import Reading
     >>> from gradwatch.sinks import CSV, RunInfo
-    >>> from gradwatch.sites import Kind, Site
-    >>> from gradwatch.summary import Summary
+    >>> from gradwatch.core.sites import Kind, Site
+    >>> from gradwatch.core.summary import Summary
     >>> directory = pathlib.Path(tempfile.mkdtemp())
     >>> sink = CSV()
     >>> sink.open(RunInfo(directory))

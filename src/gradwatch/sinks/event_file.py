@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.files.append_file import AppendFile
-from gradwatch.probes import png
+from gradwatch.util.files.append_file import AppendFile
+from gradwatch.watches.probes import png
 
 Array = NDArray[np.float64]
 

@@ -9,11 +9,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from gradwatch import exits
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.outlet import Outlet, words
-from gradwatch.sinks.worker import Worker
+from gradwatch.util import exits
+from gradwatch.util.worker import Worker
 
 Fetch = tuple[Callable[[], Reading | None], int | None]
 
@@ -56,10 +56,10 @@ class Pipeline:
 
     >>> import pathlib
     >>> import numpy as np
-    >>> from gradwatch.reading import Reading
+    >>> from gradwatch.core.reading import Reading
     >>> from gradwatch.sinks import RunInfo, Sink
     >>> from gradwatch.sinks.pipeline import Pipeline
-    >>> from gradwatch.summary import Summary
+    >>> from gradwatch.core.summary import Summary
     >>> class Steps(Sink):
     ...     def write(self, reading):
     ...         print("step", reading.step)

@@ -12,10 +12,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.reading import Reading, stacked
+from gradwatch.core.reading import Reading, stacked
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary, l2, statistic
 from gradwatch.sinks.event_file import envelope, scalar
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import Summary, l2, statistic
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -47,10 +47,10 @@ class ScalarTable:
 
     Example:
 
-    >>> from gradwatch.reading import Reading
+    >>> from gradwatch.core.reading import Reading
     >>> from gradwatch.sinks.scalar_table import ScalarTable
-    >>> from gradwatch.sites import Kind, Site
-    >>> from gradwatch.summary import Summary
+    >>> from gradwatch.core.sites import Kind, Site
+    >>> from gradwatch.core.summary import Summary
     >>> sites = (Site(Kind.WEIGHT, "dense/kernel"), Site(Kind.WEIGHT, "dense/bias"))
     >>> rows = [Summary.of([3.0]).pack(), Summary.of([4.0]).pack()]
     >>> reading = Reading(1, 1, 0.0, sites, Summary.unpack(rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.store.writer import StoreWriter
 from gradwatch.store.writers import writer_for

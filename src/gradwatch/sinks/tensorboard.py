@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.histogram import Histogram
-from gradwatch.reading import Reading, stacked
+from gradwatch.core.histogram import Histogram
+from gradwatch.core.reading import Reading, stacked
+from gradwatch.core.sites import Kind
+from gradwatch.core.summary import FIELDS, Summary, finite, statistic
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.event_file import (
     EventFile,
@@ -21,8 +23,6 @@ from gradwatch.sinks.event_file import (
     summary_event,
 )
 from gradwatch.sinks.scalar_table import ScalarTable
-from gradwatch.sites import Kind
-from gradwatch.summary import FIELDS, Summary, finite, statistic
 
 Array = NDArray[np.float64]
 
@@ -64,10 +64,10 @@ class TensorBoard(Sink):
 
     >>> import pathlib, tempfile
     >>> import numpy as np
-    >>> from gradwatch.reading import Reading
+    >>> from gradwatch.core.reading import Reading
     >>> from gradwatch.sinks import RunInfo, TensorBoard
-    >>> from gradwatch.sites import Kind, Site
-    >>> from gradwatch.summary import Summary
+    >>> from gradwatch.core.sites import Kind, Site
+    >>> from gradwatch.core.summary import Summary
     >>> directory = pathlib.Path(tempfile.mkdtemp())
     >>> sink = TensorBoard(scalars=("l2", "max"))
     >>> sink.open(RunInfo(directory))

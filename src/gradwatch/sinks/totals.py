@@ -9,11 +9,11 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from gradwatch.reading import Reading
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind
+from gradwatch.core.summary import COUNTS, Summary, statistic
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.sinks.table import printable
-from gradwatch.sites import Kind
-from gradwatch.summary import COUNTS, Summary, statistic
+from gradwatch.util.text_table import printable
 
 
 class Totals(Sink):
@@ -46,8 +46,8 @@ class Totals(Sink):
 
     >>> import pathlib, sys
     >>> import gradwatch
-    >>> from gradwatch.grouping import Grouping
-    >>> from gradwatch.summary import Summary
+    >>> from gradwatch.core.groups import Grouping
+    >>> from gradwatch.core.summary import Summary
     >>> totals = gradwatch.Totals({"biases": "bias"}, file=sys.stdout)
     >>> totals.open(gradwatch.sinks.RunInfo(pathlib.Path(".")))
     >>> sites = [gradwatch.Site(gradwatch.Kind.GRADIENT, f"dense/{v}") for v in ("kernel", "bias")]

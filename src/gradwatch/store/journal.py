@@ -8,8 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from gradwatch.core.summary import FIELDS
 from gradwatch.store import columns, frames
-from gradwatch.summary import FIELDS
 
 FORMAT = 1
 WRITER, SITES, ATTEMPT, READING, PICTURE, FACTS, END = "W", "S", "A", "R", "P", "F", "E"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gradwatch.files.append_file import AppendFile
 from gradwatch.store import frames
 from gradwatch.store.records import Record
+from gradwatch.util.files.append_file import AppendFile
 
 
 class JournalFile:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from gradwatch.store import names, process, sealing
+from gradwatch.store import file_names as names
+from gradwatch.store import process, sealing
 from gradwatch.store.journal import Journal
 
 

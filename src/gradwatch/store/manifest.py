@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gradwatch.files import checked_json
-from gradwatch.store import names
+from gradwatch.store import file_names as names
 from gradwatch.store.journal import FORMAT, Journal
+from gradwatch.util.files import checked_json
 
 WRITER_FACTS = ("writer", "rank", "host", "pid", "process_start", "started")
 

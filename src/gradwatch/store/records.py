@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.reading import Reading, stacked
+from gradwatch.core.reading import Reading, stacked
+from gradwatch.core.summary import FIELDS
 from gradwatch.store import columns
 from gradwatch.store.columns import Column
-from gradwatch.summary import FIELDS
 
 Record = tuple[str, bytes]
 """The kind of a frame, and its payload."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
 
-from gradwatch import exits
-from gradwatch.background import Background
-from gradwatch.files.checked_json import DamagedError
 from gradwatch.store import followers, manifest, segments
 from gradwatch.store.journal import Journal
 from gradwatch.store.segments import Interrupted, Stopper
+from gradwatch.util import exits
+from gradwatch.util.background import Background
+from gradwatch.util.files.checked_json import DamagedError
 
 RETRY, RETRY_AT_MOST = 30.0, 600.0
 GRACE = 0.3

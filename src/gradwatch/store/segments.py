@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 import numpy as np
 
-from gradwatch.files import atomic
-from gradwatch.store import names
+from gradwatch.store import file_names as names
 from gradwatch.store.duckdb_import import duckdb as import_duckdb
 from gradwatch.store.journal import Journal
 from gradwatch.store.tables import NO_MICRO_BATCH, ORDER, SCHEMAS, Table, rows_of, sites
+from gradwatch.util.files import atomic
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwatch.core.summary import COUNTS, FIELDS
 from gradwatch.store.journal import Block, Journal
-from gradwatch.summary import COUNTS, FIELDS
 
 Table = dict[str, NDArray[Any]]
 

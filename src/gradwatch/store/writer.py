@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.probes import png
-from gradwatch.reading import Reading
-from gradwatch.store import followers, names, process, records, sealing
+from gradwatch.core.reading import Reading
+from gradwatch.store import file_names as names
+from gradwatch.store import followers, process, records, sealing
 from gradwatch.store import journal as kinds
 from gradwatch.store.attempt_log import AttemptLog
 from gradwatch.store.journal_file import JournalFile
 from gradwatch.store.records import ReadingFrames, Record, Taken
 from gradwatch.store.site_numbers import SiteNumbers
+from gradwatch.watches.probes import png
 
 ROWS_A_JOURNAL = 1 << 19
 BYTES_A_JOURNAL = 32 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gradwatch.store import names
+from gradwatch.store import file_names as names
 from gradwatch.store.writer import StoreWriter
 
 REMEMBERED = 64

@@ -7,8 +7,8 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Site
-from gradwatch.measure.numpy import summarize
-from gradwatch.reading import Less
+from gradwatch.core.reading import Less
+from gradwatch.core.reference import summarize
 from tests.cli.support import invoke
 from tests.distributed.full_disk import require_full_disk
 from tests.distributed.jax.models import MODELS, STEPS

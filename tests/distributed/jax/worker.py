@@ -62,8 +62,8 @@ def trainings_of_all(trainings: Trainings) -> None:
     import keras
 
     import gradwatch
-    from gradwatch import agreement
-    from gradwatch.schedule import never
+    from gradwatch.core.schedule import never
+    from gradwatch.parallel import agreement
     from tests.distributed.full_disk import bytes_of_journals
     from tests.distributed.jax.models import MODELS
     from tests.distributed.jax.training import fit

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import gradwatch
-from gradwatch.measure.numpy import summarize
+from gradwatch.core.reference import summarize
 
 
 @pytest.fixture

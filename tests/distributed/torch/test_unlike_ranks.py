@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gradwatch
-from gradwatch.diagnose import Severity, diagnose
+from gradwatch.diagnosis import Severity, diagnose
 from tests.distributed.launching import Processes, environment, once
 
 PROGRAM = Path(__file__).with_name("unlike.py")

@@ -26,10 +26,11 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 import gradwatch
-from gradwatch.budget import Pacer
-from gradwatch.capture.loop import meeting, torch_ranks
+from gradwatch.capture.loop import meeting
+from gradwatch.capture.torch import torch_ranks
 from gradwatch.sinks import Sink
 from gradwatch.sinks.pipeline import Pipeline
+from gradwatch.watches.budget import Pacer
 from tests.distributed.full_disk import bytes_of_journals
 from tests.distributed.patience import PATIENCE, be_patient, until, until_written
 from tests.distributed.torch import models
@@ -208,7 +209,7 @@ def trouble():
 
 def failing():
     """Measuring fails on one rank at one step."""
-    from gradwatch.capture.loop.torch_sharded import Shards
+    from gradwatch.capture.torch.torch_sharded import Shards
 
     is_ours = Shards.is_ours
     calls = []

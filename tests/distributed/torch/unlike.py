@@ -19,8 +19,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import gradwatch
-from gradwatch.capture.loop import meeting, torch_own_time
-from gradwatch.diagnose.live import LiveDiagnosis
+from gradwatch.capture.loop import meeting
+from gradwatch.capture.torch import torch_own_time
+from gradwatch.diagnosis.live import LiveDiagnosis
 from tests.distributed.patience import PATIENCE, be_patient
 
 OUT, RANK, RANKS = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])

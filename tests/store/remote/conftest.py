@@ -80,7 +80,7 @@ def until(is_so: Callable[[], object], seconds: float = 300.0) -> None:
 
 def drain() -> None:
     """Have everything sealed and uploaded now."""
-    from gradwatch import rundir
+    from gradwatch.record import directory as rundir
     from gradwatch.store.remote import uploader
 
     settle()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.sites import Kind
+from gradwatch.core.sites import Kind
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 
 DOCS = Path(__file__).parents[3] / "docs" / "remote.md"

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.files import checked_json
 from gradwatch.store import process
 from gradwatch.store.remote import claims, note, uploader
 from gradwatch.store.remote.address import Remote
@@ -20,6 +19,7 @@ from gradwatch.store.remote.claims import Claim, WaitingError
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.part import Part, part_of
 from gradwatch.store.remote.transfer import Transfer
+from gradwatch.util.files import checked_json
 from tests.store.damaged import ENVIRONMENT
 from tests.store.recorded import Recorder, settle
 from tests.store.remote.conftest import remote_files
@@ -27,7 +27,8 @@ from tests.store.remote.conftest import remote_files
 PATIENCE = 300
 RANK = """
 import sys, numpy as np, gradwatch
-from gradwatch import ranks, rundir
+from gradwatch.parallel import ranks
+from gradwatch.record import directory as rundir
 from tests.distributed.patience import be_patient
 be_patient()
 url, rank = sys.argv[1], int(sys.argv[2])

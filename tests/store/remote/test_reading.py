@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.files import checked_json
 from gradwatch.store.remote import claims
+from gradwatch.util.files import checked_json
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 from tests.store.remote.conftest import remote_files
 

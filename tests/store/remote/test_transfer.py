@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.files import checked_json
 from gradwatch.store.remote import shared
 from gradwatch.store.remote import uploader as module
 from gradwatch.store.remote.address import Remote
 from gradwatch.store.remote.folder import Folder, RemoteError
 from gradwatch.store.remote.transfer import Transfer
+from gradwatch.util.files import checked_json
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 from tests.store.remote.conftest import remote_files, until
 

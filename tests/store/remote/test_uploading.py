@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.files import checked_json
 from gradwatch.store.remote import uploader as module
 from gradwatch.store.remote.folder import Folder, RemoteError
 from gradwatch.store.remote.transfer import Transfer
+from gradwatch.util.files import checked_json
 from tests.store.damaged import ENVIRONMENT
 from tests.store.remote.conftest import drain, remote_files, until
 
@@ -393,7 +393,9 @@ def test_a_run_that_is_resumed_on_another_machine_is_one_run(memory, tmp_path, m
     url = f"{memory}/runs/a"
     for machine, steps in (("one", range(1, 9)), ("two", range(1, 5))):
         # Not in the same second: by that, one fit is told from another.
-        monkeypatch.setattr("gradwatch.recording._now", lambda machine=machine: f"time {machine}")
+        monkeypatch.setattr(
+            "gradwatch.record.session._now", lambda machine=machine: f"time {machine}"
+        )
         remote = gradwatch.Remote(url, staging=tmp_path / machine)
         with gradwatch.Monitor(remote, every=1, sinks=[gradwatch.Store()]) as monitor:
             for step in steps:

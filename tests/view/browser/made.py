@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 import gradwatch
-from gradwatch.measure.numpy import summarize
-from gradwatch.reading import Reading
-from gradwatch.sites import Kind, Site
+from gradwatch.core.reading import Reading
+from gradwatch.core.reference import summarize
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import Summary
 from tests.store.recorded import settle
 from tests.view.serving import PATIENCE
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gradwatch import description
-from gradwatch.measure.numpy import summarize
-from gradwatch.reading import Reading
-from gradwatch.sites import Kind, Site
+from gradwatch.core.reading import Reading
+from gradwatch.core.reference import summarize
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
+from gradwatch.store import description
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import Summary
 from tests.store.recorded import settle
 
 ROOT = Path(__file__).parents[3]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.sites import Kind
-from gradwatch.store.reader.members import NotRecordedError
+from gradwatch.core.sites import Kind
+from gradwatch.read.members import NotRecordedError
 from gradwatch.view.data import Shown, compare, compare_series
 from tests.view.data.made import doubles, recorder, truth
 

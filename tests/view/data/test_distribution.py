@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.histogram import Histogram
-from gradwatch.store.reader.members import NotRecordedError
+from gradwatch.core.histogram import Histogram
+from gradwatch.read.members import NotRecordedError
 from gradwatch.view.data import Shown, Window, distribution, picture, pictures
 from gradwatch.view.data.distribution import edges_for, shares
 from tests.view.data.made import doubles

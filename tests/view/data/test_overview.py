@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.diagnose.finding import Finding, Severity
-from gradwatch.sites import Kind, Site
+from gradwatch.core.sites import Kind, Site
+from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.view.data import Shown, entry, overview
 from gradwatch.view.data.labels import ORDER, statistics_of
 from tests.store.recorded import loss_at, settle
@@ -90,7 +90,7 @@ def test_an_entry_has_the_last_loss(shown):
 def test_an_empty_run_has_an_overview(tmp_path):
     gradwatch.Monitor(tmp_path / "a", every=1, sinks=[gradwatch.Store()]).close()
     (tmp_path / "a").mkdir(exist_ok=True)
-    from gradwatch.store.reader.run import Run
+    from gradwatch.read.run import Run
 
     answer = overview(Shown(Run(tmp_path / "a")), [])
     assert (answer["steps"], answer["kinds"], answer["last_step"]) == (0, [], None)

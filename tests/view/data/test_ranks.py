@@ -8,14 +8,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gradwatch
 import gradwatch.view.data as data
-from gradwatch import Kind, Site, description
-from gradwatch.measure.numpy import summarize
-from gradwatch.reading import Reading
-from gradwatch.store.reader.across_ranks import RankTable
+from gradwatch import Kind, Site
+from gradwatch.core.reading import Reading
+from gradwatch.core.reference import summarize
+from gradwatch.core.summary import Summary
+from gradwatch.read.across_ranks import RankTable
+from gradwatch.store import description
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import Summary
+from gradwatch.view.data.rank_data import merged_rows
 from gradwatch.view.data.rank_spread import spread
-from gradwatch.view.data.ranks import merged_rows
 
 RANKS, STEPS = 7, range(1, 13)
 LOSS, WEIGHT = Site(Kind.LOSS, "loss"), Site(Kind.WEIGHT, "net/kernel")

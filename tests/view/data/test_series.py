@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.diagnose.finding import Finding, Severity
-from gradwatch.measure.numpy import summarize
-from gradwatch.reading import Reading
-from gradwatch.sites import Kind, Site
+from gradwatch.core.reading import Reading
+from gradwatch.core.reference import summarize
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
+from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import Summary
-from gradwatch.view.data import Shown, Window, numbers, selection, series
-from gradwatch.view.data.series import STATISTICS
+from gradwatch.view.data import Shown, Window, numbers, selection
+from gradwatch.view.data import series_data as series
+from gradwatch.view.data.series_data import STATISTICS
 from tests.store.recorded import array, loss_at
 from tests.view.data.made import columns, doubles, members, recorder, truth
 

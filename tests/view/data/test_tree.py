@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwatch.sites import Kind, Site, SiteInfo
-from gradwatch.store.reader.facts import bare_info
+from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.read.run_json import bare_info
 from gradwatch.view.data.tree import Tree
 
 words = st.sampled_from(["a", "b", "net", "", "kernel", "kernel[x]", "…", "<b>", "a b"])

@@ -8,12 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 import gradwatch
-from gradwatch import Kind, Site, description
+from gradwatch import Kind, Site
 from gradwatch.cli.main import main
-from gradwatch.reading import Reading
-from gradwatch.store.reader.status import RankStatus, Status
+from gradwatch.core.reading import Reading
+from gradwatch.core.summary import Summary
+from gradwatch.read.status import RankStatus, Status
+from gradwatch.store import description
 from gradwatch.store.writers import writer_for
-from gradwatch.summary import Summary
 from gradwatch.view.glance.rank_words import ranks_in_words, states_in_words
 
 WORDS = "rank 2 has recorded nothing; 2 of 3 finished"

@@ -9,7 +9,7 @@ import pytest
 import gradwatch
 from gradwatch import Kind, Site
 from gradwatch.view.glance.words import compact
-from gradwatch.view.notebook import picture
+from gradwatch.view.notebook import svg as picture
 from gradwatch.view.notebook.colours import LEVELS, NOT_FINITE, scale_for
 from gradwatch.view.notebook.folding import MOST, by_layer
 from tests.cli.support import arrays, make_run

@@ -8,9 +8,9 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import gradwatch
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
 from gradwatch.inspection import Entry, Inspection
-from gradwatch.sites import Kind, Site
-from gradwatch.summary import Summary
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,8 @@ def test_what_a_cell_has_shown_is_not_displayed_once_more_by_its_last_line(tmp_p
         shell.displayhook.write_format_data = write_format_data
         shell.user_ns["inspection"] = inspection
         cells = [
-            "from gradwatch.inspection.show import show; found = inspection(); show(found); found",
+            "from gradwatch.inspection.table_text import show",
+            "found = inspection(); show(found); found",
             "found",
             "show(found)",
             "inspection()",
@@ -84,7 +85,7 @@ def test_what_a_cell_has_shown_is_not_displayed_once_more_by_its_last_line(tmp_p
         env={"IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path), "PATH": ""},
     )
     both, plain = "['text/html', 'text/plain']", "['text/plain']"
-    assert result.stderr.splitlines() == [f"[{both}, {plain}]", *[f"[{both}]"] * 3]
+    assert result.stderr.splitlines() == ["[]", f"[{both}, {plain}]", *[f"[{both}]"] * 3]
 
 
 def _root():

@@ -99,7 +99,7 @@ def test_making_a_report_writes_nothing_into_the_run(golden_run, tmp_path):
 def test_an_interrupted_report_leaves_no_file(golden_run, tmp_path):
     code = """
 import sys
-import gradwatch.files.atomic as atomic
+import gradwatch.util.files.atomic as atomic
 def stop(*_): raise KeyboardInterrupt
 atomic.publish = stop
 from gradwatch.cli.main import main

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.reading import Reading
-from gradwatch.sites import Kind, Site
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import Summary
 from gradwatch.store.writer import StoreWriter
-from gradwatch.summary import Summary
-from gradwatch.view.report import snapshot as module
+from gradwatch.view.report import page_data as module
 from gradwatch.view.report.page import inert
 
 

@@ -1,8 +1,8 @@
 """Which layers stand out, in which order, and whose plots are carried first."""
 
 from gradwatch import Kind, Site
-from gradwatch.diagnose.finding import Finding, Severity
-from gradwatch.store.reader.facts import bare_info
+from gradwatch.diagnosis.finding import Finding, Severity
+from gradwatch.read.run_json import bare_info
 from gradwatch.view.data.tree import Tree
 from gradwatch.view.report.candidates import candidates
 from gradwatch.view.report.worst import worst_layers

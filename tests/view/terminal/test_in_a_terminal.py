@@ -161,7 +161,7 @@ def test_the_terminal_is_left_as_it_was(emulate, many, end, code, when):
 
 def test_a_fault_of_ours_is_said_on_the_screen_that_was_there_before(emulate, many):
     program = (
-        "import gradwatch.view.terminal.top as loop\n"
+        "import gradwatch.view.terminal.top_loop as loop\n"
         "def screen(*_): raise RuntimeError('a fault')\n"
         "loop.screen = screen\n"
         "from gradwatch.cli.main import main\n"

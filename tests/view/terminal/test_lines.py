@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gradwatch.diagnose.finding import Finding, Severity
-from gradwatch.store.reader.status import Status
+from gradwatch.diagnosis.finding import Finding, Severity
+from gradwatch.read.status import Status
 from gradwatch.view.glance.standing import Standing
 from gradwatch.view.terminal.head import FINDINGS, Shown
 from gradwatch.view.terminal.keys import Keys

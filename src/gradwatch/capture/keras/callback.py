@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import keras
 
-from gradwatch.capture.harmless import harmless
+from gradwatch.capture.guard import harmless
 
 
 class FitWatcher(Protocol):

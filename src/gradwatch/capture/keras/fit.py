@@ -10,15 +10,13 @@ from typing import Any
 
 import keras
 
-from gradwatch.budget import Pacer
-from gradwatch.capture.keras.around import around_sites
 from gradwatch.capture.keras.backends import OfReplicas, make_backend
-from gradwatch.capture.keras.facts import facts_of
+from gradwatch.capture.keras.describe_model import facts_of
 from gradwatch.capture.keras.layers import output_sites_of
 from gradwatch.capture.keras.meaning import meanings
 from gradwatch.capture.keras.observation import Observation
 from gradwatch.capture.keras.optimizers import find_optimizers, innermost
-from gradwatch.capture.keras.replicas import ReplicaReadings, refusal, replicas_of
+from gradwatch.capture.keras.replica_readings import ReplicaReadings, refusal, replicas_of
 from gradwatch.capture.keras.step import (
     MeasuredCall,
     MeasuredStep,
@@ -26,15 +24,17 @@ from gradwatch.capture.keras.step import (
     Order,
     own_train_function,
 )
+from gradwatch.capture.keras.step_inputs import around_sites
 from gradwatch.capture.keras.variables import fit_of, sites_of
-from gradwatch.capture.plan import Due, Plan, Timetable
 from gradwatch.capture.readings import Layout, reading_of
 from gradwatch.capture.values import names_due
-from gradwatch.diagnose.facts import ModelFacts
-from gradwatch.diagnose.means import Reported
-from gradwatch.reading import Reading
-from gradwatch.schedule import Moment
-from gradwatch.sites import Kind, Site, SiteInfo
+from gradwatch.core.model_facts import ModelFacts
+from gradwatch.core.reading import Reading
+from gradwatch.core.schedule import Moment
+from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.diagnosis.means import Reported
+from gradwatch.watches.budget import Pacer
+from gradwatch.watches.plan import Due, Plan, Timetable
 
 __all__ = ["FitCapture", "StepCounter", "refusal"]
 

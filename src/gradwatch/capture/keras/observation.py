@@ -9,18 +9,18 @@ from typing import Any
 
 import keras
 
-from gradwatch.capture.frameworks import Framework
-from gradwatch.capture.keras.around import AroundStep
 from gradwatch.capture.keras.backends import Eager
 from gradwatch.capture.keras.optimizers import Gradients, find_optimizers, loss_scale, tapped
 from gradwatch.capture.keras.output_watch import Measuring, OutputWatch, Row
+from gradwatch.capture.keras.step_inputs import AroundStep
 from gradwatch.capture.keras.taps.calls import listed
 from gradwatch.capture.keras.variable_rows import VariableRows
 from gradwatch.capture.keras.variables import current_values, fit_of, model_variables
-from gradwatch.capture.plan import Plan
 from gradwatch.capture.readings import Layout
 from gradwatch.capture.values import values_of
-from gradwatch.sites import Kind, Site
+from gradwatch.core.sites import Kind, Site
+from gradwatch.measure.frameworks import Framework
+from gradwatch.watches.plan import Plan
 
 
 class Observation:

@@ -10,11 +10,11 @@ import keras
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
-from gradwatch.capture.frameworks import framework
 from gradwatch.capture.keras.layers import ModelLayer
 from gradwatch.capture.keras.taps import Passage, Tap
 from gradwatch.capture.keras.taps.calls import MOST_CALLS, SATURATION_MARGIN, Call
-from gradwatch.sites import Kind
+from gradwatch.core.sites import Kind
+from gradwatch.measure.frameworks import framework
 
 
 class LayerTap:

@@ -9,7 +9,7 @@ from typing import Any
 from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends import Backend
 from gradwatch.capture.keras.variables import fit_of
-from gradwatch.schedule import Moment
+from gradwatch.core.schedule import Moment
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gradwatch.budget.pacer import GAP, START
-from gradwatch.capture.plan import Timetable
-from gradwatch.schedule import Moment
+from gradwatch.core.schedule import Moment
+from gradwatch.watches.budget.pacer import GAP, START
+from gradwatch.watches.plan import Timetable
 
 LEAD = 8
 """How many steps ahead a change is announced, so that all have heard of it when it comes."""
@@ -44,10 +44,10 @@ class AgreedSteps:
 
     Example:
 
-    >>> from gradwatch.budget import Pacer
+    >>> from gradwatch.watches.budget import Pacer
     >>> from gradwatch.capture.loop.agreed_steps import AgreedSteps, News
-    >>> from gradwatch.capture.plan import Timetable
-    >>> from gradwatch.watches import gradients
+    >>> from gradwatch.watches.plan import Timetable
+    >>> from gradwatch.watches.watch import gradients
     >>> pacer = Pacer(0.01)
     >>> steps = AgreedSteps(Timetable([gradients()], pacer.schedule))
     >>> pacer.follow(steps.is_paced)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwatch.capture.loop.misuse import WrongTypeError
+from gradwatch.capture.errors import WrongTypeError
 
 
 def one_of(variables: Any, parameters: Any) -> Any:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from gradwatch.capture.frameworks import Framework, family, framework
+from gradwatch.capture.errors import WrongPlaceError, WrongTypeError, WrongValueError
 from gradwatch.capture.gates import slices_of
-from gradwatch.capture.loop.batch import as_floats, batch_infos, batch_tensors
+from gradwatch.capture.loop.inputs_and_targets import as_floats, batch_infos, batch_tensors
 from gradwatch.capture.loop.layer_tensors import Found, LayerTensors, layer_tensors
-from gradwatch.capture.loop.misuse import WrongPlaceError, WrongTypeError, WrongValueError
-from gradwatch.capture.loop.names import (
+from gradwatch.capture.loop.shapes import common_framework, shape_of, shapes_agree
+from gradwatch.capture.loop.trees import leaves
+from gradwatch.capture.loop.variable_names import (
     Named,
     Variables,
     dtype_name,
@@ -20,10 +21,9 @@ from gradwatch.capture.loop.names import (
     value_of,
     variables_of,
 )
-from gradwatch.capture.loop.shapes import common_framework, shape_of, shapes_agree
-from gradwatch.capture.loop.trees import leaves
-from gradwatch.reading import scope
-from gradwatch.sites import Kind, Site, SiteInfo
+from gradwatch.core.reading import scope
+from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.measure.frameworks import Framework, family, framework
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from gradwatch.capture.frameworks import Framework, family, framework
-from gradwatch.capture.loop.misuse import WrongTypeError, WrongValueError
-from gradwatch.capture.loop.names import dtype_name, is_tensor, unique
+from gradwatch.capture.errors import WrongTypeError, WrongValueError
 from gradwatch.capture.loop.shapes import common_framework, shape_of, shapes_agree
 from gradwatch.capture.loop.trees import leaves
-from gradwatch.sites import Kind, Site, SiteInfo
+from gradwatch.capture.loop.variable_names import dtype_name, is_tensor, unique
+from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.measure.frameworks import Framework, family, framework
 
 
 class Found(NamedTuple):

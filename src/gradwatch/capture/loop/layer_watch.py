@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
+from gradwatch.capture.errors import WrongTypeError
 from gradwatch.capture.loop.layer_tensors import Found, LayerTensors, itself, under
-from gradwatch.capture.loop.layout import narrowed
-from gradwatch.capture.loop.misuse import WrongTypeError
-from gradwatch.capture.plan import Plan, Timetable
-from gradwatch.sites import Kind, Site, SiteInfo
+from gradwatch.capture.loop.step_layout import narrowed
+from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.watches.plan import Plan, Timetable
 
 
 class Layers(Protocol):
@@ -58,7 +58,7 @@ def layers_of(
         return KerasLayers(model, fault, remark)
     is_keras = keras is not None and isinstance(model, keras.Layer)
     if torch is not None and isinstance(model, torch.nn.Module) and not is_keras:
-        from gradwatch.capture.loop.torch_layers import TorchLayers
+        from gradwatch.capture.torch.torch_layers import TorchLayers
 
         return TorchLayers(model, fault, remark)
     raise WrongTypeError(

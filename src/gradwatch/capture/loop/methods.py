@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gradwatch.capture.harmless import harmless
+from gradwatch.capture.guard import harmless
 from gradwatch.capture.loop.arguments import check_arguments, one_of
-from gradwatch.capture.loop.around import LoopContexts
 from gradwatch.capture.loop.autograph import as_it_is
+from gradwatch.capture.loop.contexts import LoopContexts
 from gradwatch.capture.loop.given import understand
-from gradwatch.capture.loop.layout import check_loss
-from gradwatch.capture.loop.progress import group_name, whole_number
 from gradwatch.capture.loop.reduced import Reduced
-from gradwatch.capture.loop.replicas import (
+from gradwatch.capture.loop.replica_step import (
     OWN,
     Asked,
     Together,
@@ -24,6 +22,8 @@ from gradwatch.capture.loop.replicas import (
     writes_common,
 )
 from gradwatch.capture.loop.seen import require_own
+from gradwatch.capture.loop.step_count import group_name, whole_number
+from gradwatch.capture.loop.step_layout import check_loss
 
 
 class LoopMethods(LoopContexts):

@@ -11,23 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.budget import Pacer
-from gradwatch.capture.frameworks import Fetched, Framework
-from gradwatch.capture.loop.batch import as_floats, batch_tensors
+from gradwatch.capture.errors import WrongPlaceError, WrongTypeError, WrongValueError
 from gradwatch.capture.loop.given import Given, require_eager
-from gradwatch.capture.loop.layout import Layout, Layouts, check_loss, loss_row, measured
-from gradwatch.capture.loop.meaning import RECORDED
-from gradwatch.capture.loop.misuse import WrongPlaceError, WrongTypeError, WrongValueError
-from gradwatch.capture.loop.progress import Progress
+from gradwatch.capture.loop.inputs_and_targets import as_floats, batch_tensors
+from gradwatch.capture.loop.loop_meaning import RECORDED
 from gradwatch.capture.loop.shapes import common_framework
-from gradwatch.capture.plan import Timetable
+from gradwatch.capture.loop.step_count import Progress
+from gradwatch.capture.loop.step_layout import Layout, Layouts, check_loss, loss_row, measured
 from gradwatch.capture.readings import reading_of
 from gradwatch.capture.values import is_value, names_due
-from gradwatch.diagnose.facts import ModelFacts
-from gradwatch.reading import Reading, scope
-from gradwatch.schedule import Moment
-from gradwatch.sites import Kind, Site, SiteInfo
-from gradwatch.summary import Summary
+from gradwatch.core.model_facts import ModelFacts
+from gradwatch.core.reading import Reading, scope
+from gradwatch.core.schedule import Moment
+from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core.summary import Summary
+from gradwatch.measure.frameworks import Fetched, Framework
+from gradwatch.watches.budget import Pacer
+from gradwatch.watches.plan import Timetable
 
 PARTS = {"rows", "cells", "layout"}
 """What `measure` returns; `loss` may come to it."""

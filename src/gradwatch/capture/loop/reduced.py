@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from gradwatch.capture.loop.misuse import WrongTypeError, WrongValueError
-from gradwatch.capture.loop.names import value_of, variables_of
+from gradwatch.capture.errors import WrongTypeError, WrongValueError
+from gradwatch.capture.loop.variable_names import value_of, variables_of
 
 REDUCE = "_all_reduce_sum_gradients"
 """The method of Keras's optimizers on TensorFlow that sums gradients over replicas."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from gradwatch.capture.harmless import harmless
+from gradwatch.capture.errors import WrongTypeError, WrongValueError
+from gradwatch.capture.guard import harmless
 from gradwatch.capture.loop.layer_tensors import LayerTensors
 from gradwatch.capture.loop.layer_watch import Layers, LayerWatch
-from gradwatch.capture.loop.misuse import WrongTypeError, WrongValueError
 from gradwatch.capture.loop.recorder import LoopRecorder
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gradwatch.capture.frameworks import Framework, family, framework
-from gradwatch.capture.loop.misuse import WrongTypeError
+from gradwatch.capture.errors import WrongTypeError
+from gradwatch.measure.frameworks import Framework, family, framework
 
 
 def common_framework(tensors: Sequence[Any]) -> Framework:

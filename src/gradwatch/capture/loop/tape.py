@@ -7,16 +7,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradwatch.capture.harmless import harmless
+from gradwatch.capture.errors import WrongPlaceError
+from gradwatch.capture.guard import harmless
 from gradwatch.capture.loop.given import understand
-from gradwatch.capture.loop.meaning import TAPED
-from gradwatch.capture.loop.misuse import WrongPlaceError
-from gradwatch.capture.loop.names import own_name
-from gradwatch.capture.loop.progress import group_name
+from gradwatch.capture.loop.loop_meaning import TAPED
 from gradwatch.capture.loop.recorder import LoopRecorder
-from gradwatch.capture.loop.replicas import Asked, Together, record_step, replica_context
+from gradwatch.capture.loop.replica_step import Asked, Together, record_step, replica_context
+from gradwatch.capture.loop.step_count import group_name
 from gradwatch.capture.loop.trees import leaves
-from gradwatch.schedule import Moment
+from gradwatch.capture.loop.variable_names import own_name
+from gradwatch.core.schedule import Moment
 
 Where = tuple[int | None, int | None, str]
 

@@ -8,11 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gradwatch.files import checked_json
-from gradwatch.files.checked_json import DamagedError
-from gradwatch.store import names, process
+from gradwatch.store import file_names as names
+from gradwatch.store import process
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.part import Part
+from gradwatch.util.files import checked_json
+from gradwatch.util.files.checked_json import DamagedError
 
 LOOK_AGAIN = 1.0
 """Seconds after which a process looks again where the first of its training uploads to."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradwatch.store import names
-from gradwatch.store.reader.repair import LiveRunError, repair
+from gradwatch.read.repair_run import LiveRunError, repair
+from gradwatch.store import file_names as names
 from gradwatch.store.remote import note
 from gradwatch.store.remote.address import Remote
 from gradwatch.store.remote.claims import Claim, WaitingError

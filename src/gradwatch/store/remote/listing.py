@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gradwatch.files import checked_json
-from gradwatch.files.checked_json import DamagedError
-from gradwatch.store import names
+from gradwatch.store import file_names as names
 from gradwatch.store.remote.address import Remote, as_remote
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.tables import SCHEMAS
-from gradwatch.warning import say
+from gradwatch.util.files import checked_json
+from gradwatch.util.files.checked_json import DamagedError
+from gradwatch.util.reporter import say
 
 READS = 16
 """How many manifests are read at a time."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gradwatch.files import checked_json
 from gradwatch.store.remote.address import Remote
 from gradwatch.store.remote.part import Part
+from gradwatch.util.files import checked_json
 
 NAME = "remote.json"
 

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass
 
-from gradwatch.store import names
+from gradwatch.store import file_names as names
 
 _numbers: Counter[tuple[str, str]] = Counter()
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gradwatch.description import FIRST_KEPT, LAST_KEPT
-from gradwatch.files import checked_json
-from gradwatch.files.checked_json import DamagedError
+from gradwatch.store.description import FIRST_KEPT, LAST_KEPT
+from gradwatch.util.files import checked_json
+from gradwatch.util.files.checked_json import DamagedError
 
 
 def descriptions(before: bytes, data: bytes) -> bytes:
     """A `run.json` that tells the fits and sites of an earlier one too.
 
     >>> import pathlib
-    >>> from gradwatch.files import checked_json
+    >>> from gradwatch.util.files import checked_json
     >>> from gradwatch.store.remote import shared
     >>> first = checked_json.dumps({"fits": [{"first_step": 1}], "fit_count": 1})
     >>> second = checked_json.dumps({"fits": [{"first_step": 9}], "fit_count": 1, "ended": None})

@@ -8,12 +8,12 @@ from typing import Any
 
 import google_crc32c
 
-from gradwatch.files import checked_json
-from gradwatch.files.checked_json import DamagedError
-from gradwatch.store import names
+from gradwatch.store import file_names as names
 from gradwatch.store.remote import shared
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.part import Part, is_of
+from gradwatch.util.files import checked_json
+from gradwatch.util.files.checked_json import DamagedError
 
 DESCRIPTION, FINDINGS = "run.json", "findings.jsonl"
 Identity = tuple[int, int, int]

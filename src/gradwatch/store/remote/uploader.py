@@ -11,9 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from gradwatch import exits
-from gradwatch.background import Background
-from gradwatch.store import followers, leftovers, names
+from gradwatch.store import file_names as names
+from gradwatch.store import followers, leftovers
 from gradwatch.store.followers import Follower
 from gradwatch.store.remote import note
 from gradwatch.store.remote.address import Remote
@@ -21,7 +20,9 @@ from gradwatch.store.remote.claims import Claim, WaitingError
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.part import Part, is_journal_of, part_of
 from gradwatch.store.remote.transfer import Transfer
-from gradwatch.warning import say
+from gradwatch.util import exits
+from gradwatch.util.background import Background
+from gradwatch.util.reporter import say
 
 RETRY, RETRY_AT_MOST = 1.0, 300.0
 PAUSE = 0.1

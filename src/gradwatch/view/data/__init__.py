@@ -1,16 +1,16 @@
 """What is shown of a run, as the plain values that `viewer/src/api/types.ts` describes."""
 
-from gradwatch.view.data.comparison import compare, compare_series
 from gradwatch.view.data.distribution import distribution, picture, pictures
 from gradwatch.view.data.entries import broken_entry, entry, unknown_entry
-from gradwatch.view.data.heatmap import heatmap, tree
+from gradwatch.view.data.heatmap_data import heatmap, tree
 from gradwatch.view.data.numbers import numbers
 from gradwatch.view.data.overview import overview
 from gradwatch.view.data.plain import Answer
-from gradwatch.view.data.ranks import ranks
+from gradwatch.view.data.rank_data import ranks
 from gradwatch.view.data.selection import selection
-from gradwatch.view.data.series import series
+from gradwatch.view.data.series_data import series
 from gradwatch.view.data.shown import FIRST, Shown, StaleTreeError, Window
+from gradwatch.view.data.side_by_side import compare, compare_series
 
 __all__ = [
     "FIRST",

@@ -8,10 +8,10 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.histogram import Histogram
-from gradwatch.store.reader.members import NotRecordedError
-from gradwatch.store.reader.run import within
-from gradwatch.summary import finite
+from gradwatch.core.histogram import Histogram
+from gradwatch.core.summary import finite
+from gradwatch.read.members import NotRecordedError
+from gradwatch.read.run import within
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.shown import Shown, Window
 
@@ -86,7 +86,7 @@ def shares(histogram: Histogram, edges: Values) -> Values:
     Within a cell of the histogram elements are taken as evenly spread.
 
     >>> import numpy as np
-    >>> from gradwatch.histogram import Histogram
+    >>> from gradwatch.core.histogram import Histogram
     >>> from gradwatch.view.data.distribution import shares
     >>> shares(Histogram.of(np.array([0.0, 0.0, 1.0, 3.0])), np.array([-1.0, 0.5, 2.0, 3.0]))
     array([0.5 , 0.25, 0.25])

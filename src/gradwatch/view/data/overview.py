@@ -6,17 +6,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradwatch.budget import cost
-from gradwatch.diagnose.finding import Finding
-from gradwatch.sites import Kind
-from gradwatch.store.reader.rank_choice import ALL
+from gradwatch.core.sites import Kind
+from gradwatch.diagnosis.finding import Finding
+from gradwatch.read.rank_choice import ALL
 from gradwatch.view.data.labels import ORDER, kind_label, statistics_of
 from gradwatch.view.data.numbers import number_sites
 from gradwatch.view.data.plain import Answer, number
-from gradwatch.view.data.ranks import processes
+from gradwatch.view.data.rank_data import processes
 from gradwatch.view.data.shown import FIRST, Shown
 from gradwatch.view.glance.rank_words import ranks_in_words
 from gradwatch.view.glance.words import counted, duration
+from gradwatch.watches.budget import cost
 
 
 def overview(shown: Shown, findings: Sequence[Finding], *, complete: bool = True) -> Answer:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.sites import Site
-from gradwatch.store.reader.grid import Bucketing
-from gradwatch.store.reader.run import Run
-from gradwatch.store.reader.series import VALUE
+from gradwatch.core.sites import Site
+from gradwatch.read.grid import Bucketing
+from gradwatch.read.run import Run
+from gradwatch.read.series import VALUE
 
 Values = NDArray[np.float64]
 

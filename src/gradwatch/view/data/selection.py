@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import and_, or_
 
-from gradwatch import select
-from gradwatch.sites import SiteInfo
+from gradwatch.core import select
+from gradwatch.core.sites import SiteInfo
 from gradwatch.view.data.plain import Answer
 from gradwatch.view.data.shown import Shown
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.sites import Kind, Site
-from gradwatch.store.reader.grid import Bucketing
-from gradwatch.store.reader.heatmap import by_width
-from gradwatch.store.reader.members import kind_of
-from gradwatch.store.reader.rank_choice import ALL, RankChoice, checked
-from gradwatch.store.reader.run import EVER, Run, Steps, within
+from gradwatch.core.sites import Kind, Site
+from gradwatch.read.grid import Bucketing
+from gradwatch.read.heatmap import by_width
+from gradwatch.read.members import kind_of
+from gradwatch.read.rank_choice import ALL, RankChoice, checked
+from gradwatch.read.run import EVER, Run, Steps, within
 from gradwatch.view.data.tree import Tree
 
 FIRST = "first"

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gradwatch.sites import Site, SiteInfo
-from gradwatch.store.reader.rows import Rows
+from gradwatch.core.sites import Site, SiteInfo
+from gradwatch.read.merged_rows import Rows
 
 
 @dataclass(eq=False)
@@ -25,7 +25,7 @@ class Tree:
     Example:
 
     >>> from gradwatch import Kind, Site
-    >>> from gradwatch.store.reader.facts import bare_info
+    >>> from gradwatch.read.run_json import bare_info
     >>> from gradwatch.view.data.tree import Tree
     >>> paths = ["net/a/b/kernel", "net/a/b/bias", "net/c/kernel"]
     >>> tree = Tree.of([bare_info(Site(Kind.GRADIENT, path)) for path in paths])

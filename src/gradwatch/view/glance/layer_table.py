@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradwatch.sinks.table import printable
-from gradwatch.view.glance.columns import Column
-from gradwatch.view.glance.layers import without_root
+from gradwatch.util.text_table import printable
+from gradwatch.view.glance.layer_rows import without_root
+from gradwatch.view.glance.text_columns import Column
 from gradwatch.view.glance.trends import bars
 from gradwatch.view.glance.words import compact, percent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from gradwatch import select
+from gradwatch.core import select
 
 
 def selector(patterns: Sequence[str]) -> select.Selector | None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradwatch.sites import Site
-from gradwatch.store.reader.run import EVER, Run
-from gradwatch.store.reader.views import NUMBER
-from gradwatch.summary import STATISTICS
+from gradwatch.core.sites import Site
+from gradwatch.core.summary import STATISTICS
+from gradwatch.read.run import EVER, Run
+from gradwatch.read.views import NUMBER
 
 _NOT_FINITE = "(nan + posinf + neginf)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gradwatch.store.reader.status import RankStatus, Status
+from gradwatch.read.status import RankStatus, Status
 
 NAMED = 3
 """How many of those that have stopped are named."""
@@ -15,7 +15,7 @@ _WORDS = {Status.EMPTY: "missing"}
 def ranks_in_words(each: Sequence[RankStatus]) -> str:
     """Those first that have stopped, with where and when; then how many go on or have finished.
 
-    >>> from gradwatch.store.reader.status import RankStatus, Status
+    >>> from gradwatch.read.status import RankStatus, Status
     >>> from gradwatch.view.glance.rank_words import ranks_in_words
     >>> ranks_in_words([RankStatus(0, Status.LIVE, 9), RankStatus(1, Status.EMPTY)])
     'rank 1 has recorded nothing; 1 of 2 live'
@@ -34,7 +34,7 @@ def ranks_in_words(each: Sequence[RankStatus]) -> str:
 def states_in_words(each: Sequence[RankStatus]) -> str:
     """How many there are, and how many of them in each state but the usual one.
 
-    >>> from gradwatch.store.reader.status import RankStatus, Status
+    >>> from gradwatch.read.status import RankStatus, Status
     >>> from gradwatch.view.glance.rank_words import states_in_words
     >>> states_in_words([RankStatus(0, Status.LIVE, 9), RankStatus(1, Status.EMPTY)])
     '2, 1 live, 1 missing'

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch import select
-from gradwatch.budget import cost
-from gradwatch.sites import Site
-from gradwatch.store.reader.heatmap import by_width
-from gradwatch.store.reader.run import Run
-from gradwatch.store.reader.status import Status
+from gradwatch.core import select
+from gradwatch.core.sites import Site
+from gradwatch.read.heatmap import by_width
+from gradwatch.read.run import Run
+from gradwatch.read.status import Status
 from gradwatch.view.glance import queries
-from gradwatch.view.glance.layers import is_of_network, layers_of
+from gradwatch.view.glance.layer_rows import is_of_network, layers_of
 from gradwatch.view.glance.rank_words import has_stopped, ranks_in_words
 from gradwatch.view.glance.trends import trends_of
+from gradwatch.watches.budget import cost
 
 RECENT = 20
 """Over how many measured steps the pace is taken."""

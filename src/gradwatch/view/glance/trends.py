@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradwatch import select
-from gradwatch.sites import Site
-from gradwatch.store.reader.run import Run
+from gradwatch.core import select
+from gradwatch.core.sites import Site
+from gradwatch.read.run import Run
 from gradwatch.view.glance import queries
 from gradwatch.view.glance.sparkline import bars_for, sparkline
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from gradwatch.inspection.result import Inspection
-from gradwatch.inspection.show import HEADER, LEFT, cells, remarks, title
-from gradwatch.summary import l2
-from gradwatch.view.notebook import markup, picture
+from gradwatch.core.summary import l2
+from gradwatch.inspection.inspected import Inspection
+from gradwatch.inspection.table_text import HEADER, LEFT, cells, remarks, title
+from gradwatch.view.notebook import markup
+from gradwatch.view.notebook import svg as picture
 
 
 def inspection_html(inspection: Inspection) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gradwatch.diagnose.finding import Finding
-from gradwatch.sites import Kind, Site
+from gradwatch.core.sites import Kind, Site
+from gradwatch.diagnosis.finding import Finding
 from gradwatch.view.data.labels import ORDER
 from gradwatch.view.data.tree import Tree
-from gradwatch.view.report.rows import levels_of
+from gradwatch.view.report.row_choice import levels_of
 
 Plotted = tuple[Kind, str]
 """A kind, and the path of a site or of a layer."""
@@ -28,7 +28,7 @@ def candidates(
     Example:
 
     >>> from gradwatch import Kind, Site
-    >>> from gradwatch.store.reader.facts import bare_info
+    >>> from gradwatch.read.run_json import bare_info
     >>> from gradwatch.view.data.tree import Tree
     >>> from gradwatch.view.report.candidates import candidates
     >>> sites = [Site(Kind.GRADIENT, f"net/{path}") for path in ("a/kernel", "b/kernel", "b/bias")]

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from gradwatch.store.reader.run import Run
-from gradwatch.view.glance import layers, queries, trends
+from gradwatch.read.run import Run
+from gradwatch.view.glance import layer_rows as layers
+from gradwatch.view.glance import queries, trends
 from gradwatch.view.report.worst import worst_layers
 
 COLUMNS = 24

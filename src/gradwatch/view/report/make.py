@@ -6,16 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gradwatch.view.data as data
-from gradwatch.diagnose.of_run import findings_of
-from gradwatch.files import atomic
-from gradwatch.store.reader import runs
-from gradwatch.store.reader.run import Run
+from gradwatch.diagnosis.of_run import findings_of
+from gradwatch.read import runs
+from gradwatch.read.run import Run
+from gradwatch.util.files import atomic
 from gradwatch.view.glance.json_text import dumps
 from gradwatch.view.report import front_end
 from gradwatch.view.report.digest import digest
 from gradwatch.view.report.markdown import MARK, markdown
 from gradwatch.view.report.page import GENERATOR, page
-from gradwatch.view.report.snapshot import snapshot
+from gradwatch.view.report.page_data import snapshot
 
 FORMATS = {"html": (".html", ".htm"), "md": (".md", ".markdown"), "json": (".json",)}
 """The forms that a report has, and the suffixes of files of that form."""

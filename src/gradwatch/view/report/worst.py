@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradwatch.sites import Kind, Site
+from gradwatch.core.sites import Kind, Site
 
 Layer = Mapping[str, Any]
 
@@ -19,7 +19,7 @@ def worst_layers(
     whose gradient is 0, and then the extremes that every network has.
 
     Args:
-        layers: as `gradwatch.view.glance.layers` has them, in network order.
+        layers: as `gradwatch.view.glance.layer_rows` has them, in network order.
         findings: the worst first, as in `Finding.facts`.
         most: how many there may be.
 

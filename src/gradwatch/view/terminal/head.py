@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gradwatch.diagnose.finding import Finding, Severity
-from gradwatch.sinks.table import printable, shortened
-from gradwatch.sites import Kind
-from gradwatch.store.reader.status import Status
-from gradwatch.view.glance.columns import GAP
+from gradwatch.core.sites import Kind
+from gradwatch.diagnosis.finding import Finding, Severity
+from gradwatch.read.status import Status
+from gradwatch.util.text_table import printable, shortened
 from gradwatch.view.glance.standing import Standing
+from gradwatch.view.glance.text_columns import GAP
 from gradwatch.view.glance.trends import BOOKKEEPING, bars
 from gradwatch.view.glance.words import compact, counted, duration, when
 from gradwatch.view.terminal.wishes import Wishes

@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from gradwatch.sinks.table import printable
+from gradwatch.util.text_table import printable
 from gradwatch.view.glance import layer_table
-from gradwatch.view.glance.columns import GAP, Column, fitted, padded
 from gradwatch.view.glance.sparkline import BARS, bars_for
 from gradwatch.view.glance.standing import Standing
+from gradwatch.view.glance.text_columns import GAP, Column, fitted, padded
 from gradwatch.view.glance.words import counted
 from gradwatch.view.terminal.head import Shown, above
 from gradwatch.view.terminal.wishes import NETWORK, ORDERS

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gradwatch import select
-from gradwatch.diagnose import findings_file
-from gradwatch.diagnose.finding import Finding
-from gradwatch.diagnose.of_run import findings_of
-from gradwatch.reading import Reading
-from gradwatch.store.reader.run import Run
+from gradwatch.core import select
+from gradwatch.core.reading import Reading
+from gradwatch.diagnosis import findings_file
+from gradwatch.diagnosis.finding import Finding
+from gradwatch.diagnosis.of_run import findings_of
+from gradwatch.read.run import Run
 from gradwatch.view.glance.standing import Standing, Watcher
 
 _PAUSES = 10

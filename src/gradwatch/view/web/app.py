@@ -9,8 +9,8 @@ import traceback
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from gradwatch.store.reader.database import QueryError
-from gradwatch.store.reader.members import NotRecordedError
+from gradwatch.read.database import QueryError
+from gradwatch.read.members import NotRecordedError
 from gradwatch.view.data import StaleTreeError
 from gradwatch.view.web.answers import Answers
 from gradwatch.view.web.asked import Asked

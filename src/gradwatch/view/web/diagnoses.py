@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
-from gradwatch.diagnose import findings_file
-from gradwatch.diagnose.finding import Finding
-from gradwatch.diagnose.of_run import in_order
-from gradwatch.store.reader.run import Run
-from gradwatch.store.reader.status import Status
+from gradwatch.diagnosis import findings_file
+from gradwatch.diagnosis.finding import Finding
+from gradwatch.diagnosis.of_run import in_order
+from gradwatch.read.run import Run
+from gradwatch.read.status import Status
 
 _REST = 15.0
 """Seconds at least between two diagnoses of a run that goes on."""

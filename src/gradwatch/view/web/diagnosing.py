@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from gradwatch.diagnose.of_run import findings_of
-from gradwatch.store.reader.run import Run
+from gradwatch.diagnosis.of_run import findings_of
+from gradwatch.read.run import Run
 
 
 def main(path: str) -> None:

@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from pathlib import Path
 
-from gradwatch.store.reader.run import Run
-from gradwatch.store.reader.runs import Runs
-from gradwatch.store.reader.status import Status
+from gradwatch.read.run import Run
+from gradwatch.read.runs import Runs
+from gradwatch.read.status import Status
 from gradwatch.view.data import Answer, Shown, broken_entry, entry, unknown_entry
 from gradwatch.view.web.diagnoses import Diagnoses
 from gradwatch.view.web.opened import FRESH_NOW, OpenedRun, signature

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import gradwatch
-from gradwatch.store.reader.run import Run
-from gradwatch.store.reader.runs import Runs
+from gradwatch.read.run import Run
+from gradwatch.read.runs import Runs
 from gradwatch.view.web import app, static
 from gradwatch.view.web.answers import Answers
 from gradwatch.view.web.diagnoses import Diagnoses

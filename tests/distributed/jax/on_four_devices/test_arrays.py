@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from gradwatch.capture.frameworks import jax as framework
+from gradwatch.core.reference import count_cells as true_cells
+from gradwatch.core.reference import summarize as true_summary
 from gradwatch.measure import jax as measure
 from gradwatch.measure import jax_sharded
-from gradwatch.measure.numpy import count_cells as true_cells
-from gradwatch.measure.numpy import summarize as true_summary
+from gradwatch.measure.frameworks import jax_arrays as framework
 from tests.distributed.jax import collectives
 
 rng = np.random.default_rng(7)

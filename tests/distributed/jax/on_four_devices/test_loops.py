@@ -9,7 +9,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gradwatch import Kind, Site
-from gradwatch.measure.numpy import summarize
+from gradwatch.core.reference import summarize
 from tests.distributed.jax import collectives
 
 pytestmark = pytest.mark.usefixtures("no_complaint")

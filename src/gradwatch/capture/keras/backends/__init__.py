@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import keras
 
-from gradwatch.capture.frameworks import Framework
+from gradwatch.measure.frameworks import Framework
 
 
 class Backend(Protocol):
@@ -91,18 +91,18 @@ def make_backend(model: Any) -> Backend:
     if name == "tensorflow":
         strategy = model.distribute_strategy
         if strategy.num_replicas_in_sync > 1:
-            from gradwatch.capture.keras.backends.replicas import ReplicatedBackend
+            from gradwatch.capture.keras.backends.mirrored_backend import ReplicatedBackend
 
             return ReplicatedBackend(model, strategy)
-        from gradwatch.capture.keras.backends.tensorflow import TensorFlowBackend
+        from gradwatch.capture.keras.backends.tensorflow_backend import TensorFlowBackend
 
         return TensorFlowBackend(model)
     if name == "jax":
-        from gradwatch.capture.keras.backends.jax import JaxBackend
+        from gradwatch.capture.keras.backends.jax_backend import JaxBackend
 
         return JaxBackend(model)
     if name == "torch":
-        from gradwatch.capture.keras.backends.torch import TorchBackend
+        from gradwatch.capture.keras.backends.torch_backend import TorchBackend
 
         return TorchBackend()
     raise RuntimeError(f"Keras's backend {name!r} does not train, so there is nothing to watch.")

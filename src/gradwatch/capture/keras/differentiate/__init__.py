@@ -33,13 +33,15 @@ def make_differentiator() -> Differentiator:
     """The one of the backend that Keras is running on."""
     name = keras.backend.backend()
     if name == "tensorflow":
-        from gradwatch.capture.keras.differentiate.tensorflow import TensorFlowDifferentiator
+        from gradwatch.capture.keras.differentiate.tensorflow_gradients import (
+            TensorFlowDifferentiator,
+        )
 
         return TensorFlowDifferentiator()
     if name == "jax":
-        from gradwatch.capture.keras.differentiate.jax import JaxDifferentiator
+        from gradwatch.capture.keras.differentiate.jax_gradients import JaxDifferentiator
 
         return JaxDifferentiator()
-    from gradwatch.capture.keras.differentiate.torch import TorchDifferentiator
+    from gradwatch.capture.keras.differentiate.torch_gradients import TorchDifferentiator
 
     return TorchDifferentiator()

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from gradwatch.sites import Kind
+from gradwatch.core.sites import Kind
 
 
 @dataclass
@@ -94,13 +94,13 @@ def make_tap(
 
     name = keras.backend.backend()
     if name == "tensorflow":
-        from gradwatch.capture.keras.taps.tensorflow import TensorFlowTap
+        from gradwatch.capture.keras.taps.tensorflow_tap import TensorFlowTap
 
         return TensorFlowTap(fault, mine)
     if name == "jax":
-        from gradwatch.capture.keras.taps.jax import JaxTap
+        from gradwatch.capture.keras.taps.jax_tap import JaxTap
 
         return JaxTap()
-    from gradwatch.capture.keras.taps.torch import TorchTap
+    from gradwatch.capture.keras.taps.torch_tap import TorchTap
 
     return TorchTap(compiled=bool(model.compiled and model.jit_compile and not model.run_eagerly))

@@ -1,0 +1,75 @@
+"""A Keras training step on TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
+from typing import Any
+
+import tensorflow as tf
+
+from gradwatch.capture.keras.backends.tensorflow_random import holds_random_state
+from gradwatch.capture.keras.backends.wrapped_step import RefusedError, watched
+from gradwatch.measure.frameworks import framework
+from gradwatch.measure.frameworks.tensorflow_graph import marked, use_copies
+
+
+class TensorFlowBackend:
+    """The step is a function of the batch; the function built from it, of an iterator."""
+
+    framework = framework("tensorflow")
+    has_state = False
+    while_compiling: Mapping[str, Any] = MappingProxyType({})
+    holds_random_state = False
+    own_step_has_run = False
+
+    def __init__(self, model: Any) -> None:
+        self._is_graph = not (model.run_eagerly or model.jit_compile)
+        # Read by the compiled step. It belongs to nobody's model or checkpoint.
+        self._histograms_due = tf.Variable(False, trainable=False, name="gradwatch_histograms_due")
+
+    def wrap(self, train_step: Any, observation: Any) -> Any:
+        def measure(due: None, result: Any) -> Any:
+            if self._is_graph and holds_random_state():
+                self.holds_random_state = True
+                if self.own_step_has_run:
+                    raise RefusedError
+            with self.aside():
+                measured = observation.measure(tf.convert_to_tensor(self._histograms_due))
+            self.use_copies(result)
+            return measured
+
+        return watched(train_step, observation, measure, has_state=False)
+
+    def arguments(self, args: Any, histograms_due: bool) -> Any:
+        self._histograms_due.assign(histograms_due)
+        return args
+
+    def one_batch(self, args: Any) -> Any:
+        # A compiled single step may advance the optimizer's counter before it finds
+        # that there is no batch. Keras's loop over several looks first; so here too.
+        (iterator,) = args
+        batch = iterator.get_next_as_optional()
+        if not batch.has_value():
+            raise StopIteration
+        return (iter([batch.get_value()]),)
+
+    def advance(self, args: Any, result: Any) -> Any:
+        return args
+
+    def aside(self) -> AbstractContextManager[None]:
+        return marked() if self._is_graph else nullcontext()
+
+    def use_copies(self, outputs: Any) -> None:
+        """When all is measured: see `tensorflow_graph`.
+
+        Args:
+            outputs: what the model's own step returned.
+        """
+        if self._is_graph:
+            use_copies(outputs)
+
+    def scope(self) -> Any:
+        # The bodies of loops and branches are graphs of their own.
+        return tf.compat.v1.get_default_graph()

@@ -1,0 +1,55 @@
+"""A Keras training step on torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from gradwatch.capture.keras.backends.wrapped_step import watched
+from gradwatch.measure.frameworks import framework
+from gradwatch.measure.frameworks.torch_eager import EagerStep
+
+
+class TorchBackend:
+    """The step is a function of the batch; nothing is traced unless it is compiled."""
+
+    framework = framework("torch")
+    has_state = False
+    holds_random_state = False
+    own_step_has_run = False
+    while_compiling: Mapping[str, Any] = MappingProxyType({})
+
+    def __init__(self) -> None:
+        self._histograms_due = False
+
+    def wrap(self, train_step: Any, observation: Any) -> Any:
+        def measure(due: None, result: Any) -> Any:
+            with torch.no_grad():
+                return observation.measure(self._histograms_due)
+
+        return watched(train_step, observation, measure, has_state=False)
+
+    def arguments(self, args: Any, histograms_due: bool) -> Any:
+        self._histograms_due = histograms_due
+        return args
+
+    def eager_step(self, model: Any, parameters: int) -> EagerStep | None:
+        if model.compiled and model.jit_compile and not model.run_eagerly:
+            return None
+        return EagerStep(parameters, self._histograms_due)
+
+    def one_batch(self, args: Any) -> Any:
+        return args
+
+    def advance(self, args: Any, result: Any) -> Any:
+        return args
+
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def scope(self) -> Any:
+        return None

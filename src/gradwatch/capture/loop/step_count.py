@@ -1,0 +1,90 @@
+"""Where a loop is: which step, which epoch, in each of its groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gradwatch.capture.errors import WrongTypeError, WrongValueError
+from gradwatch.core.schedule import Moment
+
+
+@dataclass
+class Progress:
+    """The course of one group of a loop.
+
+    Attributes:
+        step: the last step that was recorded, or looked at and found not due.
+        epoch: its epoch.
+        epochs_step: the step that stands for the epoch: the first seen of it.
+        is_watched: whether an optimizer's own steps are counted, see `watch`.
+    """
+
+    step: int = 0
+    epoch: int | None = None
+    epochs_step: int | None = None
+    is_watched: bool = False
+
+    def moment(self, step: int | None, epoch: int | None) -> Moment:
+        """A step as schedules see it: the given one, or the next."""
+        step = self.step + 1 if step is None else step
+        if epoch is None:
+            epoch = 1 if self.epoch is None else self.epoch
+        stands = epoch != self.epoch or step == self.epochs_step
+        return Moment(step, epoch, stands_for_epoch=stands)
+
+    def past(self, step: int | None) -> Moment:
+        """The last step."""
+        return self.moment(self.step if step is None else step, None)
+
+    def next_epoch(self, epoch: int) -> None:
+        """The steps to come are of that epoch."""
+        if epoch != self.epoch:
+            self.epoch, self.epochs_step = epoch, self.step + 1
+
+    def advance(self, moment: Moment) -> None:
+        """It is there now."""
+        if moment.epoch != self.epoch:
+            self.epoch, self.epochs_step = moment.epoch, moment.step
+        self.step = moment.step
+
+
+def whole_number(name: str, given: Any) -> int | None:
+    """A step or epoch as Python's own number; None stays None.
+
+    Raises:
+        TypeError, ValueError: it is no whole number, or negative.
+    """
+    if given is None:
+        return None
+    try:
+        if isinstance(given, bool | str | float):
+            raise TypeError
+        # Also a counter of an optimizer's, or a scalar array.
+        number = int(given)
+    except Exception as error:
+        raise WrongTypeError(
+            f"{name}= is a whole number, known outside of compiled functions. "
+            f"Received: {type(given).__name__}"
+        ) from error
+    if number < 0:
+        raise WrongValueError(f"{name}= is not negative. Received: {name}={number}")
+    return number
+
+
+def group_name(given: Any) -> str:
+    """A group's name; empty for none.
+
+    Raises:
+        TypeError, ValueError: it is no name.
+    """
+    if given is None:
+        return ""
+    if not isinstance(given, str):
+        raise WrongTypeError(f"group= is a name. Received: {given!r}")
+    if not given.strip("/") or given != given.strip("/") or "]" in given:
+        raise WrongValueError(
+            "group= is a name such as 'generator', which paths begin with: neither empty, nor "
+            f"with a slash at an end, nor with brackets. Received: {given!r}"
+        )
+    return given

@@ -1,0 +1,1 @@
+"""Capturing the steps of a torch optimizer."""

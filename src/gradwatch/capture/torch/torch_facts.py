@@ -1,0 +1,63 @@
+"""What is known of a torch module for a diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gradwatch.core.model_facts import LayerFacts, ModelFacts, OptimizerFacts
+
+_ACTIVATIONS = {
+    "ReLU": "relu", "ReLU6": "relu6", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softmax": "softmax",
+    "Hardsigmoid": "hard_sigmoid", "Hardtanh": "hard_tanh",
+}  # fmt: skip
+
+
+def facts_of(module: Any, optimizer: Any, group: str) -> ModelFacts:
+    """The facts of a module: its submodules in the order in which they were made.
+
+    Which loss there is, and in what order submodules are called, only the loop knows.
+
+    Example:
+
+    >>> import torch
+    >>> from gradwatch.capture.torch.torch_facts import facts_of
+    >>> net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+    >>> facts = facts_of(net, torch.optim.SGD(net.parameters(), lr=0.5), "")
+    >>> [(layer.path, layer.class_name, layer.units) for layer in facts.layers]
+    [('0', 'Linear', 2), ('1', 'ReLU', None)]
+    >>> facts.optimizer.learning_rate
+    0.5
+    """
+    inner = getattr(module, "_orig_mod", module)  # under torch.compile
+    inner = getattr(inner, "module", inner)  # under DistributedDataParallel
+    layers = [_layer(each, path) for path, each in _in_order(inner, group)]
+    rates = {float(part["lr"]) for part in optimizer.param_groups if "lr" in part}
+    return ModelFacts(
+        layers=layers,
+        optimizer=OptimizerFacts(
+            name=type(optimizer).__name__.lower(),
+            learning_rate=rates.pop() if len(rates) == 1 else None,
+        ),
+    )
+
+
+def _in_order(holder: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """The submodules with their paths, those inside others before these."""
+    for name, each in holder.named_children():
+        inside = f"{path}/{name}" if path else name
+        yield from _in_order(each, inside)
+        yield inside, each
+
+
+def _layer(module: Any, path: str) -> LayerFacts:
+    parameters = list(module.parameters())
+    units = getattr(module, "out_features", getattr(module, "out_channels", None))
+    return LayerFacts(
+        path=path,
+        class_name=type(module).__name__,
+        activation=_ACTIVATIONS.get(type(module).__name__),
+        units=units if isinstance(units, int) else None,
+        trainable=any(p.requires_grad for p in parameters) if parameters else None,
+        dtype=str(parameters[0].dtype).removeprefix("torch.") if parameters else None,
+    )

@@ -1,0 +1,245 @@
+"""The submodules of a plain torch module, and what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from gradwatch.capture.keras.taps import Passage
+from gradwatch.capture.keras.taps.calls import (
+    MOST_CALLS,
+    SATURATION_MARGIN,
+    Call,
+    gradient_remarks,
+    site_paths,
+)
+from gradwatch.capture.loop.layer_tensors import unit_axis
+from gradwatch.capture.loop.variable_names import dtype_name, unwrapped
+from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.measure.frameworks import framework
+
+_BOUNDS = {
+    torch.nn.Sigmoid: (0.0, 1.0),
+    torch.nn.Hardsigmoid: (0.0, 1.0),
+    torch.nn.Tanh: (-1.0, 1.0),
+}
+# Of three axes too: (batch, channels, length).
+_CHANNELS_FIRST = (torch.nn.modules.conv._ConvNd, torch.nn.modules.batchnorm._NormBase)
+_COMPILED = "computed inside a graph of torch.compile; compile parts of the module, or none of it"
+
+
+class _Hook:
+    """A forward hook; of a copy of the module, or one that is loaded from a file, none at all."""
+
+    def __init__(self, layers: TorchLayers, path: str) -> None:
+        self._layers = layers
+        self._path = path
+
+    def __call__(self, module: Any, args: Any, outputs: Any) -> None:
+        # When a graph is made of it, this leaves no trace in there.
+        if torch.compiler.is_compiling():
+            return
+        try:
+            self._layers.note(self._path, outputs)
+        except Exception as error:
+            self._layers.fault(error)
+
+    def __reduce__(self) -> Any:
+        # Something of Python's own that does nothing: the file may be read without gradwatch.
+        return getattr, (nullcontext(), "__exit__")
+
+
+class TorchLayers:
+    """See `Layers`; forward hooks note the outputs, hooks of the tensors their gradients.
+
+    Args:
+        module: the user's module.
+        fault: told of an exception of ours.
+        remark: told, in words, of what the user should know.
+        is_on: whether anything is to be noted, asked at each call of a submodule.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        fault: Callable[[Exception], None],
+        remark: Callable[[str], None],
+        is_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._given = module
+        self._root = unwrapped(module)
+        self.fault = fault
+        self._remark = remark
+        self._is_on = is_on
+        self._calls: dict[str, list[Call]] = {}
+        self._copied: set[str] = set()
+        self._differentiated: set[str] = set()
+        self._with_graph: set[str] = set()
+        self._hooks: list[Any] = []
+
+    @property
+    def are_known(self) -> bool:
+        return True
+
+    def infos(self) -> Sequence[SiteInfo]:
+        top = list(self._root.children())
+        indices = {id(m): (i, i - len(top)) for i, m in enumerate(top)}
+        infos = []
+        for path, module in self._modules().items():
+            weights = list(module.parameters())
+            kinds = [Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.DEAD_UNIT]
+            infos += [
+                SiteInfo(
+                    site=Site(kind, path),
+                    shape=(),
+                    dtype=dtype_name(weights[0]) if weights else "",
+                    part="output",
+                    trainable=not weights or any(w.requires_grad for w in weights),
+                    layer_indices=indices.get(id(module), ()),
+                    owners=(module,),
+                )
+                for kind in [*kinds, *([Kind.SATURATED] if type(module) in _BOUNDS else [])]
+            ]
+        return infos
+
+    @contextmanager
+    def watching(self, sites: Sequence[Site] | None, with_gradients: bool) -> Iterator[None]:
+        self._forget()
+        modules, compiled = self._modules(), self._compiled()
+        sites = [info.site for info in self.infos()] if sites is None else sites
+        self._copied = {site.path for site in sites if site.kind is not Kind.OUTPUT_GRADIENT}
+        self._differentiated = {site.path for site in sites if site.kind is Kind.OUTPUT_GRADIENT}
+        handles = [
+            modules[path].register_forward_hook(_Hook(self, path))
+            for path in dict.fromkeys(site.path for site in sites)
+            if path not in compiled
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def taken(self, sites: Sequence[Site]) -> Sequence[tuple[Site, Site, Any]]:
+        calls = self._calls
+        modules, compiled = self._modules(), self._compiled()
+        passages = {
+            path: self._passages(path, calls.get(path, []), path in compiled)
+            for path in dict.fromkeys(site.path for site in sites)
+        }
+        taken = [
+            (site, Site(site.kind, path), _tensor(site.kind, modules[site.path], passage))
+            for site in sites
+            for path, passage in passages[site.path]
+        ]
+        gradients = [(own, x) for _, own, x in taken if own.kind is Kind.OUTPUT_GRADIENT]
+        by_path = {path: passage for pairs in passages.values() for path, passage in pairs}
+        missing = {own.path: by_path[own.path] for own, x in gradients if x is None}
+        often = [path for path, passage in by_path.items() if passage.arrivals > 1]
+        for remark in gradient_remarks(missing, often if gradients else []):
+            self._remark(remark)
+        self._forget()
+        return taken
+
+    def _forget(self) -> None:
+        self._calls, self._with_graph = {}, set()
+        # What a module returned may outlive the step: a parameter, say.
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+
+    def _modules(self) -> dict[str, Any]:
+        """The submodules by their paths; a module that has none stands for itself."""
+        named = {n.replace(".", "/"): m for n, m in self._root.named_modules() if n}
+        return named or {type(self._root).__name__.lower(): self._root}
+
+    def _compiled(self) -> set[str]:
+        """The paths of submodules that are called inside a compiled graph, if at all."""
+        modules = self._modules()
+        if _is_compiled(self._given) or hasattr(getattr(self._given, "module", None), "_orig_mod"):
+            return set(modules)
+        tops = {p for p, m in modules.items() if getattr(m, "_compiled_call_impl", None)}
+        # A wrapper that torch.compile made calls hooks of its own outside of the graph.
+        inside = tuple(f"{p}/" for p, m in modules.items() if p in tops or hasattr(m, "_orig_mod"))
+        return {p for p in modules if p in tops or p.startswith(inside)}
+
+    def note(self, path: str, outputs: Any) -> None:
+        """A submodule has returned these."""
+        if not self._is_on():
+            return
+        calls = self._calls.setdefault(path, [])
+        if torch._C._current_graph_task_id() != -1:
+            # Checkpointing computes it again. The gradient goes to the first time, unless
+            # that was without a graph (use_reentrant=True).
+            if path not in self._with_graph:
+                calls[:] = [Call(1, refusal="recomputed in the backward pass (checkpointing)")]
+            return
+        call = Call(len(calls) + 1)
+        calls.append(call)
+        if call.number > MOST_CALLS:
+            call.refusal = f"call {MOST_CALLS + 1} and later ones of one step"
+            return
+        for x in pytree.tree_leaves(outputs):
+            if isinstance(x, torch.Tensor):
+                self._note_tensor(path, x, call)
+        if not call.passages and call.refusal is None:
+            call.refusal = f"not tensors that can be tapped but a {type(outputs).__name__}"
+
+    def _note_tensor(self, path: str, tensor: Any, call: Call) -> None:
+        if tensor.layout is not torch.strided or tensor.is_complex():
+            call.refusal = f"not tensors that can be tapped but {tensor.layout} of {tensor.dtype}"
+        elif torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            call.refusal = "inside a transformation of torch.func"
+        if call.refusal:
+            return
+        passage = Passage(tensor.detach())
+        call.passages.append(passage)
+        if path in self._copied:
+            # What follows may overwrite it, as ReLU(inplace=True) does.
+            passage.output = passage.output.clone()
+        if not tensor.requires_grad:
+            return
+        self._with_graph.add(path)
+        if path in self._differentiated:
+            # One that nobody asks for would only take memory.
+            self._hooks.append(tensor.register_hook(passage.note_gradient))
+
+    def _passages(
+        self, path: str, calls: Sequence[Call], is_compiled: bool
+    ) -> list[tuple[str, Passage]]:
+        """The tensors that a submodule returned, by their paths; says which are not recorded."""
+        whys = [call.refusal for call in calls]
+        if is_compiled:
+            whys.append(_COMPILED)
+        elif not calls:
+            whys.append(
+                "not seen: the training step does not call the module, or does so in a graph of "
+                "torch.compile"
+            )
+        for why in dict.fromkeys(filter(None, whys)):
+            self._remark(f"Outputs of {path} are not recorded: they are {why}.")
+        return list(site_paths(path, [call for call in calls if call.refusal is None]))
+
+
+def _is_compiled(module: Any) -> bool:
+    return hasattr(module, "_orig_mod") or bool(getattr(module, "_compiled_call_impl", None))
+
+
+def _tensor(kind: Kind, module: Any, passage: Passage) -> Any:
+    """The tensor of a kind that one passage yields."""
+    x = passage.output
+    if kind is Kind.OUTPUT:
+        return x
+    if kind is Kind.OUTPUT_GRADIENT:
+        return passage.gradient
+    if kind is Kind.DEAD_UNIT:
+        own = framework("torch")
+        axis = 1 if isinstance(module, _CHANNELS_FIRST) and x.ndim > 2 else unit_axis(own, x)
+        return own.dead_units(x, axis)
+    low, high = _BOUNDS[type(module)]
+    wide = x.float()
+    return ((wide <= low + SATURATION_MARGIN) | (wide >= high - SATURATION_MARGIN)).float()

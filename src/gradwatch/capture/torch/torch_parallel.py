@@ -1,0 +1,109 @@
+"""How a torch module is spread over processes, and what of its tensors is here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import distributed as dist
+
+from gradwatch.capture.loop.variable_names import Named
+
+
+class Spread(Enum):
+    """How parameters are spread over the processes that train together."""
+
+    OWN = "own"
+    """Each process has its own, for all we know; a process by itself, too."""
+    REPLICATED = "replicated"
+    """All have the same, and the same gradients: DistributedDataParallel."""
+    SHARDED = "sharded"
+    """Each has a part: DTensors, as `fully_shard` (FSDP2) makes them."""
+
+
+def spread_of(module: Any, named: Sequence[Named]) -> Spread:
+    """How a module's parameters are spread."""
+    if not is_one_of_many():
+        return Spread.OWN
+    if any(is_dtensor(n.value) for n in named):
+        return Spread.SHARDED
+    return Spread.OWN if replicated_by(module) is None else Spread.REPLICATED
+
+
+def is_dtensor(tensor: Any) -> bool:
+    """Whether a tensor is spread over processes, by torch's own means."""
+    # Who has made one has imported it.
+    tensors = sys.modules.get("torch.distributed.tensor")
+    return tensors is not None and isinstance(tensor, tensors.DTensor)
+
+
+def is_one_of_many() -> bool:
+    """Whether other processes train along."""
+    return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
+
+
+def is_first_of(parallel: Any) -> bool:
+    """Whether this process is the first of those that a DistributedDataParallel keeps alike."""
+    return parallel is None or dist.get_rank(parallel.process_group) == 0
+
+
+def replicated_by(module: Any) -> Any:
+    """The DistributedDataParallel around the whole module; None if there is none."""
+    while not isinstance(module, torch.nn.parallel.DistributedDataParallel):
+        if not hasattr(module, "_orig_mod"):  # under torch.compile
+            return None
+        module = module._orig_mod
+    return module
+
+
+def refusal(module: Any) -> str | None:
+    """Why a module cannot be watched, in words; None if it can."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    if fsdp is None or not any(
+        isinstance(each, fsdp.FullyShardedDataParallel) for each in module.modules()
+    ):
+        return None
+    return (
+        "A module in FullyShardedDataParallel (FSDP1) is not recorded: its parameters are parts of "
+        "flat buffers, and those here would be taken for the whole. Use FSDP2, "
+        "torch.distributed.fsdp.fully_shard, which is recorded."
+    )
+
+
+class Shards:
+    """Which part of each tensor this rank answers for, so that each element counts once.
+
+    Args:
+        remark: told, in words, of what the user should know.
+    """
+
+    def __init__(self, remark: Callable[[str], None]) -> None:
+        self._remark = remark
+        self._is_first: bool = dist.get_rank() == 0
+
+    def local(self, tensor: Any) -> Any:
+        """What of a tensor is in this process: all of it, or a shard."""
+        if not is_dtensor(tensor):
+            return tensor
+        with torch.no_grad():
+            return tensor.to_local()
+
+    def is_ours(self, tensor: Any) -> bool:
+        """Whether this rank answers for what it has of a tensor; copies are others'."""
+        if not is_dtensor(tensor):
+            return self._is_first
+        if any(placement.is_partial() for placement in tensor.placements):
+            self._remark(
+                "A gradient that is still a sum over ranks (a DTensor with a Partial placement) "
+                "cannot be recorded without a collective, and is recorded with count 0."
+            )
+            return False
+        here = tensor.device_mesh.get_coordinate()
+        if here is None:
+            return False
+        places = zip(here, tensor.placements, strict=True)
+        is_copy = any(at > 0 and placement.is_replicate() for at, placement in places)
+        return not is_copy

@@ -1,0 +1,1 @@
+"""The algebra and the addresses: sites, summaries, histograms, readings, selection, schedules."""

@@ -1,0 +1,90 @@
+"""Groups of sites that the user has named, such as `encoder`: who belongs to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gradwatch.core import select as selectors
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Site, SiteInfo
+
+
+class Grouping:
+    """Finds the members of named groups in readings.
+
+    Args:
+        groups: for each name a selector, or a list of them.
+
+    Raises:
+        TypeError: a selector is of a form that a site's address cannot answer.
+
+    Example:
+
+    >>> from gradwatch import Kind, Reading, Site, Summary
+    >>> from gradwatch.core.groups import Grouping
+    >>> sites = [Site(Kind.GRADIENT, "a/kernel"), Site(Kind.GRADIENT, "a/bias")]
+    >>> reading = Reading(1, 1, 0.0, sites, Summary.empty((2,)))
+    >>> Grouping({"biases": "bias", "all": ["a"]}).attach(reading).members
+    {'biases': (1,), 'all': (0, 1)}
+    """
+
+    def __init__(self, groups: Mapping[str, Any]) -> None:
+        self._groups = {name: _selectors(name, spec) for name, spec in groups.items()}
+        self._found: dict[tuple[Site, ...], dict[str, tuple[int, ...]]] = {}
+
+    def attach(self, reading: Reading) -> Reading:
+        """The reading with the members of the groups in it; called on one thread only."""
+        if not self._groups:
+            return reading
+        sites = tuple(reading.sites)
+        if sites not in self._found:
+            self._found[sites] = self._members(sites)
+        return replace(reading, members=self._found[sites])
+
+    def unmatched(self) -> list[str]:
+        """The names of groups of which no reading has had a member, if there was any reading."""
+        named = {name for members in self._found.values() for name in members}
+        return [name for name in self._groups if name not in named] if self._found else []
+
+    def _members(self, sites: Sequence[Site]) -> dict[str, tuple[int, ...]]:
+        infos = [_info(site) for site in sites]
+        offered = [
+            i
+            for i, s in enumerate(sites)
+            if not (s.kind.is_number or s.kind.is_of_batch or s.is_slice)
+        ]
+        members = {}
+        for name, (including, excluding) in self._groups.items():
+            chosen = tuple(
+                i
+                for i in offered
+                if any(s.matches(infos[i]) for s in including)
+                and not any(s.matches(infos[i]) for s in excluding)
+            )
+            if chosen:
+                members[name] = chosen
+        return members
+
+
+def _selectors(name: str, spec: Any) -> tuple[list[selectors.Selector], list[selectors.Selector]]:
+    specs = [spec] if isinstance(spec, str) or not isinstance(spec, Sequence) else list(spec)
+    for each in specs:
+        if not isinstance(each, str | re.Pattern | selectors.Selector) and (
+            isinstance(each, type) or not callable(each)
+        ):
+            raise TypeError(
+                f"The group {name!r} is chosen by path patterns, regular expressions or functions "
+                f"of a SiteInfo. Received: {each!r} (of type {type(each).__name__})"
+            )
+    excluded = [s for s in specs if isinstance(s, str) and s.startswith("!")]
+    including = [selectors.as_selector(s) for s in specs if s not in excluded]
+    excluding = [selectors.as_selector(s[1:]) for s in excluded]
+    return including or [selectors.everything()], excluding
+
+
+def _info(site: Site) -> SiteInfo:
+    """All that is known of a site from its address."""
+    return SiteInfo(site, shape=(), dtype="", part=site.path.rpartition("/")[2])

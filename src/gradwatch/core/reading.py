@@ -1,0 +1,194 @@
+"""What one step yielded: the summaries of all its sites, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.core.histogram import Histogram
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import FIELDS, Summary, l2, statistic
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The measurements of one training step.
+
+    Attributes:
+        step: the optimizer step, counted from 1.
+        epoch: the epoch, counted from 1.
+        time: when the step was run, in seconds since 1970.
+        sites: what was measured, in network order.
+        summary: one row of numbers a site, in the order of `sites`.
+        cells: histogram counts by the position of their site in `sites`.
+        group: the part of the training that it is a reading of, such as
+            `generator`; its sites' paths begin with it. Empty for all of it.
+        micro_batch: the index of the micro-batch of which it is a reading; None
+            for the step as a whole.
+        pictures: of tensors that are drawn, RGB images by their site.
+        members: positions in `sites` of the members of each group of sites that
+            the user has named, see `gradwatch.Totals`.
+    """
+
+    step: int
+    epoch: int
+    time: float
+    sites: Sequence[Site]
+    summary: Summary
+    cells: Mapping[int, Array] = field(default_factory=dict)
+    group: str = ""
+    micro_batch: int | None = None
+    members: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    pictures: Mapping[Site, NDArray[np.uint8]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.sites)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """The size of its numbers in memory."""
+        arrays = [*vars(self.summary).values(), *self.cells.values(), *self.pictures.values()]
+        return sum(array.nbytes for array in arrays)
+
+    @cached_property
+    def position(self) -> dict[Site, int]:
+        """Where each site stands in `sites`."""
+        return {site: i for i, site in enumerate(self.sites)}
+
+    def statistic(self, name: str) -> Array:
+        """A statistic of every site, in the order of `sites`."""
+        return statistic(name, self.summary)
+
+    def histogram(self, index: int) -> Histogram | None:
+        """The histogram of the site at that position, if one was taken."""
+        cells = self.cells.get(index)
+        return None if cells is None else Histogram(cells, self.summary[index])
+
+    def total(self, kind: Kind) -> Summary | None:
+        """All sites of a kind merged: the whole model's summary."""
+        rows = [i for i, s in enumerate(self.sites) if s.kind is kind and not s.is_slice]
+        return self.summary[rows].merge_all() if rows else None
+
+    def layers(self, kind: Kind) -> dict[str, Summary]:
+        """The sites of a kind merged layer by layer, in network order."""
+        rows = [i for i, s in enumerate(self.sites) if s.kind is kind and not s.is_slice]
+        group_of: dict[str, int] = {}
+        groups = [group_of.setdefault(self.sites[i].layer, len(group_of)) for i in rows]
+        merged = self.summary[rows].merge_by(groups, len(group_of))
+        return {layer: merged[group] for layer, group in group_of.items()}
+
+    def named_totals(self, kind: Kind) -> dict[str, Summary]:
+        """The sites of a kind merged group by group, for the groups that the user has named.
+
+        In a reading of a part of the training, the names begin with that part's.
+        """
+        prefix = f"{self.scope}/" if self.scope != "model" else ""
+        totals = {}
+        for name, positions in self.members.items():
+            rows = [i for i in positions if self.sites[i].kind is kind]
+            if rows:
+                totals[prefix + name] = self.summary[rows].merge_all()
+        return totals
+
+    @property
+    def scope(self) -> str:
+        """What its totals are the totals of: `model`, or the group and micro-batch."""
+        return scope(self.group, self.micro_batch) or "model"
+
+    def losses(self) -> dict[str, float]:
+        """The step's losses by path; NaN or infinite where they were."""
+        return self.numbers(Kind.LOSS)
+
+    def numbers(self, kind: Kind) -> dict[str, float]:
+        """The values by path of a kind that is one number; NaN or infinite where they were."""
+        s = self.summary
+        values = np.where(s.nan > 0, np.nan, s.sum)
+        values = np.where(s.posinf > 0, np.inf, np.where(s.neginf > 0, -np.inf, values))
+        return {
+            site.path: float(values[i]) for i, site in enumerate(self.sites) if site.kind is kind
+        }
+
+    def update_ratios(self) -> dict[str, float]:
+        """The size of each variable's update relative to the variable itself.
+
+        The ratio of the two L2 norms, by path; NaN where the variable is all 0.
+        """
+        norms = l2(self.summary)
+        ratios = {}
+        for i, site in enumerate(self.sites):
+            if site.kind is not Kind.UPDATE:
+                continue
+            weight = self.position.get(Site(Kind.WEIGHT, site.path))
+            if weight is not None:
+                size = float(norms[weight])
+                ratios[site.path] = float(norms[i]) / size if size > 0 else float("nan")
+        return ratios
+
+
+class Less:
+    """Leaves some sites out of readings.
+
+    Args:
+        is_left_out: tells which.
+
+    Example:
+
+    >>> from gradwatch.core.reading import Less, Reading
+    >>> from gradwatch.core.sites import Kind, Site
+    >>> from gradwatch.core.summary import Summary
+    >>> sites = [Site(Kind.WEIGHT, "a"), Site(Kind.LOSS, "loss")]
+    >>> less = Less(lambda site: site.kind is Kind.LOSS)
+    >>> less(Reading(1, 1, 0.0, sites, Summary.empty((2,)))).sites
+    (Site(kind=<Kind.WEIGHT: 'weight'>, path='a'),)
+    """
+
+    def __init__(self, is_left_out: Callable[[Site], bool]) -> None:
+        self._is_left_out = is_left_out
+        self._known: tuple[Sequence[Site], list[int], tuple[Site, ...]] | None = None
+
+    def __call__(self, reading: Reading) -> Reading:
+        """The reading without them; itself if it has none of them."""
+        if self._known is None or self._known[0] is not reading.sites:
+            kept = [i for i, site in enumerate(reading.sites) if not self._is_left_out(site)]
+            # One and the same tuple for the same sites, by which sinks know them again.
+            self._known = reading.sites, kept, tuple(reading.sites[i] for i in kept)
+        _, kept, sites = self._known
+        if len(kept) == len(reading.sites):
+            return reading
+        place = {old: new for new, old in enumerate(kept)}
+        return replace(
+            reading,
+            sites=sites,
+            summary=reading.summary[kept],
+            cells={place[i]: cells for i, cells in reading.cells.items() if i in place},
+            members={
+                name: [place[i] for i in own if i in place] for name, own in reading.members.items()
+            },
+        )
+
+
+def stacked(readings: Sequence[Reading]) -> Array:
+    """The summaries of readings of equally many sites as one table: reading, field, site.
+
+    >>> from gradwatch import Kind, Reading, Site, Summary
+    >>> from gradwatch.core.reading import stacked
+    >>> sites = [Site(Kind.WEIGHT, "a"), Site(Kind.WEIGHT, "b")]
+    >>> stacked([Reading(step, 1, 0.0, sites, Summary.empty((2,))) for step in (1, 2, 3)]).shape
+    (3, 10, 2)
+    """
+    # Many small arrays: this way takes a tenth of the time of np.stack.
+    arrays = [getattr(each.summary, name) for each in readings for name in FIELDS]
+    shape = (len(readings), len(FIELDS), len(readings[0]))
+    return np.concatenate(arrays, dtype=np.float64).reshape(shape)
+
+
+def scope(group: str, micro_batch: int | None) -> str:
+    """The prefix of the paths of a group and micro-batch; empty for neither."""
+    part = "" if micro_batch is None else f"micro_batch_{micro_batch}"
+    return "/".join(filter(None, (group, part)))

@@ -1,0 +1,110 @@
+"""`findings.jsonl`: what was found while a run was recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from gradwatch.diagnosis.finding import Finding
+from gradwatch.util.files import checked_json
+from gradwatch.util.files.append_file import AppendFile
+
+NAME = "findings.jsonl"
+_FOUND, _LEFT, _ENDED = "found", "left", "ended"
+
+
+class FindingsFile:
+    """Findings, a line each, appended as they are made; each line knows whether it is whole.
+
+    When the diagnosis ends, all that it has found is written once more as it then was,
+    closed or open; until then, what is there is as it was found.
+
+    Args:
+        directory: the run's.
+        diagnosis: tells this diagnosis from others of the same run.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> from gradwatch.diagnosis import Finding, Severity
+    >>> from gradwatch.diagnosis import findings_file
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> file = findings_file.FindingsFile(directory, "1")
+    >>> file.found(Finding("dead-units", Severity.ERROR, "All are dead.", since=3, detected=5))
+    >>> file.close()
+    >>> [finding.title for finding in findings_file.read(directory)]
+    ['All are dead.']
+    """
+
+    def __init__(self, directory: Path, diagnosis: str) -> None:
+        self._directory = directory
+        self._diagnosis = diagnosis
+        self._file: AppendFile | None = None
+
+    def found(self, finding: Finding) -> None:
+        """Append a finding.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._append(_FOUND, [finding])
+
+    def ended(self, findings: Iterable[Finding]) -> None:
+        """Append how all findings were in the end; without any, nothing.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        left = list(findings)
+        if left or self._file is not None:
+            self._append(_LEFT, left)
+            self._append(_ENDED, [None])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _append(self, event: str, findings: Iterable[Finding | None]) -> None:
+        if self._file is None:
+            self._file = AppendFile(self._directory / NAME)
+        lines = [_line(self._diagnosis, event, finding) for finding in findings]
+        self._file.append(b"".join(lines))
+
+
+def read(directory: Path) -> list[Finding]:
+    """What the file of a run says, each finding as it was last known; damaged lines are left out.
+
+    Raises:
+        OSError: it is there and cannot be read.
+    """
+    try:
+        lines = (directory / NAME).read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    found: dict[str, list[Finding]] = {}
+    left: dict[str, list[Finding]] = {}
+    for line in lines:
+        try:
+            content = checked_json.loads(line, directory / NAME)
+            diagnosis, event = str(content["diagnosis"]), content["event"]
+            if event == _ENDED:
+                found[diagnosis] = left.pop(diagnosis, [])
+            else:
+                finding = Finding.from_json(json.dumps(content["finding"]))
+                into = left if event == _LEFT else found
+                into.setdefault(diagnosis, []).append(finding)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return [finding for several in found.values() for finding in several]
+
+
+def _line(diagnosis: str, event: str, finding: Finding | None) -> bytes:
+    content: dict[str, Any] = {"diagnosis": diagnosis, "event": event}
+    if finding is not None:
+        content["finding"] = finding.facts()
+    # On one line: a JSON of several is cut where a reader splits.
+    return json.dumps(json.loads(checked_json.dumps(content))).encode("ascii") + b"\n"

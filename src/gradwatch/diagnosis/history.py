@@ -1,0 +1,147 @@
+"""What rules look at: the last measured steps in full, and the course of the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.diagnosis.losses import Losses
+from gradwatch.diagnosis.value_table import Table
+
+T = TypeVar("T")
+
+DEPTH = 64
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What was known at an epoch's end."""
+
+    epoch: int
+    step: int
+    logs: Mapping[str, float]
+
+
+class History:
+    """The course of a training so far, in bounded memory.
+
+    It is fed reading by reading, live or from a recorded run. Of each kind it keeps the
+    last measured steps in full, see `Table`; losses of every step that is known; and
+    what epochs ended with.
+
+    Args:
+        depth: how many measured steps to keep of each kind.
+        pool: how many losses in a row to take as one, see `Losses`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from gradwatch import Kind, Reading, Site, Summary
+    >>> from gradwatch.diagnosis import History
+    >>> history = History()
+    >>> sites = [Site(Kind.GRADIENT, "a/kernel"), Site(Kind.LOSS, "loss")]
+    >>> rows = np.stack([Summary.of(x).pack() for x in ([3.0, 4.0], [0.5])])
+    >>> history.add(Reading(7, 1, 0.0, sites, Summary.unpack(rows)))
+    >>> history.step, history.losses.latest
+    (7, 0.5)
+    >>> history[Kind.GRADIENT].latest("l2")
+    array([5.])
+    """
+
+    def __init__(self, depth: int = DEPTH, pool: int = 1) -> None:
+        self.step = 0
+        self.first_step = 0
+        """The first step that anything is known of."""
+        self.losses = Losses(pool)
+        self.epochs: list[Epoch] = []
+        self.numbers: dict[str, list[tuple[int, float]]] = {}
+        """Other numbers by name, such as `learning_rate` and `loss_scale`: (step, value), where
+        it changed."""
+        self.reading: Reading | None = None
+        """The newest reading."""
+        self._depth = depth
+        self._known: dict[object, object] = {}
+        self._tables: dict[Kind, Table] = {}
+        self._last_sites: list[Site] = []
+        self._places: dict[Kind, tuple[list[Site], NDArray[np.intp]]] = {}
+
+    def __getitem__(self, kind: Kind) -> Table:
+        """The measurements of a kind; without any, a table of no sites."""
+        if kind not in self._tables:
+            self._tables[kind] = Table(kind, self._depth)
+        return self._tables[kind]
+
+    def __contains__(self, kind: Kind) -> bool:
+        return kind in self._tables and len(self._tables[kind]) > 0
+
+    def is_fresh(self, kind: Kind) -> bool:
+        """Whether the kind was measured in the newest step."""
+        return kind in self and int(self._tables[kind].steps[-1]) == self.step
+
+    def add(self, reading: Reading) -> None:
+        """Take a reading; of those of micro-batches, a step's last one stands for the step."""
+        self._advance(reading.step)
+        self.reading = reading
+        if list(reading.sites) != self._last_sites:
+            self._sort(reading.sites)
+        rows = reading.summary.pack()
+        for kind, (sites, places) in self._places.items():
+            if kind is Kind.LOSS:
+                values = reading.numbers(Kind.LOSS)
+                self.losses.add(reading.step, next(iter(values.values())))
+            elif kind is Kind.SCALAR:
+                for name, value in reading.numbers(kind).items():
+                    self.add_number(name, reading.step, value)
+            else:
+                self[kind].add(reading.step, sites, rows[places])
+
+    def add_loss(self, step: int, value: float) -> None:
+        """Take the loss of a step, measured or not."""
+        self._advance(step)
+        self.losses.add(step, value)
+
+    def add_epoch(self, epoch: int, step: int, logs: Mapping[str, float]) -> None:
+        """Take what an epoch ended with: `loss`, `val_loss`, ..."""
+        self._advance(step)
+        self.epochs.append(Epoch(epoch, step, dict(logs)))
+
+    def add_number(self, name: str, step: int, value: float) -> None:
+        """Take a number of the training's own, such as its `learning_rate`."""
+        series = self.numbers.setdefault(name, [])
+        if not series or series[-1][1] != value:
+            series.append((step, value))
+            # A schedule that changes it at every step must not fill the memory.
+            del series[1 : max(len(series) - 1000, 1)]
+
+    def is_warming_up(self) -> bool:
+        """Whether the learning rate is rising, as it does at the start of some schedules."""
+        rates = [value for _, value in self.numbers.get("learning_rate", [])[-3:]]
+        return len(rates) > 1 and rates[-1] > rates[-2]
+
+    def once(self, key: object, compute: Callable[[], T]) -> T:
+        """What `compute` returns, worked out once until something new is known."""
+        if key not in self._known:
+            self._known[key] = compute()
+        return self._known[key]  # type: ignore[return-value]
+
+    def _advance(self, step: int) -> None:
+        self._known = {}
+        self.first_step = self.first_step or step
+        self.step = max(self.step, step)
+
+    def _sort(self, sites: Sequence[Site]) -> None:
+        by_kind: dict[Kind, list[int]] = {}
+        for i, site in enumerate(sites):
+            if not site.is_slice:
+                by_kind.setdefault(site.kind, []).append(i)
+        self._places = {
+            kind: ([sites[i] for i in places], np.array(places, np.intp))
+            for kind, places in by_kind.items()
+        }
+        self._last_sites = list(sites)

@@ -1,0 +1,62 @@
+"""Which finding is the cause of which: one root cause is said once."""
+
+from __future__ import annotations
+
+_LOSS = {"loss-not-falling", "loss-oscillating", "loss-diverging"}
+_LEARNS_NOTHING = {"stalled-weights", "learning-rate-too-low", "loss-not-falling"}
+
+_OF_THE_MACHINE = {"straggling-rank"}
+"""No tensor is the cause of these."""
+
+# A rule on the left, found no later, explains those on the right. There is no circle.
+_EXPLAINS: dict[str, set[str]] = {
+    "structural-mismatch": {
+        "vanishing-gradients", "exploding-gradients", "dead-units", "saturated-activations",
+        "constant-output", "zero-gradients", "learning-rate-too-high", "imbalance", "negative-loss",
+        "overfitting", *_LOSS, *_LEARNS_NOTHING,
+    },
+    "input-scale": {
+        "vanishing-gradients", "exploding-gradients", "dead-units", "saturated-activations",
+        "constant-output", "zero-gradients", "learning-rate-too-high", "imbalance",
+        *_LOSS, *_LEARNS_NOTHING,
+    },
+    "learning-rate-too-high": {
+        "vanishing-gradients", "exploding-gradients", "dead-units", "saturated-activations",
+        "constant-output", "zero-gradients", "imbalance", "stalled-weights", *_LOSS,
+    },
+    "unshuffled-data": {
+        "dead-units", "constant-output", "learning-rate-too-high", "overfitting", *_LOSS,
+    },
+    "negative-loss": {"exploding-gradients", *_LOSS},
+    "exploding-gradients": {
+        "dead-units", "saturated-activations", "constant-output", "zero-gradients", "imbalance",
+        "vanishing-gradients", *_LOSS, *_LEARNS_NOTHING,
+    },
+    "loss-diverging": {"loss-oscillating", "loss-not-falling"},
+    "underflow": {"zero-gradients", "vanishing-gradients", *_LEARNS_NOTHING},
+    "dead-units": {"constant-output", "zero-gradients", *_LEARNS_NOTHING},
+    "saturated-activations": {"zero-gradients", "vanishing-gradients", *_LEARNS_NOTHING},
+    "vanishing-gradients": {"constant-output", "imbalance", *_LEARNS_NOTHING},
+    "constant-output": {"zero-gradients", *_LEARNS_NOTHING},
+    "zero-gradients": _LEARNS_NOTHING,
+    "imbalance": {"loss-not-falling", "loss-oscillating"},
+    "loss-oscillating": {"loss-not-falling"},
+    "stalled-weights": {"learning-rate-too-low", "loss-not-falling"},
+    "learning-rate-too-low": {"loss-not-falling"},
+}  # fmt: skip
+
+
+def explains(cause: str, symptom: str) -> bool:
+    """Whether findings of one rule are the cause of those of another, if both are there.
+
+    Example:
+
+    >>> from gradwatch.diagnosis.precedence import explains
+    >>> explains("dead-units", "zero-gradients"), explains("zero-gradients", "dead-units")
+    (True, False)
+    """
+    if cause == "non-finite-rank":
+        return symptom not in (cause, *_OF_THE_MACHINE)
+    if cause == "non-finite":
+        return symptom not in (cause, "non-finite-rank", *_OF_THE_MACHINE)
+    return symptom in _EXPLAINS.get(cause, ())

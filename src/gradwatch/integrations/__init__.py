@@ -1,0 +1,1 @@
+"""Bridges to other tools: importing event files, checking a training script."""

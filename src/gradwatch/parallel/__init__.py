@@ -1,0 +1,1 @@
+"""Several processes or devices: ranks, agreement on steps, heartbeats."""

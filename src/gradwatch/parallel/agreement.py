@@ -1,0 +1,159 @@
+"""That all processes of a training measure the same steps, before one of them measures any.
+
+In JAX all processes run one program, and meet in its collectives. A measured step is another
+program than one that is not: if only some processes ran it, all would wait forever. So they
+agree first, once, on the host, through the store that `jax.distributed` has for such things:
+each says what its monitor will measure, and when, and the first process decides. If a process
+has no monitor, or another one, nothing is measured anywhere; training goes on.
+
+What is decided is written once and never changed, so that all come to know the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from gradwatch.parallel.ranks import Rank, current
+from gradwatch.watches.budget import Pacer
+
+EVERY = 100
+"""The steps that a budget measures; less than 1 % even if measuring takes as long as training."""
+PATIENCE = 30.0
+"""Seconds that the first process waits for the others. They are waited for in the first step
+anyway, by training."""
+_YES = "yes"
+_numbers = itertools.count(1)
+
+
+class Store(Protocol):
+    """What all processes can write to and read from."""
+
+    def write_once(self, key: str, value: str) -> None:
+        """Write a value unless there is one already."""
+
+    def read(self, key: str, seconds: float) -> str | None:
+        """Wait for a value; None if there is none in that time."""
+
+
+def refusal(wishes: Sequence[str], functions: Sequence[str] = ()) -> str | None:
+    """Why nothing may be measured here, in words; None if it may.
+
+    Every process asks, as often as every other. It waits for the others where JAX trains in
+    several processes, and nowhere else.
+
+    Args:
+        wishes: what is to be measured, and when.
+        functions: the names of schedules that are functions of the user's.
+
+    >>> from gradwatch import agreement
+    >>> agreement.refusal(["gradients()", "every 10"])
+    """
+    rank = current()
+    if rank.engine != "jax":
+        return None
+    client = sys.modules["jax._src.distributed"].global_state.client
+    name = f"gradwatch/{next(_numbers)}"
+    return agree(rank, _JaxStore(client), name, wishes, PATIENCE, functions)
+
+
+def pace(pacer: Pacer) -> None:
+    """Have a budget measure every 100th step, where processes must measure the same steps.
+
+    What measuring costs, each finds out for itself; they would come to different steps.
+    """
+    if current().engine == "jax":
+        pacer.follow(lambda step: step % EVERY == 0)
+
+
+def agree(
+    rank: Rank,
+    store: Store,
+    name: str,
+    wishes: Sequence[str],
+    patience: float,
+    functions: Sequence[str] = (),
+) -> str | None:
+    """The same of any store.
+
+    Args:
+        rank: this process's.
+        store: what it shares with the others.
+        name: what this is about; the same for all.
+        wishes: see `refusal`.
+        patience: seconds that the first process waits for the others; these wait twice as long
+            for what it decides.
+        functions: see `refusal`.
+    """
+    # Addresses differ from process to process.
+    said = re.sub(r" at 0x[0-9a-f]+", "", "; ".join(wishes))
+    verdict = f"{name}/verdict"
+    store.write_once(f"{name}/{rank.index}", said)
+    if rank.is_first:
+        mine = _decided(rank, store, name, said, patience)
+        store.write_once(verdict, _unsure(functions) if functions and mine == _YES else mine)
+    # Longer than the first waits for the others: it is not missing while it may wait for one.
+    elif store.read(verdict, 2 * patience) is None:
+        store.write_once(verdict, _absent(0, rank.count))
+    decided = store.read(verdict, patience)
+    if decided == _YES:
+        return None
+    return decided or "What the processes of this training agreed on cannot be read."
+
+
+def _decided(rank: Rank, store: Store, name: str, said: str, patience: float) -> str:
+    until = time.monotonic() + patience
+    for other in range(1, rank.count):
+        theirs = store.read(f"{name}/{other}", max(0.001, until - time.monotonic()))
+        if theirs is None:
+            return _absent(other, rank.count)
+        if theirs != said:
+            return (
+                f"Nothing is recorded: process {other} of {rank.count} has a monitor that measures "
+                f"other things, or at other times, than that of process 0. One: {theirs}. The "
+                f"other: {said}. Give all the same one."
+            )
+    return _YES
+
+
+def _unsure(functions: Sequence[str]) -> str:
+    return (
+        f"Nothing is recorded: {', '.join(functions)} is a function of your own, of which nobody "
+        "knows whether it chooses the same steps in all processes. JAX runs one program in all of "
+        "them, and a step that only some measured would never end. Give a number of steps, a list "
+        "of them, or one of gradwatch.schedule."
+    )
+
+
+def _absent(other: int, count: int) -> str:
+    return (
+        f"Nothing is recorded: process {other} of {count} has no monitor, or was too late. JAX "
+        "runs one program in all processes, so give each of them the same monitor."
+    )
+
+
+class _JaxStore:
+    """The key-value store of `jax.distributed`."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def write_once(self, key: str, value: str) -> None:
+        try:
+            self._client.key_value_set(key, value, allow_overwrite=False)
+        except Exception as error:
+            if "ALREADY_EXISTS" not in str(error):
+                raise
+
+    def read(self, key: str, seconds: float) -> str | None:
+        try:
+            found: str = self._client.blocking_key_value_get(key, max(1, int(seconds * 1000)))
+        except Exception as error:
+            if "DEADLINE_EXCEEDED" not in str(error):
+                raise
+            return None
+        return found

@@ -1,0 +1,142 @@
+"""Which of the processes that train together this one is."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The place of a process among those that train together.
+
+    >>> from gradwatch.parallel.ranks import Rank
+    >>> Rank(1, 4).is_one_of_many, Rank(0, 4).is_first
+    (True, True)
+    """
+
+    index: int = 0
+    """Counted from 0."""
+    count: int = 1
+    engine: str = ""
+    """Who says so: `"jax"`, `"torch"` or `"tensorflow"`; empty for a process on its own."""
+
+    @property
+    def is_one_of_many(self) -> bool:
+        """Whether there are others."""
+        return self.count > 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the one that writes what all have in common."""
+        return self.index == 0
+
+    @property
+    def measures_alike(self) -> bool:
+        """Whether all measure the same, so that the first can write it for all.
+
+        JAX's do: they run one program together, and measure whole arrays.
+        """
+        return self.engine == "jax"
+
+
+def current() -> Rank:
+    """What the engine says that trains in several processes; `Rank()` if none does.
+
+    Only frameworks that are imported already are asked, and nothing is started by asking.
+
+    >>> from gradwatch import ranks
+    >>> ranks.current()
+    Rank(index=0, count=1, engine='')
+    """
+    for ask in (_jax, _torch, _tensorflow):
+        rank = ask()
+        if rank is not None and rank.is_one_of_many:
+            return rank
+    return Rank()
+
+
+def training(rank: Rank) -> str:
+    """A name that the processes of one training share, and no other training that runs now.
+
+    It is what lets them write into one directory, see `rundir`. Nobody is waited for.
+
+    Args:
+        rank: this process's.
+
+    Returns:
+        The name; empty for a process on its own, or if it cannot be known.
+
+    >>> from gradwatch import ranks
+    >>> ranks.training(ranks.Rank())
+    ''
+    """
+    if not rank.is_one_of_many:
+        return ""
+    if rank.engine in ("torch", "jax"):
+        name = agreed(rank, "training", secrets.token_hex(8))
+        return "" if name is None else f"{rank.engine} {name}"
+    if rank.engine == "tensorflow":
+        cluster = json.loads(os.environ["TF_CONFIG"])["cluster"]
+        return f"tensorflow {json.dumps(cluster, sort_keys=True)}"
+    return ""
+
+
+def agreed(rank: Rank, key: str, wish: str) -> str | None:
+    """What the processes of a training call something: the wish of whoever asks first.
+
+    Nobody is waited for. None where there is no way to agree: torch and JAX have one.
+
+    >>> from gradwatch import ranks
+    >>> ranks.agreed(ranks.Rank(), "directory", "runs/a")
+    'runs/a'
+    """
+    if not rank.is_one_of_many:
+        return wish
+    if rank.engine == "torch":
+        with suppress(Exception):
+            store = sys.modules["torch.distributed.distributed_c10d"]._get_default_store()
+            chosen: bytes = store.compare_set(f"gradwatch/{key}", "", wish)
+            return chosen.decode()
+    if rank.engine == "jax":
+        with suppress(Exception):
+            client = sys.modules["jax._src.distributed"].global_state.client
+            with suppress(Exception):  # If somebody was faster.
+                client.key_value_set(f"gradwatch/agreed/{key}", wish, allow_overwrite=False)
+            return str(client.key_value_try_get(f"gradwatch/agreed/{key}"))
+    return None
+
+
+def _jax() -> Rank | None:
+    # Not jax.process_index(), which would start JAX's devices.
+    distributed = sys.modules.get("jax._src.distributed")
+    state = getattr(distributed, "global_state", None)
+    if getattr(state, "client", None) is None:
+        return None
+    return Rank(int(state.process_id), int(state.num_processes), "jax")  # type: ignore[union-attr]
+
+
+def _torch() -> Rank | None:
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return Rank(distributed.get_rank(), distributed.get_world_size(), "torch")
+
+
+def _tensorflow() -> Rank | None:
+    if "tensorflow" not in sys.modules or not os.environ.get("TF_CONFIG"):
+        return None
+    try:
+        config = json.loads(os.environ["TF_CONFIG"])
+        cluster, task = config["cluster"], config["task"]
+        # A chief, if there is one, comes before the workers.
+        order = [
+            (kind, i) for kind in ("chief", "worker") for i in range(len(cluster.get(kind, ())))
+        ]
+        return Rank(order.index((task["type"], int(task["index"]))), len(order), "tensorflow")
+    except (KeyError, TypeError, ValueError):
+        return None  # Not of this form, or a task that does not train, an evaluator, say.

@@ -1,0 +1,340 @@
+"""Which files a run consists of right now, and what they say beside their rows.
+
+The manifests name the sealed segments; journals that no manifest names are read
+as far as they are written. A bare listing of segments is used only for a writer
+whose manifest is lost, and then their names' checksums decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from gradwatch.read.checks import Checks, identity_of
+from gradwatch.store import file_names as names
+from gradwatch.store import manifest
+from gradwatch.store.journal import Damage, Journal
+from gradwatch.util.files.checked_json import DamagedError, Known
+
+_TRIES = 50
+
+SiteName = tuple[str, str, str]
+"""Kind, path and group."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A sealed file: the rows of one table of one journal."""
+
+    writer: str
+    number: int
+    table: str
+    path: Path
+    checksum: str
+    rows: int | None = None
+
+
+@dataclass
+class Writer:
+    """All that one writer has left.
+
+    Attributes:
+        name: the writer's.
+        facts: rank, host, pid, when it started.
+        sites: kind, path and group by its site number; None where unknown. Writers that
+            have the same share one list.
+        attempts: as in the journal.
+        groups: the groups of sites that the user has named.
+        end: how it ended; None if it did not (yet).
+        sealed: the numbers of the journals that are sealed, with their whole segments.
+        journals: those that are not sealed, by number.
+        newest: the number of the newest journal that it is known of.
+        lost_rows: how many rows it could not write.
+        without_manifest: whether its manifest is damaged or missing.
+    """
+
+    name: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    sites: list[SiteName | None] = field(default_factory=list)
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    groups: dict[str, list[int]] = field(default_factory=dict)
+    end: dict[str, Any] | None = None
+    sealed: dict[int, list[Segment]] = field(default_factory=dict)
+    journals: dict[int, Journal] = field(default_factory=dict)
+    newest: int = -1
+    lost_rows: int = 0
+    without_manifest: bool = False
+
+    @property
+    def rank(self) -> int:
+        """The process of a parallel training; the name has it too."""
+        rank = self.facts.get("rank")
+        return rank if isinstance(rank, int) else int(self.name.split("-r")[1].split("-")[0])
+
+    @property
+    def is_hurt(self) -> bool:
+        """Whether its sites and attempts may not be known in full."""
+        return self.without_manifest or any(journal.damage for journal in self.journals.values())
+
+
+class Catalog:
+    """The files of a run, looked at again with `refresh`.
+
+    Attributes:
+        directory: the run's.
+        writers: by name, which sorts by time of start.
+        damage: what is there and cannot be read, or should be there and is not.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.writers: dict[str, Writer] = {}
+        self.damage: list[Damage] = []
+        self._checks = Checks()
+        self._manifests: dict[Path, tuple[tuple[int, ...], dict[str, Any] | Damage]] = {}
+        self._journals: dict[tuple[str, int], Journal] = {}
+        self._sites: dict[Path, tuple[int, int, list[SiteName | None]]] = {}
+        self._known = Known()
+        self._names: dict[int, tuple[object, list[SiteName | None]]] = {}
+
+    def refresh(self) -> None:
+        """Look again, and read on in the journals."""
+        for last in (*[False] * (_TRIES - 1), True):
+            try:
+                self._look(give_up=last)
+                return
+            except FileNotFoundError:
+                # A journal was sealed and deleted between two looks: its rows are now
+                # in a segment, which the manifest names.
+                continue
+
+    def segments(self, table: str) -> list[Segment]:
+        """The whole segments of a table, oldest first."""
+        return [
+            segment
+            for writer in self.writers.values()
+            for number in sorted(writer.sealed)
+            for segment in writer.sealed[number]
+            if segment.table == table
+        ]
+
+    def journals(self) -> Iterator[Journal]:
+        """The journals whose rows are in no segment."""
+        for writer in self.writers.values():
+            for number in sorted(writer.journals):
+                yield writer.journals[number]
+
+    def _look(self, give_up: bool) -> None:
+        # In this order: a journal that is listed and then sealed is found to be
+        # missing, and a manifest is never older than the listing.
+        listing = list(names.listed(self.directory))
+        damage: list[Damage] = []
+        writers: dict[str, Writer] = {}
+        for name in listing:
+            if writer_name := names.parse_manifest(name):
+                path = self.directory / name
+                writers[writer_name] = self._of_manifest(writer_name, path, damage)
+        listed = {found for name in listing if (found := names.parse_journal(name))}
+        self._find_orphans(writers, listed, damage)
+        for journal_name in sorted(listed | {names.JournalName(*key) for key in self._journals}):
+            writer = writers.setdefault(journal_name.writer, Writer(journal_name.writer))
+            if journal_name.number not in writer.sealed:
+                self._read_journal(writer, journal_name, journal_name in listed, give_up, damage)
+        for key in list(self._journals):
+            if key[1] in writers[key[0]].sealed:
+                del self._journals[key]
+        for writer in writers.values():
+            _missing_numbers(writer, self.directory, damage)
+        self.writers = dict(sorted(writers.items()))
+        self.damage = damage
+
+    def _of_manifest(self, name: str, path: Path, damage: list[Damage]) -> Writer:
+        content = self._manifest(path)
+        if isinstance(content, Damage):
+            damage.append(content)
+            return Writer(name, without_manifest=True)
+        writer = Writer(
+            name,
+            facts={key: content.get(key) for key in manifest.WRITER_FACTS},
+            sites=content["sites"],
+            attempts=list(content["attempts"]),
+            groups=dict(content.get("groups") or {}),
+            end=content.get("ended"),
+            newest=content.get("newest", -1),
+        )
+        for entry in content["segments"]:
+            segments = [
+                Segment(
+                    name,
+                    entry["number"],
+                    table,
+                    self.directory / names.SEGMENTS / about["file"],
+                    about["crc32c"],
+                    about["rows"],
+                )
+                for table, about in entry["tables"].items()
+            ]
+            writer.lost_rows += entry.get("lost_rows", 0)
+            self._seal(writer, entry["number"], segments, damage)
+        return writer
+
+    def _manifest(self, path: Path) -> dict[str, Any] | Damage:
+        try:
+            identity = identity_of(path)
+            known = self._manifests.get(path)
+            if known is None or known[0] != identity:
+                known = self._manifests[path] = (identity, self._read_manifest(path))
+        except OSError as error:
+            return Damage(path, f"it cannot be read ({error.strerror or error})")
+        return known[1]
+
+    def _read_manifest(self, path: Path) -> dict[str, Any] | Damage:
+        try:
+            content = manifest.read(path, self._known)
+            for entry in content["segments"]:
+                for about in entry["tables"].values():
+                    # A name and no path: nothing outside of the run is ever read.
+                    if names.parse_segment(about["file"]) is None:
+                        raise DamagedError(f"{about['file']!r} is no segment's name.")
+            return {**content, "sites": self._spelled(content["sites"])}
+        except (DamagedError, KeyError, TypeError) as error:
+            served = "segments are told by their names, attempts by their rows"
+            return Damage(path, f"it is damaged ({error}); {served}")
+        except ValueError as error:
+            return Damage(path, str(error))
+
+    def _spelled(self, sites: Iterable[Iterable[str] | None]) -> list[SiteName | None]:
+        """The sites of a manifest, spelled; the same list if another writer has the same."""
+        known = self._names.get(id(sites))
+        if known is None or known[0] is not sites:
+            known = self._names[id(sites)] = (sites, spelled(sites))
+        return known[1]
+
+    def _seal(
+        self, writer: Writer, number: int, segments: list[Segment], damage: list[Damage]
+    ) -> None:
+        whole = []
+        for segment in segments:
+            fault = self._checks.fault(segment.path, segment.checksum)
+            if fault is None:
+                whole.append(segment)
+            else:
+                rows = "its" if segment.rows is None else f"{segment.rows:,}"
+                lost = f"{rows} rows of {segment.table} are not shown"
+                damage.append(Damage(segment.path, f"{fault}; {lost}"))
+        if len(whole) < len(segments) and (writer.name, number) in self._journals:
+            # The journal was read before it was sealed: what is known stays known.
+            return
+        writer.sealed[number] = whole
+
+    def _find_orphans(
+        self, writers: dict[str, Writer], listed: set[names.JournalName], damage: list[Damage]
+    ) -> None:
+        """Segments of writers without a manifest, by their names."""
+        found: dict[tuple[str, int], list[Segment]] = {}
+        folder = self.directory / names.SEGMENTS
+        for file in names.listed(folder):
+            name = names.parse_segment(file)
+            if name is None or not writers.get(name.writer, _NO_MANIFEST).without_manifest:
+                continue
+            # With its journal still there, sealing has not come to its end.
+            if names.JournalName(name.writer, name.number) not in listed:
+                segment = Segment(
+                    name.writer, name.number, name.table, folder / file, name.checksum
+                )
+                found.setdefault((name.writer, name.number), []).append(segment)
+        for (name_, number), segments in sorted(found.items()):
+            writer = writers.setdefault(name_, Writer(name_, without_manifest=True))
+            writer.newest = max(writer.newest, number)
+            self._seal(writer, number, segments, damage)
+
+    def _read_journal(
+        self,
+        writer: Writer,
+        name: names.JournalName,
+        is_listed: bool,
+        give_up: bool,
+        damage: list[Damage],
+    ) -> None:
+        path = names.journal(self.directory, name.writer, name.number)
+        key = name.writer, name.number
+        journal = self._journals.get(key)
+        try:
+            fresh = journal or Journal(path)
+            if is_listed:
+                fresh.advance()
+            journal = self._journals[key] = fresh
+        except FileNotFoundError:
+            if not give_up:
+                raise
+            damage.append(Damage(path, "it vanished"))
+        except OSError as error:
+            damage.append(Damage(path, f"it cannot be read ({error.strerror or error})"))
+        if journal is None:
+            return
+        if not is_listed:
+            damage.append(
+                Damage(path, "it was deleted and not sealed; what was read of it is shown")
+            )
+        damage += journal.damage
+        writer.journals[name.number] = journal
+        writer.lost_rows += sum(block.facts.get("lost_rows", 0) for block in journal.readings)
+        if name.number >= writer.newest:
+            # Each journal knows all that the ones before it did.
+            writer.newest = name.number
+            writer.facts = journal.writer or writer.facts
+            writer.sites = self._sites_of(journal, writer.sites)
+            longer = len(journal.attempts) > len(writer.attempts)
+            writer.attempts = list(journal.attempts if longer else writer.attempts)
+            writer.groups = journal.groups or writer.groups
+            writer.end = journal.end
+        if journal.end is not None:
+            writer.lost_rows += journal.end.get("lost_rows", 0)
+
+    def _sites_of(self, journal: Journal, older: list[SiteName | None]) -> list[SiteName | None]:
+        """The sites that a journal knows; the same list for as long as there are no more."""
+        sizes = len(journal.sites), len(older)
+        known = self._sites.get(journal.path)
+        if known is None or known[:2] != sizes:
+            known = (*sizes, _filled(spelled(journal.sites), older))
+            self._sites[journal.path] = known
+        return known[2]
+
+
+def spelled(sites: Iterable[Iterable[str] | None]) -> list[SiteName | None]:
+    """Names as segments have them: half a surrogate pair, which no database takes, spelled out."""
+    found: list[SiteName | None] = []
+    for entry in sites:
+        if entry is None:
+            found.append(None)
+        else:
+            kind, path, group = (
+                text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+                for text in entry
+            )
+            found.append((kind, path, group))
+    return found
+
+
+def _filled(sites: list[SiteName | None], older: list[SiteName | None]) -> list[SiteName | None]:
+    """Sites whose frame is damaged may be known from an earlier journal."""
+    known = sites + [None] * (len(older) - len(sites))
+    return [new or old for new, old in zip_longest(known, older)]
+
+
+_NO_MANIFEST = Writer("", without_manifest=True)
+
+
+def _missing_numbers(writer: Writer, directory: Path, damage: list[Damage]) -> None:
+    known = set(writer.sealed) | set(writer.journals)
+    for number in range(writer.newest):
+        if number not in known:
+            path = names.journal(directory, writer.name, number)
+            damage.append(Damage(path, "it is missing, and its rows with it"))
+    for number, journal in writer.journals.items():
+        if journal.torn and number < writer.newest:
+            what = f"{journal.torn} bytes at its end are no whole record"
+            damage.append(Damage(journal.path, what))

@@ -1,0 +1,250 @@
+"""A DuckDB that can read a run's whole segments, and do nothing else."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.read import views
+from gradwatch.store.tables import NO_MICRO_BATCH, SCHEMAS
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Columns = dict[str, NDArray[Any]]
+
+_TABLES = {
+    "_paths": {"writer": "VARCHAR", "site": "INTEGER", "path": "VARCHAR"},
+    "_bounds": {
+        "writer": "VARCHAR",
+        "attempt": "INTEGER",
+        "group": "VARCHAR",
+        "until": "BIGINT",
+    },
+    "sites": {"number": "INTEGER", "kind": "VARCHAR", "path": "VARCHAR", "layer": "VARCHAR"},
+    "attempts": {
+        "rank": "INTEGER",
+        "writer": "VARCHAR",
+        "attempt": "INTEGER",
+        "first_step": "BIGINT",
+        "part_of": "VARCHAR",
+        "time": "DOUBLE",
+    },
+    **{
+        f"_tail_{table}": {name: type_ for name, type_ in schema.items() if name != "path"}
+        for table, schema in SCHEMAS.items()
+    },
+}
+_WRITING = ("COPY", "INSERT", "DELETE", "UPDATE", "MERGE", "CREATE", "ALTER", "DROP", "EXPORT")
+
+
+class QueryError(ValueError):
+    """A query that is refused or wrong."""
+
+
+class Database:
+    """The tables of a run, in memory; the rows of its segments stay in their files.
+
+    It is locked: no other file, no network, no extension, no setting and no
+    variable of Python's can be reached from a query.
+
+    Args:
+        segments: by table the files to read, all found whole.
+    """
+
+    def __init__(self, segments: Mapping[str, Sequence[Path]]) -> None:
+        import duckdb
+
+        self._segments = {table: [p.absolute() for p in segments[table]] for table in SCHEMAS}
+        self._connection = duckdb.connect(":memory:")
+        self._lock = threading.Lock()
+        allowed = [views.literal(str(p)) for paths in self._segments.values() for p in paths]
+        for setting in (
+            "temp_directory = ''",
+            "autoinstall_known_extensions = false",
+            "autoload_known_extensions = false",
+            "python_enable_replacements = false",
+            f"allowed_paths = [{', '.join(allowed)}]",
+            "enable_external_access = false",
+            "lock_configuration = true",
+        ):
+            self._connection.execute(f"SET {setting}")
+        for name, columns in _TABLES.items():
+            types = ", ".join(f"{views.quoted(column)} {t}" for column, t in columns.items())
+            self._connection.execute(f"CREATE TABLE {name} ({types})")
+        self._has_attempts: bool | None = None
+        self._filled: dict[str, object] = {}
+        self._asked = threading.Lock()
+        self._waiting: dict[str, tuple[object, Callable[[], Iterable[tuple[Any, ...]]]]] = {}
+
+    def append(self, table: str, rows: Columns, names: Columns) -> None:
+        """Add rows of journals to those that are in no segment.
+
+        Args:
+            table: of `SCHEMAS`.
+            rows: as from `tables.rows_of`, and `owner`: a number for whose they are.
+            names: of the owners' sites `owner`, `writer`, `rank`, `site`, `kind`, `group`.
+        """
+        given = {
+            "micro_batch": f"nullif(r.micro_batch, {NO_MICRO_BATCH})",
+            **{name: f"n.{views.quoted(name)}" for name in ("writer", "rank", "kind", "group")},
+        }
+        values = ", ".join(given.get(c, f"r.{views.quoted(c)}") for c in _TABLES[f"_tail_{table}"])
+        with self._lock:
+            self._connection.register("_given", rows)
+            self._connection.register("_names", names)
+            self._connection.execute(
+                f"INSERT INTO _tail_{table} "
+                f"SELECT {values} FROM _given r "
+                "JOIN _names n ON r.site = n.site AND r.owner = n.owner"
+            )
+            self._connection.unregister("_given")
+            self._connection.unregister("_names")
+
+    def fill(self, table: str, key: object, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Put rows in the place of all that are there, unless these came with the same key."""
+        if self._filled.get(table) != key:
+            given = list(rows)
+            names = list(_TABLES[table])
+            columns = {name: _column([row[i] for row in given]) for i, name in enumerate(names)}
+            self._replace(table, columns)
+            self._filled[table] = key
+
+    def fill_when_asked(
+        self, table: str, key: object, rows: Callable[[], Iterable[tuple[Any, ...]]]
+    ) -> None:
+        """As `fill`, once a user asks a query: of a table that no query of ours needs.
+
+        Args:
+            table, key: as in `fill`.
+            rows: makes the rows; of a hundred thousand sites that takes a second.
+        """
+        with self._asked:
+            self._waiting[table] = key, rows
+
+    def define(self, has_attempts: bool) -> None:
+        """Make the views, if they are not so already."""
+        if has_attempts == self._has_attempts:
+            return
+        with self._lock:
+            for statement in views.definitions(dict(self._segments), has_attempts):
+                self._connection.execute(statement)
+        self._has_attempts = has_attempts
+
+    def fetch(
+        self,
+        query: str,
+        parameters: Sequence[Any] = (),
+        tables: Mapping[str, Columns] | None = None,
+    ) -> Columns:
+        """The result of a query of ours; NULL is NaN in numbers that are not whole.
+
+        Args:
+            query: the query.
+            parameters: for each `?` in it a value.
+            tables: further tables by their names, for this query alone.
+        """
+        with self.cursor() as cursor:
+            for name, columns_of in (tables or {}).items():
+                cursor.register(name, columns_of)
+            columns: Columns = cursor.execute(query, list(parameters)).fetchnumpy()
+        return {name: _filled(values) for name, values in columns.items()}
+
+    @contextmanager
+    def cursor(self) -> Iterator[DuckDBPyConnection]:
+        """A connection for one thread and one query."""
+        with self._lock:
+            cursor = self._connection.cursor()
+        try:
+            yield cursor
+        finally:
+            cursor.close()
+
+    @contextmanager
+    def asking(
+        self, query: str, parameters: Sequence[Any], *, is_checked: bool = False
+    ) -> Iterator[DuckDBPyConnection]:
+        """A connection to ask a query of a user's with, after it has been found harmless.
+
+        Args:
+            query: one SELECT statement.
+            parameters: for each `?` in it a value.
+            is_checked: it has been asked before.
+
+        Raises:
+            QueryError: it is no single SELECT, or it is wrong.
+        """
+        import duckdb
+
+        with self._asked:
+            for table, (key, rows) in self._waiting.items():
+                self.fill(table, key, rows())
+            self._waiting.clear()
+        with self.cursor() as cursor:
+            try:
+                if not is_checked:
+                    _check(cursor, query, parameters)
+                cursor.execute("BEGIN TRANSACTION READ ONLY")
+                yield cursor
+            except duckdb.Error as error:
+                raise QueryError(str(error)) from None
+
+    def close(self) -> None:
+        """Let go of it; queries that are under way in other threads end with an error."""
+        with self._lock:
+            self._connection.close()
+
+    def _replace(self, table: str, rows: Columns) -> None:
+        names = ", ".join(map(views.quoted, _TABLES[table]))
+        with self._lock:
+            self._connection.execute("BEGIN")
+            self._connection.execute(f"DELETE FROM {table}")
+            if len(next(iter(rows.values()))):
+                self._connection.register("_given", rows)
+                self._connection.execute(f"INSERT INTO {table} SELECT {names} FROM _given")
+                self._connection.unregister("_given")
+            self._connection.execute("COMMIT")
+
+
+def _check(cursor: DuckDBPyConnection, query: str, parameters: Sequence[Any]) -> None:
+    """Refuse a query that is more than one question."""
+    import duckdb
+
+    statements = cursor.extract_statements(query)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise QueryError(f"A query is one SELECT statement. Received: {query!r}")
+    # A COPY or DELETE may hide in the WITH clause of what counts as a SELECT, though
+    # only at the top: inside another query DuckDB refuses it.
+    explain = f"EXPLAIN (FORMAT json) SELECT * FROM (\n{query.rstrip().rstrip(';')}\n)"
+    plan = cursor.execute(explain, list(parameters)).fetchall()[0][1]
+    for operator in _operators(json.loads(plan)):
+        if any(word in operator for word in _WRITING):
+            raise QueryError(f"A query reads only; this one has a {operator}: {query!r}")
+
+
+def _filled(values: NDArray[Any]) -> NDArray[Any]:
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if np.issubdtype(values.dtype, np.floating):
+        return np.asarray(values.filled(np.nan))
+    if np.issubdtype(values.dtype, np.integer):
+        return np.asarray(values.filled(NO_MICRO_BATCH))
+    return np.asarray(values.filled(None))
+
+
+def _column(values: list[Any]) -> NDArray[Any]:
+    is_text = any(isinstance(value, str) or value is None for value in values)
+    return np.array(values, object) if is_text else np.array(values)
+
+
+def _operators(plan: Any) -> Iterator[str]:
+    for node in plan if isinstance(plan, list) else [plan]:
+        yield str(node.get("name", "")).upper()
+        yield from _operators(node.get("children", []))

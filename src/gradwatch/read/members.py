@@ -1,0 +1,110 @@
+"""Which sites a name stands for: a site, a layer, a block, a named group, the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from gradwatch.core.sites import Kind, Site
+from gradwatch.core.summary import STATISTICS
+from gradwatch.read.replica_rows import common
+
+MODEL = "model"
+_LONGEST, _MOST = 200, 2_000
+
+
+class NotRecordedError(LookupError):
+    """What was asked for is not in the run."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+def kind_of(name: Kind | str, sites: Sequence[Site]) -> Kind:
+    """The kind of that name, of which the run has any.
+
+    Raises:
+        NotRecordedError: there is none.
+    """
+    recorded = list(dict.fromkeys(site.kind for site in sites))
+    if name in recorded:
+        return Kind(name)
+    known = "is recorded in this run" if name in tuple(Kind) else "exists"
+    raise NotRecordedError(
+        f"No kind {str(name)!r} {known}. Recorded: {', '.join(recorded) or 'nothing at all'}."
+    )
+
+
+def members(
+    kind: Kind, path: str, sites: Sequence[Site], groups: Mapping[str, Sequence[Site]]
+) -> list[Site]:
+    """The sites of a kind that a path stands for; several are merged into one.
+
+    In this order: the site of that path; the group that the user has named so; the
+    layer, block or part of the training of that path; for `model`, all; the only site, or
+    else the only layer, whose path ends so: `conv/kernel` for `net/conv/kernel`. Slices of
+    variables, such as `lstm/kernel[forget]`, are in no total, nor is what is a single replica's
+    where there is what all have in common.
+
+    Raises:
+        NotRecordedError: it stands for none.
+
+    Example:
+
+    >>> from gradwatch import Kind, Site
+    >>> from gradwatch.read.members import members
+    >>> sites = [Site(Kind.GRADIENT, f"net/{name}") for name in ("a/kernel", "a/bias", "b/bias")]
+    >>> [site.path for site in members(Kind.GRADIENT, "net/a", sites, {})]
+    ['net/a/kernel', 'net/a/bias']
+    """
+    of_kind = [site for site in sites if site.kind is kind]
+    if (exact := Site(kind, path)) in of_kind:
+        return [exact]
+    wholes = [site for site in of_kind if not site.is_slice]
+    named = [site for site in groups.get(path, ()) if site.kind is kind]
+    below = [s for s in wholes if s.layer == path or s.path.startswith(f"{path}/")]
+    found = named or below or (wholes if path == MODEL and not kind.is_number else [])
+    found = found or _only_one_that_ends_so(path, of_kind, wholes)
+    if found:
+        return common(found, path)
+    paths = [site.path for site in of_kind]
+    layers = list(dict.fromkeys(site.layer for site in wholes))
+    near = _near(path, [*paths, *layers, *groups])
+    hint = f"Closest: {', '.join(near)}." if near else f"There are: {', '.join(paths[:8])}."
+    raise NotRecordedError(
+        f"No {kind} of {path!r} among {len(paths)} sites. {hint} List them with run.sites()."
+    )
+
+
+def _only_one_that_ends_so(path: str, sites: Sequence[Site], wholes: Sequence[Site]) -> list[Site]:
+    ending = f"/{path}"
+    found = [site for site in sites if site.path.endswith(ending)]
+    if found:
+        return found if len(found) == 1 else []
+    found = [site for site in wholes if site.layer.endswith(ending)]
+    return found if len({site.layer for site in found}) == 1 else []
+
+
+def check_statistic(name: str, kind: Kind, more: Sequence[str] = ()) -> None:
+    """Refuse a statistic that does not exist.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    allowed = [*STATISTICS, *more]
+    if name not in allowed:
+        near = get_close_matches(name, allowed, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(
+            f"There is no statistic {name!r} of {kind}.{hint} Choose from: {', '.join(allowed)}"
+        )
+
+
+def _near(path: str, known: Sequence[str]) -> list[str]:
+    # Comparing takes time by the product of lengths, for every one that is known.
+    comparable = [k for k in known if len(k) <= _LONGEST] if len(path) <= _LONGEST else []
+    near = get_close_matches(path, comparable[:_MOST], n=5, cutoff=0.5)
+    words = {word for word in path.split("/") if word}
+    shared = [k for k in known if words & set(k.split("/"))]
+    ends = [k for k in known if path and path in k]
+    return list(dict.fromkeys([*near, *ends, *shared]))[:5]

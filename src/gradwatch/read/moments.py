@@ -1,0 +1,144 @@
+"""When what was recorded: the steps of each kind, of each attempt, and their times.
+
+That of a sealed file is asked of DuckDB once, as the file does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.read import views
+from gradwatch.read.attempts import Bounds
+from gradwatch.read.database import Columns, Database
+
+_NAMES = ("writer", "rank", "attempt", "kind", "group", "epoch", "step")
+_TIMES = (
+    "min(time) AS first, max(time) AS last, "
+    "count(*)::BIGINT AS rows, count(micro_batch)::BIGINT AS parts"
+)
+_WHAT = f"{', '.join(map(views.quoted, _NAMES))}, {_TIMES}"
+# A sealed file is of one writer: to compare its name row by row takes several times as long.
+_WHAT_OF_FILE = (
+    "any_value(writer) AS writer, any_value(rank) AS rank, "
+    f"{', '.join(map(views.quoted, _NAMES[2:]))}, {_TIMES}"
+)
+_TEXTS = ("writer", "kind", "group")
+_FILES = 256
+"""So many files are asked for at once."""
+_COLUMNS = (*_NAMES, "first", "last", "rows", "parts")
+
+
+class MomentCache:
+    """Asks for the moments of files, each file once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, Columns] = {}
+        self._texts: dict[str, str] = {}
+
+    def of(self, database: Database, segments: Sequence[Path]) -> Moments:
+        """The moments of sealed files and of what is not sealed."""
+        fresh = [path for path in segments if path not in self._known]
+        for start in range(0, len(fresh), _FILES):
+            self._learn(database, fresh[start : start + _FILES])
+        tail = self._fetch(database, f"SELECT {_WHAT} FROM _tail_summaries GROUP BY ALL")
+        parts = [*(self._known[path] for path in segments), tail]
+        columns = {name: np.concatenate([p[name] for p in parts]) for name in _COLUMNS}
+        columns["file"] = np.repeat(np.arange(len(parts)), [p["step"].size for p in parts])
+        return Moments(columns)
+
+    def _learn(self, database: Database, paths: Sequence[Path]) -> None:
+        """Ask for the moments of some files at once: of a thousand, one by one takes long."""
+        source = views.parquet([path.absolute() for path in paths])
+        rows = self._fetch(
+            database, f"SELECT file_index, {_WHAT_OF_FILE} FROM {source} GROUP BY ALL"
+        )
+        number = rows.pop("file_index").astype(np.int64)
+        order = np.argsort(number, kind="stable")
+        ends = np.searchsorted(number[order], np.arange(len(paths) + 1))
+        for i, path in enumerate(paths):
+            own = order[ends[i] : ends[i + 1]]
+            self._known[path] = {name: values[own] for name, values in rows.items()}
+
+    def _fetch(self, database: Database, query: str) -> Columns:
+        """The rows of a query, in which equal names are one object: there are very many."""
+        rows = database.fetch(query)
+        for name in _TEXTS:
+            texts = (self._texts.setdefault(text, text) for text in rows[name].tolist())
+            rows[name] = np.fromiter(texts, object, rows[name].size)
+        return rows
+
+
+@dataclass(frozen=True)
+class Moments:
+    """One row for each writer, attempt, kind, group and step that has any.
+
+    Attributes:
+        columns: `writer`, `rank`, `attempt`, `kind`, `group`, `epoch`, `step`, the
+            `first` and `last` time, how many `rows` there are, and how many of
+            them are of micro-batches: `parts`; and in which `file` they are, the last
+            one being all that is not sealed.
+    """
+
+    columns: Columns
+    _current: list[tuple[Bounds, Moments]] = field(default_factory=list, repr=False)
+
+    def current(self, bounds: Bounds) -> Moments:
+        """Without those that a later attempt has superseded."""
+        if not bounds:
+            return self
+        for known, current in self._current:
+            if known is bounds:
+                return current
+        c = self.columns
+        keys = zip(c["writer"], c["attempt"].tolist(), c["group"], strict=True)
+        until = np.array([bounds.get(key, np.inf) for key in keys], np.float64)
+        current = self.where(c["step"] < until)
+        self._current.append((bounds, current))
+        return current
+
+    def where(self, chosen: NDArray[Any]) -> Moments:
+        """Some of the rows."""
+        return Moments({name: values[chosen] for name, values in self.columns.items()})
+
+    def of(self, ranks: Collection[int] | None = None, kind: str | None = None) -> Moments:
+        """Those of some ranks, or of a kind."""
+        chosen = np.ones(self.columns["step"].size, bool)
+        if ranks is not None:
+            chosen &= np.isin(self.columns["rank"], list(ranks))
+        if kind is not None:
+            chosen &= self.columns["kind"] == kind
+        return self.where(chosen)
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """The steps, ascending, each once."""
+        return np.unique(self.columns["step"]).astype(np.int64)
+
+    @property
+    def shared_steps(self) -> NDArray[np.int64]:
+        """The steps of which several files have rows, ascending."""
+        order = np.lexsort((self.columns["file"], self.columns["step"]))
+        steps, files = self.columns["step"][order], self.columns["file"][order]
+        shared = (steps[1:] == steps[:-1]) & (files[1:] != files[:-1])
+        return np.unique(steps[1:][shared]).astype(np.int64)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are in all."""
+        return int(self.columns["rows"].sum())
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether any row is of a micro-batch."""
+        return bool(self.columns["parts"].any())
+
+    def attempts(self) -> set[tuple[str, int]]:
+        """Writer and number of the attempts that recorded anything."""
+        pairs = zip(self.columns["writer"], self.columns["attempt"].tolist(), strict=True)
+        return set(pairs)

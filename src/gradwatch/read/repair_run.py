@@ -1,0 +1,198 @@
+"""Putting a run in order whose processes are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gradwatch.read import run_json as facts
+from gradwatch.read.catalog import Catalog, Segment, Writer
+from gradwatch.read.database import Database
+from gradwatch.read.moments import MomentCache
+from gradwatch.read.snapshot import Snapshot, Tail
+from gradwatch.read.status import is_live
+from gradwatch.read.views import parquet
+from gradwatch.store import file_names as names
+from gradwatch.store import manifest, process, segments
+from gradwatch.store.journal import FORMAT, Journal
+from gradwatch.store.tables import SCHEMAS
+from gradwatch.util.files import atomic, checked_json
+
+QUARANTINE = "quarantine"
+
+
+class LiveRunError(RuntimeError):
+    """The run is being written."""
+
+
+@dataclass
+class Repair:
+    """What was done to a run.
+
+    Attributes:
+        path: the run's directory.
+        sealed: the journals whose whole records are now in segments.
+        rebuilt: the manifests that were written anew.
+        quarantined: the damaged files, by their place in `quarantine/`.
+    """
+
+    path: Path
+    sealed: list[str] = field(default_factory=list)
+    rebuilt: list[str] = field(default_factory=list)
+    quarantined: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        done = [
+            f"{len(each)} {what}"
+            for each, what in (
+                (self.sealed, "journals sealed"),
+                (self.rebuilt, "manifests rebuilt"),
+                (self.quarantined, f"damaged files moved to {QUARANTINE}/"),
+            )
+            if each
+        ]
+        return f"{self.path}: {', '.join(done) or 'nothing to do'}"
+
+
+def repair(path: str | Path, progress: Callable[[int, int, str], None] | None = None) -> Repair:
+    """Put a run in order: seal what dead processes left, and set damaged files aside.
+
+    The whole records of left-over journals become segments; damaged or missing
+    manifests are rebuilt from the segments, whose names have their checksums; damaged
+    files are moved to `quarantine/`, never deleted. What is whole stays as it is, so
+    the run shows the same before and after.
+
+    Args:
+        path: the run's directory.
+        progress: told how many journals are done, how many there are, and the next.
+
+    Raises:
+        LiveRunError: a process is still writing there.
+        OSError: a file cannot be written or moved; call it again later.
+    """
+    directory = Path(path).absolute()
+    done = Repair(directory)
+    catalog = Catalog(directory)
+    catalog.refresh()
+    for writer in catalog.writers.values():
+        if is_live(writer) or (writer.journals and process.is_running(writer.facts)):
+            raise LiveRunError(
+                f"{directory} is being written by process {writer.facts.get('pid')} on "
+                f"{writer.facts.get('host')}. Repair it when that has ended."
+            )
+    _, damage = facts.read(directory)
+    if damage is not None:
+        _quarantine(damage.file, done)
+    database = Database({t: [s.path for s in catalog.segments(t)] for t in SCHEMAS})
+    try:
+        Tail().give(catalog, database)
+        # This learns from the rows what a lost manifest would have said.
+        Snapshot(catalog, database, MomentCache(), [s.path for s in catalog.segments("summaries")])
+        for writer in catalog.writers.values():
+            if _is_out_of_order(writer, catalog):
+                _rebuild(writer, catalog, database, done)
+    finally:
+        database.close()
+    journals = [(w, n) for w in catalog.writers.values() for n in sorted(w.journals)]
+    for i, (writer, number) in enumerate(journals):
+        if progress is not None:
+            progress(i, len(journals), writer.journals[number].path.name)
+        _seal(writer, number, done)
+    return done
+
+
+def _is_out_of_order(writer: Writer, catalog: Catalog) -> bool:
+    damaged = {damage.file for damage in catalog.damage}
+    known = set(writer.sealed) | set(writer.journals)
+    return (
+        names.manifest(catalog.directory, writer.name) in damaged
+        or writer.without_manifest
+        or any(number not in known for number in range(writer.newest))
+        or any(
+            (name := names.parse_segment(path.name)) is not None and name.writer == writer.name
+            for path in damaged
+        )
+    )
+
+
+def _rebuild(writer: Writer, catalog: Catalog, database: Database, done: Repair) -> None:
+    """Write a manifest of what is whole, and set aside what is not."""
+    directory = catalog.directory
+    path = names.manifest(directory, writer.name)
+    entries: dict[int, dict[str, Any]] = {}
+    for number in range(writer.newest + 1):
+        if number not in writer.journals:
+            whole = writer.sealed.get(number, [])
+            tables = {s.table: _entry(s, database) for s in whole}
+            entries[number] = {"number": number, "lost_rows": 0, "tables": tables}
+    for damage in catalog.damage:
+        name = names.parse_segment(damage.file.name)
+        if name is not None and name.writer == writer.name:
+            _quarantine(damage.file, done)
+        if damage.file == path:
+            _quarantine(path, done)
+    sealed = [number for number in entries if number in writer.sealed]
+    content = {
+        "format": FORMAT,
+        **{fact: writer.facts.get(fact) for fact in manifest.WRITER_FACTS},
+        "writer": writer.name,
+        "rank": writer.rank,
+        "newest": max(sealed, default=-1),
+        "sites": writer.sites,
+        "attempts": writer.attempts,
+        "groups": writer.groups,
+        "ended": writer.end,
+        "segments": [entries[number] for number in sorted(entries)],
+    }
+    checked_json.write(path, content)
+    done.rebuilt.append(path.name)
+
+
+def _entry(segment: Segment, database: Database) -> dict[str, Any]:
+    rows = int(database.fetch(f"SELECT count(*) AS n FROM {parquet([segment.path])}")["n"][0])
+    size = segment.path.stat().st_size
+    return {"file": segment.path.name, "bytes": size, "rows": rows, "crc32c": segment.checksum}
+
+
+def _seal(writer: Writer, number: int, done: Repair) -> None:
+    journal = _completed(writer, number)
+    directory = journal.path.parent
+    manifest.add(directory, journal, segments.write(journal, directory))
+    is_whole = not (journal.damage or journal.torn)
+    if not is_whole:
+        _quarantine(journal.path, done)
+    else:
+        journal.path.unlink(missing_ok=True)
+    atomic.sync_directory(directory)
+    done.sealed.append(journal.path.name)
+
+
+def _completed(writer: Writer, number: int) -> Journal:
+    """The journal, with what its damaged records would have said, as far as others say it."""
+    journal = writer.journals[number]
+    known = {"format": FORMAT, **writer.facts, "writer": writer.name, "rank": writer.rank}
+    return replace(
+        journal,
+        writer={**known, **journal.writer, "number": number},
+        sites=list(writer.sites),
+        attempts=list(writer.attempts),
+        groups=dict(writer.groups),
+    )
+
+
+def _quarantine(path: Path, done: Repair) -> None:
+    if not path.exists():
+        return
+    run = done.path
+    place = run / QUARANTINE / path.relative_to(run)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    free = place
+    for n in range(2, 1000):
+        if not free.exists():
+            break
+        free = place.with_name(f"{place.name}.{n}")
+    path.rename(free)
+    atomic.sync_directory(path.parent)
+    done.quarantined.append(str(free.relative_to(run)))

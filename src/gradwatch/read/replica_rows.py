@@ -1,0 +1,37 @@
+"""What is a single replica's, of several in one step; see docs/distributed.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gradwatch.core.sites import Site
+
+# What is a replica's own is a part of the training of its own: `replica_0`, or
+# `generator/replica_0`, which also begins its paths.
+SQL = (
+    "TRY_CAST(nullif(regexp_extract(\"group\", '(^|/)replica_([0-9]+)$', 2), '') AS INTEGER)"
+    " AS replica"
+)
+"""The replica that a row is of, or NULL."""
+
+_IN_PATH = re.compile(r"(?:^|/)replica_\d+/")
+
+
+def common(sites: Sequence[Site], path: str) -> list[Site]:
+    """Of sites that a path stands for, those without the replicas' own, unless it names them.
+
+    Where a replica's gradient is recorded beside the reduced one, a total that had both
+    would be neither.
+
+    >>> from gradwatch import Kind, Site
+    >>> from gradwatch.read.replica_rows import common
+    >>> own = Site(Kind.GRADIENT, "replica_0/net/kernel")
+    >>> reduced = Site(Kind.GRADIENT, "net/kernel")
+    >>> common([reduced, own], "model") == [reduced], common([own], "replica_0") == [own]
+    (True, True)
+    """
+    if _IN_PATH.search(f"{path}/"):
+        return list(sites)
+    without = [site for site in sites if not _IN_PATH.search(site.path)]
+    return without or list(sites)

@@ -1,0 +1,373 @@
+"""A run, as it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.core import select
+from gradwatch.core.histogram import Histogram
+from gradwatch.core.reading import Reading
+from gradwatch.core.sites import Kind, Site
+from gradwatch.read import distributions, series
+from gradwatch.read.across_ranks import RankSeries, RankTable, across_ranks, rank_table
+from gradwatch.read.grid import Bucketing
+from gradwatch.read.heatmap import Heatmap, by_width
+from gradwatch.read.members import NotRecordedError, kind_of
+from gradwatch.read.merged_rows import Rows
+from gradwatch.read.opened_run import OpenedRun
+from gradwatch.read.query_result import Result
+from gradwatch.read.rank_choice import RankChoice
+from gradwatch.read.recorded_readings import readings, readings_at
+from gradwatch.read.row_tables import RowTable, RowTables
+
+if TYPE_CHECKING:
+    from gradwatch.view.notebook.plots.run_plots import RunPlots
+
+Steps = NDArray[np.int64]
+Values = NDArray[np.float64]
+
+EVER = (-(1 << 62), 1 << 62)
+"""All steps."""
+
+
+class Run(OpenedRun):
+    """All that a run has recorded, by `gradwatch.open`.
+
+    It shows the run as of its opening or the last `refresh`, also while it is still
+    being written. Every file is compared with its checksum before a number of it is
+    shown; what is damaged is in `damage`, and the rest is served. Where training was
+    resumed at an earlier step, the latest attempt counts. All methods may be called
+    from several threads.
+
+    Where several processes have recorded it, `rank=` says whose numbers are meant: a number
+    for that one's; by default those of rank 0 or, of what it has not recorded, of the first
+    rank that has; `"all"` for all of them merged: outputs and whatever else each has of its
+    share of the batch. Losses and other numbers are averaged then; of variables, of which
+    ranks have copies, it is still the first's.
+
+    Args:
+        path: the run's directory.
+
+    Attributes:
+        path: the run's directory.
+
+    Example:
+
+    >>> import tempfile
+    >>> import gradwatch, numpy as np
+    >>> directory = tempfile.mkdtemp()
+    >>> monitor = gradwatch.Monitor(directory, every=1, sinks=[gradwatch.Store()])
+    >>> for step in range(3):
+    ...     monitor.record(gradients={"dense/kernel": np.array([3.0, 4.0]) * step})
+    >>> monitor.close()
+    >>> run = gradwatch.open(directory)
+    >>> run.sites("gradient", "dense")
+    [Site(kind=<Kind.GRADIENT: 'gradient'>, path='dense/kernel')]
+    >>> run.series("gradient", "dense/kernel", "l2")
+    (array([1, 2, 3]), array([ 0.,  5., 10.]))
+    >>> run.sql("select path, max(l2) from summaries where kind = 'gradient' group by path")
+    path          max(l2)
+    dense/kernel  10
+    (1 row)
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self._row_tables = RowTables()
+
+    def series(
+        self,
+        kind: Kind | str,
+        path: str,
+        statistic: str = "l2",
+        *,
+        rank: RankChoice = None,
+        micro_batch: int | None = None,
+    ) -> tuple[Steps, Values]:
+        """A statistic over the steps at which it was measured.
+
+        Args:
+            kind: what was measured: `"gradient"`, `"weight"`, ...
+            path: of which site, or the end of its path if no other ends so; or a layer, a
+                block, a group that you have named, or `"model"`: what was measured of its
+                sites at a step is merged.
+            statistic: one of `gradwatch.summary.STATISTICS`; of updates also
+                `"update_ratio"`, the L2 norm relative to the weight's; of losses and
+                spectral norms `"value"`.
+            rank: whose: a process's number, `"all"`, or None for the first; see `Run`.
+            micro_batch: its index. Without one: the step as a whole and, where that
+                was not recorded, its micro-batches merged.
+
+        Returns:
+            The steps, ascending, and the values.
+
+        Raises:
+            NotRecordedError: there is no such site; the nearest are named.
+            ValueError: there is no such statistic.
+        """
+        chosen = self._choice(rank)
+        return series.series(self._snapshot, kind, path, statistic, chosen, micro_batch)
+
+    def across_ranks(
+        self,
+        kind: Kind | str,
+        path: str,
+        statistic: str = "l2",
+        *,
+        steps: tuple[int, int] | None = None,
+    ) -> RankSeries:
+        """A statistic of one thing on every rank that has recorded it, side by side.
+
+        Args:
+            kind, path, statistic: as in `series`; what a path stands for is merged on
+                each rank by itself.
+            steps: only from the first to the last of these two steps.
+
+        Returns:
+            The steps, the ranks, and the values of ranks by steps.
+
+        Raises:
+            NotRecordedError: there is no such site; the nearest are named.
+            ValueError: there is no such statistic.
+
+        Example:
+
+        >>> import tempfile
+        >>> import gradwatch, numpy as np
+        >>> directory = tempfile.mkdtemp()
+        >>> for rank in (0, 1):
+        ...     sink = gradwatch.Store(rank=rank)
+        ...     with gradwatch.Monitor(directory, every=1, sinks=[sink]) as monitor:
+        ...         monitor.record(loss=0.5 + rank)
+        >>> losses = gradwatch.open(directory).across_ranks("loss", "loss", "value")
+        >>> losses.ranks, losses.steps, losses.values
+        ((0, 1), array([1]), array([[0.5],
+               [1.5]]))
+        """
+        stretch = EVER if steps is None else (int(steps[0]), int(steps[1]))
+        snapshot = self._snapshot
+        return across_ranks(snapshot, kind, path, statistic, stretch)
+
+    def rank_table(
+        self,
+        kind: Kind | str,
+        path: str,
+        statistic: str,
+        bucketing: Bucketing,
+        stretch: tuple[int, int] = EVER,
+    ) -> RankTable:
+        """The same as `across_ranks`, with columns of your own choice, of several steps each."""
+        snapshot = self._snapshot
+        return rank_table(snapshot, kind, path, statistic, bucketing, stretch)
+
+    def losses(self, *, rank: RankChoice = None) -> dict[str, tuple[Steps, Values]]:
+        """By path, the steps and values of each loss; NaN or infinite where they were."""
+        paths = [site.path for site in self.sites(Kind.LOSS)]
+        return {path: self.series(Kind.LOSS, path, series.VALUE, rank=rank) for path in paths}
+
+    def histogram(
+        self, kind: Kind | str, path: str, step: int, *, rank: RankChoice = None
+    ) -> Histogram:
+        """The histogram that was taken at a step; `path` as in `series`.
+
+        Raises:
+            NotRecordedError: none was taken then; the nearest steps are named.
+        """
+        return distributions.histogram(self._snapshot, kind, path, step, self._choice(rank))
+
+    def histograms(
+        self, kind: Kind | str, path: str, *, rank: RankChoice = None
+    ) -> tuple[Steps, list[Histogram]]:
+        """The steps at which histograms were taken, and these; `path` as in `series`."""
+        return distributions.histograms(self._snapshot, kind, path, self._choice(rank))
+
+    def histogram_steps(self, kind: Kind | str, path: str, *, rank: RankChoice = None) -> Steps:
+        """The steps at which `histograms` has one, without reading them."""
+        sites = self.members(kind, path)
+        return distributions.histogram_steps(self._snapshot, sites, self._choice(rank))
+
+    def pictured(self, *, rank: RankChoice = None) -> list[str]:
+        """The paths of the variables that were drawn."""
+        return distributions.pictured(self._snapshot, self._choice(rank))
+
+    def pictures(self, path: str, *, rank: RankChoice = None) -> tuple[Steps, list[bytes]]:
+        """The steps at which a variable was drawn, and the pictures as PNG files.
+
+        Raises:
+            NotRecordedError: it was never drawn.
+        """
+        return distributions.pictures(self._snapshot, path, self._choice(rank))
+
+    def at(self, step: int, *, rank: int | None = None) -> list[Reading]:
+        """What was recorded at a step, a reading for each part of the training and each
+        micro-batch; empty if nothing was. Pictures are left out."""
+        return readings_at(self._snapshot, step, self._one_rank(rank))
+
+    def readings(self, *, rank: int | None = None) -> Iterator[Reading]:
+        """What `at` has of each step, in their order: faster than asking step by step."""
+        return readings(self._snapshot, self._one_rank(rank))
+
+    def heatmap(
+        self,
+        kind: Kind | str,
+        statistic: str = "l2",
+        *,
+        max_cells: int = 200_000,
+        pattern: select.Spec | None = None,
+        steps: tuple[int, int] | None = None,
+        rank: RankChoice = None,
+    ) -> Heatmap:
+        """A statistic of all sites of a kind over the whole run, merged over steps.
+
+        Args:
+            kind: what was measured.
+            statistic: as in `series`.
+            max_cells: how many values there may be: neighbouring steps are merged
+                until there are no more.
+            pattern: only the sites that it selects.
+            steps: only from the first to the last of these two steps.
+            rank: whose: a process's number, `"all"`, or None for the first; see `Run`.
+
+        Raises:
+            NotRecordedError: nothing of that kind is recorded, or nothing is selected.
+            ValueError: there is no such statistic.
+        """
+        chosen = kind_of(kind, self._snapshot.sites)
+        sites = self.sites(chosen, pattern)
+        if not sites:
+            raise NotRecordedError(
+                f"{pattern!r} selects no {chosen} of this run. "
+                f"List them with run.sites({str(chosen)!r})."
+            )
+        if max_cells < 1:
+            raise ValueError(f"A heatmap has at least one cell. Received: max_cells={max_cells}")
+        rank = self._choice(rank)
+        stretch = EVER if steps is None else (int(steps[0]), int(steps[1]))
+        measured = within(self._snapshot.steps(chosen, rank), stretch)
+        bucketing = by_width(measured, max(1, max_cells // len(sites)))
+        return self.merged(sites, statistic, bucketing, stretch, rank)
+
+    def merged(
+        self,
+        sites: Sequence[Site],
+        statistic: str,
+        bucketing: Bucketing,
+        stretch: tuple[int, int] = EVER,
+        rank: RankChoice = None,
+    ) -> Heatmap:
+        """A heatmap of sites of one kind with columns of your own choice."""
+        rows = Rows.of([[site] for site in sites])
+        table = self.row_table(sites[0].kind, rows, [statistic], bucketing, stretch, rank)
+        return Heatmap(
+            sites[0].kind,
+            statistic,
+            tuple(sites),
+            table.first,
+            table.last,
+            table.values[statistic],
+            table.nonfinite,
+            table.steps,
+            table.numbers,
+        )
+
+    def row_table(
+        self,
+        kind: Kind | str,
+        rows: Rows,
+        statistics: Sequence[str],
+        bucketing: Bucketing,
+        stretch: tuple[int, int] = EVER,
+        rank: RankChoice = None,
+    ) -> RowTable:
+        """Statistics of sites merged into rows, with columns of your own choice.
+
+        Args:
+            kind: of all the sites.
+            rows: which sites are merged into each row.
+            statistics: as in `series`.
+            bucketing: which column a step falls into.
+            stretch: only from the first to the last of these two steps.
+            rank: whose: a process's number, `"all"`, or None for the first; see `Run`.
+        """
+        rank, snapshot = self._choice(rank), self._snapshot
+        chosen = kind_of(kind, snapshot.sites)
+        measured = within(snapshot.steps(chosen, rank), stretch)
+        return self._row_tables.make(
+            snapshot, chosen, rows, statistics, measured, stretch, bucketing, rank
+        )
+
+    def sql(self, query: str, parameters: Sequence[Any] = ()) -> Result:
+        """Ask in SQL (DuckDB's). One SELECT statement; nothing but this run can be read.
+
+        The tables are `summaries`, `all_summaries`, `histograms`, `pictures`, `losses`,
+        `sites` and `attempts`; see docs/reading.md.
+
+        Args:
+            query: one SELECT statement.
+            parameters: for each `?` in it a value.
+
+        Raises:
+            QueryError: it is not that, or it is wrong.
+        """
+        return Result(self._snapshot.database, query, parameters)
+
+    def to_pandas(self) -> Any:
+        """All summaries as a `pandas.DataFrame`."""
+        return self.sql(_SUMMARIES).to_pandas()
+
+    def to_arrow(self) -> Any:
+        """All summaries as a `pyarrow.Table`."""
+        return self.sql(_SUMMARIES).to_arrow()
+
+    def to_polars(self) -> Any:
+        """All summaries as a `polars.DataFrame`."""
+        return self.sql(_SUMMARIES).to_polars()
+
+    @property
+    def plot(self) -> RunPlots:
+        """Plots with matplotlib, which is an extra: `run.plot.heatmap()`, `run.plot.series()`,
+        `run.plot.histograms()`; see docs/notebooks.md."""
+        from gradwatch.view.notebook.plots.run_plots import RunPlots
+
+        return RunPlots(self)
+
+    def _repr_html_(self) -> str:
+        from gradwatch.view.notebook.run_html import run_html
+
+        return run_html(self)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        last = self.last_step
+        parts = [
+            str(self.status),
+            f"{len(self._snapshot.sites):,} sites",
+            "no step" if last is None else f"{self.steps().size:,} steps to {last:,}",
+        ]
+        if self.damage:
+            parts.append(f"{len(self.damage)} damaged")
+        return f"Run({str(self.path)!r}: {', '.join(parts)})"
+
+    def _one_rank(self, rank: int | None) -> int:
+        """The rank that is asked for, or else the first."""
+        if isinstance(self._choice(rank), str):
+            raise ValueError(f"Readings are one rank's: name it by its number. Received: {rank!r}")
+        return min(self.ranks, default=0) if rank is None else rank
+
+
+def within(steps: Steps, stretch: tuple[int, int]) -> Steps:
+    """The steps from the first to the last of the stretch."""
+    return steps[(steps >= stretch[0]) & (steps <= stretch[1])]
+
+
+_SUMMARIES = "SELECT * FROM summaries ORDER BY rank, kind, path, step, micro_batch"

@@ -1,0 +1,200 @@
+"""Finding runs, and many of them at once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from gradwatch.read import run_json as facts
+from gradwatch.read.comparison import Comparison, compare
+from gradwatch.read.run import Run
+from gradwatch.store import file_names as names
+from gradwatch.store.remote.address import Remote, as_remote
+
+NOT_RUNS = frozenset({names.SEGMENTS, "quarantine", "pictures"})
+
+
+def open(path: str | Path | Remote) -> Run | Runs:
+    """Open what was recorded: a run, or all runs in a directory.
+
+    Args:
+        path: a run's directory, or one in which there are runs, at any depth; or the URL
+            of either, see docs/remote.md.
+
+    Raises:
+        FileNotFoundError: there is no such directory, or no run in it.
+        NotADirectoryError: it is a file.
+
+    Example:
+
+    >>> import tempfile
+    >>> import gradwatch, numpy as np
+    >>> directory = tempfile.mkdtemp()
+    >>> for name in ("a", "b"):
+    ...     with gradwatch.Monitor(f"{directory}/{name}", sinks=[gradwatch.Store()]) as monitor:
+    ...         monitor.record(gradients={"dense/kernel": np.array([3.0, 4.0])})
+    >>> runs = gradwatch.open(directory)
+    >>> runs.names
+    ['a', 'b']
+    >>> runs["a"].series("gradient", "dense/kernel", "l2")
+    (array([1]), array([5.]))
+    """
+    remote = as_remote(path)
+    if remote is not None:
+        from gradwatch.store.remote.remote_runs import open_remote
+
+        return open_remote(remote)
+    assert not isinstance(path, Remote)
+    place = Path(path)
+    if not place.exists():
+        raise FileNotFoundError(f"There is no directory {str(place)!r}.{_near(place)}")
+    if not place.is_dir():
+        raise NotADirectoryError(f"A run is a directory. Received: {str(place)!r}, which is a file")
+    if is_run(place):
+        return Run(place)
+    runs = Runs(place)
+    if not len(runs):
+        raise FileNotFoundError(
+            f"There is no run in {str(place)!r}: no run.json, journal or manifest at any depth. "
+            "A run is what a gradwatch.Monitor with a gradwatch.Store() has written."
+        )
+    return runs
+
+
+def is_run(directory: Path) -> bool:
+    """Whether a directory is a run's."""
+    return any(
+        name == facts.NAME or names.parse_journal(name) or names.parse_manifest(name)
+        for name in names.listed(directory)
+    )
+
+
+class Runs:
+    """The runs in a directory, at any depth; each is opened when it is first asked for.
+
+    A run that cannot be opened hides no other: it is in `broken`.
+
+    Args:
+        path: the directory.
+
+    Attributes:
+        path: the directory.
+        broken: by name, why runs could not be opened, of those that have been tried.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.broken: dict[str, Exception] = {}
+        self._places: dict[str, Path] = {}
+        self._opened: dict[str, Run] = {}
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Look for runs again; returns whether there are others than before.
+
+        Runs that are open are not read on: call their own `refresh`.
+        """
+        found = self._find()
+        places = {name: found[name] for name in sorted(found, key=_natural)}
+        changed = list(places) != list(self._places)
+        self._places = places
+        return changed
+
+    @property
+    def names(self) -> list[str]:
+        """Their paths below the directory, in the order of names with 2 before 10."""
+        return list(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __getitem__(self, name: str) -> Run:
+        if name not in self._places:
+            near = get_close_matches(name, self._places, n=3)
+            hint = f"Closest: {', '.join(near)}." if near else f"There are {len(self)}."
+            raise KeyError(f"There is no run {name!r} in {str(self.path)!r}. {hint}")
+        if name not in self._opened:
+            self._opened[name] = self.fresh(name)
+        return self._opened[name]
+
+    def __iter__(self) -> Iterator[Run]:
+        """Those that can be opened."""
+        for name in self.names:
+            try:
+                run = self[name]
+            except Exception as fault:
+                # Whatever is wrong with it, the others are to be seen.
+                self.broken[name] = fault
+            else:
+                self.broken.pop(name, None)
+                yield run
+
+    def _find(self) -> dict[str, Path]:
+        return {str(place.relative_to(self.path)): place for place in _find(self.path)}
+
+    def fresh(self, name: str) -> Run:
+        """Open a run that is not kept open here; close it yourself."""
+        return Run(self._places[name])
+
+    def filter(self, pattern: str | Callable[[Run], bool]) -> list[Run]:
+        """The runs whose name matches a pattern such as `"lr*"`, or that a function chooses."""
+        if isinstance(pattern, str):
+            return [
+                run for run in self if fnmatchcase(str(run.path.relative_to(self.path)), pattern)
+            ]
+        return [run for run in self if pattern(run)]
+
+    def compare(self, *chosen: str, **options: Any) -> Comparison:
+        """Put runs side by side; all of them if none is named. See `gradwatch.compare`."""
+        return compare(*([self[name] for name in chosen] or list(self)), **options)
+
+    def close(self) -> None:
+        """Close those that are open."""
+        for run in self._opened.values():
+            run.close()
+        self._opened = {}
+
+    def __enter__(self) -> Runs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _repr_html_(self) -> str:
+        from gradwatch.view.notebook.run_html import runs_html
+
+        return runs_html(self)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(self.names[:5]) + (", ..." if len(self) > 5 else "")
+        return f"Runs({str(self.path)!r}: {len(self)}: {shown})"
+
+
+def _find(root: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(root):
+        here = Path(folder)
+        if any(f == facts.NAME or names.parse_journal(f) or names.parse_manifest(f) for f in files):
+            yield here
+        folders[:] = [f for f in folders if f not in NOT_RUNS and not f.startswith(".")]
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    parts = re.split(r"([0-9]+)", name)
+    return [(1, int(p), "") if i % 2 else (0, 0, p) for i, p in enumerate(parts)]
+
+
+def _near(place: Path) -> str:
+    try:
+        beside = [each.name for each in place.parent.iterdir() if each.is_dir()]
+    except OSError:
+        return ""
+    near = get_close_matches(place.name, beside, n=3)
+    return f" Near it: {', '.join(str(place.parent / name) for name in near)}." if near else ""

@@ -1,0 +1,308 @@
+"""What a run holds at one moment, and how that is brought up to date."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.core.sites import Kind, Site
+from gradwatch.read import views
+from gradwatch.read.attempts import Attempt, Bounds, bounds
+from gradwatch.read.catalog import Catalog, Writer
+from gradwatch.read.database import Columns, Database
+from gradwatch.read.moments import MomentCache, Moments
+from gradwatch.read.rank_choice import RankChoice, is_merged
+from gradwatch.store import tables
+from gradwatch.store.journal import Journal
+from gradwatch.store.tables import SCHEMAS
+
+
+class Snapshot:
+    """A run's rows as of one look at its files.
+
+    Attributes:
+        database: where they can be asked for.
+        segments: the sealed files of summaries.
+        sites: in network order: the order in which the first rank met them.
+        numbers: for each site its numbers at all writers, by which DuckDB finds its rows.
+        groups: the sites of each group that the user has named.
+        attempts: of all ranks, oldest first.
+        bounds: from which step on which attempt's rows are superseded; `bounds_key`
+            stands for them.
+        ranks: the processes that have written.
+        home: for each site the first rank that has it.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        database: Database,
+        cache: MomentCache,
+        segments: Sequence[Path],
+        previous: Snapshot | None = None,
+    ) -> None:
+        self.database, self.segments = database, tuple(segments)
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._moments: Moments | None = None
+        self._shared: dict[tuple[frozenset[int], str], NDArray[np.int64]] = {}
+        writers = list(catalog.writers.values())
+        for writer in writers:
+            if writer.without_manifest and not writer.sites:
+                self._learn_sites(writer)
+        for writer in writers:
+            if writer.is_hurt:
+                self._learn_attempts(writer)
+        self.numbers: dict[Site, list[int]] = {}
+        self._site_of: dict[int, dict[str, list[Site | None]]] = {}
+        self._files: dict[tuple[int, str], list[Path]] = {}
+        self.groups: dict[str, list[Site]] = {}
+        self.home: dict[Site, int] = {}
+        self._met: dict[int, list[Site | None]] = {}
+        # The first rank knows the network; others, which may be earlier, only what is their own.
+        for writer in sorted(writers, key=lambda each: each.rank):
+            self._meet(writer)
+        self._met.clear()
+        for table in SCHEMAS:
+            for segment in catalog.segments(table):
+                key = catalog.writers[segment.writer].rank, table
+                self._files.setdefault(key, []).append(segment.path)
+        sites = tuple(self.numbers)
+        # The same one as before, if it is: what was derived from it need not be again.
+        self.sites: tuple[Site, ...] = (
+            previous.sites if previous is not None and previous.sites == sites else sites
+        )
+        self.ranks: tuple[int, ...] = tuple(sorted({writer.rank for writer in writers}))
+        self.attempts: tuple[Attempt, ...] = tuple(
+            Attempt(
+                writer.name,
+                about["attempt"],
+                writer.rank,
+                about["first_step"],
+                about.get("group"),
+                about.get("time") or np.nan,
+            )
+            for writer in writers
+            for about in writer.attempts
+        )
+        self.bounds: Bounds = {}
+        if len(self.attempts) > len(self.ranks):
+            groups = {
+                writer.name: sorted({entry[2] for entry in writer.sites if entry is not None})
+                for writer in writers
+            }
+            self.bounds = bounds(self.attempts, self.moments.attempts(), groups)
+        self.bounds_key = tuple(sorted(self.bounds.items()))
+        self._tell_database(writers)
+
+    @property
+    def moments(self) -> Moments:
+        """When what was recorded, all attempts included."""
+        with self._lock:
+            if self._moments is None:
+                self._moments = self._cache.of(self.database, self.segments)
+            return self._moments
+
+    def shared_steps(self, ranks: frozenset[int], kind: str) -> NDArray[np.int64]:
+        """The steps of a kind of which several files have rows that are not superseded."""
+        known = self._shared.get((ranks, kind))
+        if known is None:
+            known = self.moments.current(self.bounds).of(ranks, kind).shared_steps
+            self._shared[ranks, kind] = known
+        return known
+
+    def ranks_meant(self, sites: Iterable[Site], choice: RankChoice) -> frozenset[int]:
+        """The ranks whose rows of some sites of one kind are meant."""
+        if isinstance(choice, int):
+            return frozenset([choice])
+        several = list(sites)
+        if several and is_merged(several[0].kind, choice):
+            return frozenset(self.ranks)
+        return frozenset(self.home[site] for site in several if site in self.home)
+
+    def steps(self, kind: Kind, choice: RankChoice) -> NDArray[np.int64]:
+        """The steps, ascending, at which those whose rows are meant have measured that kind."""
+        ranks = self.ranks_meant((site for site in self.sites if site.kind is kind), choice)
+        return self.moments.current(self.bounds).of(ranks, str(kind)).steps
+
+    def sites_of(self, ranks: Iterable[int]) -> dict[str, list[Site | None]]:
+        """By writer of these ranks, the site of each of its numbers."""
+        return {
+            name: sites for rank in ranks for name, sites in self._site_of.get(rank, {}).items()
+        }
+
+    def recorded_by(self, kind: Kind | str) -> dict[Site, tuple[int, ...]]:
+        """By site of a kind, the ranks that have it."""
+        found: dict[Site, set[int]] = {site: set() for site in self.sites if site.kind == kind}
+        for rank in self.ranks:
+            for sites in self.sites_of([rank]).values():
+                for site in sites:
+                    if site is not None and site.kind == kind:
+                        found[site].add(rank)
+        return {site: tuple(sorted(ranks)) for site, ranks in found.items()}
+
+    def segments_of(self, ranks: Iterable[int], table: str = "summaries") -> list[Path]:
+        """The sealed files of these ranks."""
+        return [path for rank in ranks for path in self._files.get((rank, table), ())]
+
+    def rows_of(self, table: str, ranks: Collection[int]) -> str:
+        """Rows that no later attempt has superseded, as a table in SQL.
+
+        Of a thousand ranks, only the files of these are opened for it. Rows that are not
+        sealed are of all ranks: ask for `rank` too.
+        """
+        if len(ranks) >= len(self.ranks):
+            return f"_{table}"
+        rows = views.rows(table, [path.absolute() for path in self.segments_of(ranks, table)])
+        judged = views.judge(f"({rows})", bool(self.bounds))
+        return f"(SELECT * EXCLUDE (superseded) FROM ({judged}) WHERE NOT superseded)"
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether any row is of a micro-batch."""
+        return self.moments.has_parts
+
+    def _meet(self, writer: Writer) -> None:
+        rank, known = writer.rank, self._met.get(id(writer.sites))
+        met = known or [None if entry is None else _site(*entry) for entry in writer.sites]
+        self._site_of.setdefault(rank, {})[writer.name] = met
+        if not known:
+            # Else a thousand ranks that have the same sites are met one by one.
+            self._met[id(writer.sites)] = met
+            for number, site in enumerate(met):
+                if site is not None:
+                    numbers = self.numbers.setdefault(site, [])
+                    if not numbers:
+                        self.home[site] = rank
+                    if number not in numbers:
+                        numbers.append(number)
+        for name, members in writer.groups.items():
+            found = (met[number] for number in members if number < len(met))
+            both = [*self.groups.get(name, ()), *(site for site in found if site is not None)]
+            self.groups[name] = list(dict.fromkeys(both))
+
+    def _learn_sites(self, writer: Writer) -> None:
+        """The sites of a writer of which only rows are left."""
+        paths = [s.path for number in writer.sealed for s in writer.sealed[number]]
+        for path in paths:
+            known = self.database.fetch(
+                'SELECT DISTINCT site, kind, path, "group" '
+                f"FROM {views.parquet([path.absolute()])} ORDER BY site"
+            )
+            writer.sites += [None] * (int(max(known["site"], default=-1)) + 1 - len(writer.sites))
+            entries = zip(known["kind"], known["path"], known["group"], strict=True)
+            for number, entry in zip(known["site"].tolist(), entries, strict=True):
+                writer.sites[number] = entry
+
+    def _learn_attempts(self, writer: Writer) -> None:
+        """The attempts that only rows tell of any more: they began with their first row."""
+        known = {about["attempt"] for about in writer.attempts}
+        rows = self.moments.where(self.moments.columns["writer"] == writer.name).columns
+        for number in np.unique(rows["attempt"]):
+            if number not in known:
+                own = rows["attempt"] == number
+                about = {"attempt": int(number), "first_step": int(rows["step"][own].min())}
+                writer.attempts.append({**about, "time": float(rows["first"][own].min())})
+        writer.attempts.sort(key=lambda about: int(about["attempt"]))
+
+    def _tell_database(self, writers: Sequence[Writer]) -> None:
+        fill = self.database.fill
+        with_journals = [writer for writer in writers if writer.journals]
+        fill(
+            "_paths",
+            tuple((writer.name, len(writer.sites)) for writer in with_journals),
+            (
+                (writer.name, number, entry[1])
+                for writer in with_journals
+                for number, entry in enumerate(writer.sites)
+                if entry is not None
+            ),
+        )
+        fill("_bounds", self.bounds_key, ((*key, until) for key, until in self.bounds.items()))
+        sites = self.sites
+        self.database.fill_when_asked(
+            "sites",
+            sites,
+            lambda: ((i, str(s.kind), s.path, s.layer) for i, s in enumerate(sites)),
+        )
+        begun = ((a.rank, a.writer, a.number, a.first_step, a.group, a.time) for a in self.attempts)
+        fill("attempts", tuple((a.writer, a.number) for a in self.attempts), begun)
+        self.database.define(has_attempts=bool(self.bounds))
+
+
+_JOURNALS = 256
+"""So many journals are given to the database at once."""
+
+
+class Tail:
+    """Which rows of the journals a database has been given."""
+
+    def __init__(self) -> None:
+        self._given: dict[Path, tuple[int, int]] = {}
+
+    def is_part_of(self, catalog: Catalog) -> bool:
+        """Whether all that was given is still to be read from journals."""
+        return set(self._given) <= {journal.path for journal in catalog.journals()}
+
+    def give(self, catalog: Catalog, database: Database) -> int:
+        """Add what is new to the database; returns how many blocks that was."""
+        blocks = 0
+        fresh_of: list[tuple[Writer, Journal]] = []
+        for writer in catalog.writers.values():
+            for journal in writer.journals.values():
+                readings, pictures = self._given.get(journal.path, (0, 0))
+                fresh = replace(
+                    journal,
+                    # Numbers mean the same in all journals of a writer.
+                    sites=list(writer.sites),
+                    readings=journal.readings[readings:],
+                    pictures=journal.pictures[pictures:],
+                )
+                if fresh.readings or fresh.pictures:
+                    fresh_of.append((writer, fresh))
+                blocks += len(fresh.readings) + len(fresh.pictures)
+                self._given[journal.path] = (len(journal.readings), len(journal.pictures))
+        for start in range(0, len(fresh_of), _JOURNALS):
+            _insert(fresh_of[start : start + _JOURNALS], database)
+        return blocks
+
+
+def _insert(fresh: Sequence[tuple[Writer, Journal]], database: Database) -> None:
+    """Add the rows of several journals at once: of a thousand, one by one takes long."""
+    writers = {writer.name: writer for writer, _ in fresh}
+    owner_of = {name: owner for owner, name in enumerate(writers)}
+    known = [
+        (owner_of[writer.name], writer.name, writer.rank, number, entry[0], entry[2])
+        for writer in writers.values()
+        for number, entry in enumerate(writer.sites)
+        if entry is not None
+    ]
+    types = {"owner": np.int32, "writer": object, "rank": np.int32, "site": np.int32}
+    names: Columns = {
+        name: np.array([entry[i] for entry in known], types.get(name, object))
+        for i, name in enumerate(("owner", "writer", "rank", "site", "kind", "group"))
+    }
+    for table in SCHEMAS:
+        parts = [
+            {**rows, "owner": np.full(rows["site"].size, owner_of[writer.name], np.int32)}
+            for writer, journal in fresh
+            if (rows := tables.rows_of(journal, table))
+        ]
+        if parts:
+            stacked = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            database.append(table, stacked, names)
+
+
+@lru_cache(maxsize=1 << 17)
+def _site(kind: str, path: str, group: str) -> Site | None:
+    # A kind that only a later gradwatch knows can still be asked for in SQL.
+    return Site(Kind(kind), path) if kind in _KINDS else None
+
+
+_KINDS = frozenset(Kind)

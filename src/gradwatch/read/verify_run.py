@@ -1,0 +1,180 @@
+"""Checking all files of a run, against their checksums and against each other."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import google_crc32c
+
+from gradwatch.read import run_json as facts
+from gradwatch.read.catalog import Catalog, Segment, Writer
+from gradwatch.read.database import Database
+from gradwatch.read.status import is_live
+from gradwatch.read.views import parquet
+from gradwatch.store import file_names as names
+from gradwatch.store import process
+from gradwatch.store.journal import Damage
+from gradwatch.store.tables import SCHEMAS
+
+Progress = Callable[[int, int, str], None]
+"""Called with how many files are done, how many there are, and the next one's name."""
+
+_EVENTS = "events.out.tfevents."
+_LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
+
+
+@dataclass
+class Report:
+    """What was found in a run's files.
+
+    Attributes:
+        path: the run's directory.
+        files: how many were checked.
+        bytes: their size.
+        frames: how many records of journals are whole.
+        rows: how many summaries there are.
+        damage: what is wrong.
+        torn: the files that end in the midst of a record, as a killed process leaves
+            them, with the number of bytes; no damage.
+        leftovers: the journals that no process will seal any more, unless `repair` does.
+    """
+
+    path: Path
+    files: int = 0
+    bytes: int = 0
+    frames: int = 0
+    rows: int = 0
+    damage: list[Damage] = field(default_factory=list)
+    torn: dict[Path, int] = field(default_factory=dict)
+    leftovers: list[Path] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing that was written is damaged or missing."""
+        return not self.damage
+
+    def __str__(self) -> str:
+        state = "whole" if self.is_whole else f"{len(self.damage)} damaged"
+        counts = f"{self.files} files, {self.frames:,} records, {self.rows:,} rows"
+        lines = [f"{self.path}: {state} ({counts})"]
+        lines += [f"  damaged: {each}" for each in self.damage]
+        lines += [
+            f"  ends in the midst of a record: {p.name} ({n} bytes)" for p, n in self.torn.items()
+        ]
+        return "\n".join(lines)
+
+
+def verify(path: str | Path, progress: Progress | None = None) -> Report:
+    """Read every file of a run through and compare it with its checksum.
+
+    Args:
+        path: the run's directory; it may be in use.
+        progress: told of each file.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> import gradwatch, numpy as np
+    >>> directory = pathlib.Path(tempfile.mkdtemp())
+    >>> with gradwatch.Monitor(directory, sinks=[gradwatch.Store()]) as monitor:
+    ...     monitor.record(gradients={"a": np.ones(3)})
+    >>> report = gradwatch.verify(directory)
+    >>> report.is_whole, report.rows
+    (True, 1)
+    """
+    directory = Path(path).absolute()
+    report = Report(directory)
+    tell = progress or (lambda done, of, name: None)
+    events = [directory / name for name in names.listed(directory) if name.startswith(_EVENTS)]
+    _, damage = facts.read(directory)
+    report.damage += [damage] if damage else []
+    catalog = Catalog(directory)
+    catalog.refresh()
+    report.damage += catalog.damage
+    segments = [segment for table in SCHEMAS for segment in catalog.segments(table)]
+    journals = list(catalog.journals())
+    own = [
+        directory / n for n in names.listed(directory) if names.parse_manifest(n) or n == facts.NAME
+    ]
+    for file in [*own, *events, *(s.path for s in segments), *(j.path for j in journals)]:
+        report.files += 1
+        report.bytes += file.stat().st_size if file.exists() else 0
+    total = len(segments) + len(journals) + len(events)
+    for done, (segment, found) in enumerate(_counted(segments)):
+        tell(done, total, segment.path.name)
+        if found is None or segment.rows not in (None, found):
+            what = f"it has {found} rows, not {segment.rows}"
+            report.damage.append(Damage(segment.path, what))
+        elif segment.table == "summaries":
+            report.rows += found
+    for done, journal in enumerate(journals, len(segments)):
+        tell(done, total, journal.path.name)
+        report.frames += journal.frame_count
+        report.rows += sum(block.rows for block in journal.readings)
+        if journal.torn:
+            report.torn[journal.path] = journal.torn
+    for writer in catalog.writers.values():
+        if writer.newest >= 0 and not _may_go_on(writer):
+            report.leftovers += [journal.path for journal in writer.journals.values()]
+    for done, file in enumerate(events, len(segments) + len(journals)):
+        tell(done, total, file.name)
+        _check_events(file, report)
+    tell(total, total, "")
+    return report
+
+
+def _may_go_on(writer: Writer) -> bool:
+    return process.is_running(writer.facts) is True or is_live(writer)
+
+
+def _counted(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int | None]]:
+    """The segments with their numbers of rows; None for one that DuckDB cannot read."""
+    if not segments:
+        return
+    import duckdb
+
+    database = Database({t: [s.path for s in segments if s.table == t] for t in SCHEMAS})
+    try:
+        for segment in segments:
+            count = f"SELECT count(*) AS n FROM {parquet([segment.path])}"
+            try:
+                yield segment, int(database.fetch(count)["n"][0])
+            except duckdb.Error:
+                yield segment, None
+    finally:
+        database.close()
+
+
+def _check_events(path: Path, report: Report) -> None:
+    """TensorBoard's event files: length, its checksum, a record, its checksum, and so on."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        report.damage.append(Damage(path, f"it cannot be read ({error.strerror or error})"))
+        return
+    at = 0
+    while len(data) - at >= _LENGTH.size + _CHECKSUM.size:
+        start = at + _LENGTH.size + _CHECKSUM.size
+        (length,) = _LENGTH.unpack_from(data, at)
+        if _CHECKSUM.unpack_from(data, at + _LENGTH.size)[0] != _masked(
+            data[at : at + _LENGTH.size]
+        ):
+            report.damage.append(Damage(path, f"the length of the record at byte {at} is damaged"))
+            return
+        end = start + length + _CHECKSUM.size
+        if end > len(data):
+            break
+        if _CHECKSUM.unpack_from(data, start + length)[0] != _masked(data[start : start + length]):
+            report.damage.append(Damage(path, f"the record at byte {at} is damaged"))
+        report.frames += 1
+        at = end
+    if at < len(data):
+        report.torn[path] = len(data) - at
+
+
+def _masked(data: bytes) -> int:
+    crc = int(google_crc32c.value(data))
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

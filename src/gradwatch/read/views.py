@@ -1,0 +1,112 @@
+"""The tables that a query sees, in SQL.
+
+`_rows_of_<table>` is what the files hold, sealed and not, and `_<table>` what of it no
+later attempt has superseded. The views without an underscore are for users: their
+`part_of` is the column `group`, which SQL would want quoted, `replica` is told by it, and they
+have every statistic of `gradwatch.summary.STATISTICS` as a column, NULL where it is not defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gradwatch.core.summary import STATISTICS
+from gradwatch.read import replica_rows as replicas
+from gradwatch.store.tables import SCHEMAS
+
+TABLES = tuple(SCHEMAS)
+
+_FINITE = "(count - nan - posinf - neginf)"
+_EXPRESSIONS = {
+    "l1": "sum_abs",
+    "l2": "sqrt(sum_squares)",
+    "linf": f"CASE WHEN {_FINITE} > 0 THEN greatest(abs(min), abs(max)) END",
+    "rms": f"CASE WHEN {_FINITE} > 0 THEN sqrt(sum_squares / {_FINITE}) END",
+    "mean": f"CASE WHEN {_FINITE} > 0 THEN sum / {_FINITE} END",
+    "std": f"CASE WHEN {_FINITE} > 0 THEN CASE WHEN min = max THEN 0 ELSE "
+    f"sqrt(greatest(sum_squares / {_FINITE} - (sum / {_FINITE}) * (sum / {_FINITE}), 0)) END END",
+    "min": f"CASE WHEN {_FINITE} > 0 THEN min END",
+    "max": f"CASE WHEN {_FINITE} > 0 THEN max END",
+}
+"""The statistics that are not a field as it is, by the definitions of `summary.py`."""
+
+NUMBER = (
+    "CASE WHEN nan > 0 THEN 'nan'::DOUBLE WHEN posinf > 0 THEN 'inf'::DOUBLE "
+    "WHEN neginf > 0 THEN '-inf'::DOUBLE ELSE sum END"
+)
+"""The value of a kind that is one number."""
+
+_WHERE = f'rank, {replicas.SQL}, kind, path, "group" AS part_of, step, epoch, time'
+_WHENCE = "attempt, writer"
+
+
+def definitions(segments: dict[str, Sequence[Path]], has_attempts: bool) -> Iterator[str]:
+    """The statements that make the views.
+
+    Args:
+        segments: the whole files of each table.
+        has_attempts: whether any row is superseded; without one no join is needed.
+    """
+    for table in TABLES:
+        yield f"CREATE OR REPLACE VIEW _rows_of_{table} AS {rows(table, segments[table])}"
+        judged = judge(f"_rows_of_{table}", has_attempts)
+        yield f"CREATE OR REPLACE VIEW _all_{table} AS {judged}"
+        yield (
+            f"CREATE OR REPLACE VIEW _{table} AS "
+            f"SELECT * EXCLUDE (superseded) FROM _all_{table} WHERE NOT superseded"
+        )
+    statistics = ", ".join(f"{_EXPRESSIONS.get(name, name)} AS {name}" for name in STATISTICS)
+    columns = f"{_WHERE}, micro_batch, {statistics}, {_WHENCE}"
+    yield f"CREATE OR REPLACE VIEW summaries AS SELECT {columns} FROM _summaries"
+    yield (
+        f"CREATE OR REPLACE VIEW all_summaries AS SELECT {columns}, superseded FROM _all_summaries"
+    )
+    yield (
+        f"CREATE OR REPLACE VIEW histograms AS SELECT {_WHERE}, micro_batch, cell, cell_count, "
+        f"{_WHENCE} FROM _histograms"
+    )
+    yield f"CREATE OR REPLACE VIEW pictures AS SELECT {_WHERE}, png, {_WHENCE} FROM _pictures"
+    yield (
+        f"CREATE OR REPLACE VIEW losses AS SELECT {_WHERE}, micro_batch, {NUMBER} AS value, "
+        f"{_WHENCE} FROM _summaries WHERE kind = 'loss'"
+    )
+
+
+def judge(source: str, has_attempts: bool) -> str:
+    """Rows with `superseded`, which says whether a later attempt has replaced them."""
+    if not has_attempts:
+        return f"SELECT *, false AS superseded FROM {source}"
+    return (
+        f"SELECT r.*, coalesce(r.step >= b.until, false) AS superseded FROM {source} r "
+        "LEFT JOIN _bounds b ON r.writer = b.writer AND r.attempt = b.attempt "
+        'AND r."group" = b."group"'
+    )
+
+
+def parquet(paths: Sequence[Path]) -> str:
+    """The rows of Parquet files, as a table in SQL."""
+    return f"read_parquet([{', '.join(literal(str(path)) for path in paths)}])"
+
+
+def literal(text: str) -> str:
+    """A string in SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def quoted(name: str) -> str:
+    """A column in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def rows(table: str, segments: Sequence[Path]) -> str:
+    """The rows of some sealed files and all that are not sealed, in SQL."""
+    columns = ", ".join(f"{'n' if c == 'path' else 't'}.{quoted(c)}" for c in SCHEMAS[table])
+    tail = (
+        f"SELECT {columns} FROM _tail_{table} t "
+        "JOIN _paths n ON t.writer = n.writer AND t.site = n.site"
+    )
+    if not segments:
+        return tail
+    columns = ", ".join(map(quoted, SCHEMAS[table]))
+    return f"SELECT {columns} FROM {parquet(segments)} UNION ALL {tail}"

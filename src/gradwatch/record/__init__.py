@@ -1,0 +1,1 @@
+"""Recording a run: the monitor, its session, the run directory."""

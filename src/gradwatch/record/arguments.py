@@ -1,0 +1,85 @@
+"""What the arguments of `Monitor` stand for, and what is said of those that stand for nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gradwatch.core import select as selectors
+from gradwatch.diagnosis.announcing import Announcer
+from gradwatch.diagnosis.finding import Finding, Severity
+from gradwatch.diagnosis.settings import Settings, as_severity
+from gradwatch.diagnosis.settings import Spec as DiagnosisSpec
+from gradwatch.sinks import Console, Sink, Store, TensorBoard
+from gradwatch.store.remote.address import Remote
+from gradwatch.watches.watch import Watch, gradients, weights
+
+
+def as_place(directory: str | Path | Remote | None, remote: Remote | None) -> Path:
+    """Where the run is kept on this machine."""
+    if remote is None:
+        assert not isinstance(directory, Remote)
+        return Path(directory or Path("runs", time.strftime("%Y%m%d-%H%M%S")))
+    from gradwatch.store.remote.folder import Folder
+
+    Folder(remote)  # What is missing for it is better known now than in training.
+    return remote.staging_directory
+
+
+def as_watches(
+    layers: Sequence[selectors.Spec] | selectors.Spec | None, watch: Sequence[Watch] | Watch | None
+) -> list[Watch]:
+    """What to measure: gradients and weights of the layers, unless more is said."""
+    if watch is not None and layers is not None:
+        raise ValueError(
+            "Give either layers= or watch=; a watch has its own selection: "
+            'gradwatch.gradients("conv*", 0).'
+        )
+    if watch is None:
+        if layers is None:
+            selection: tuple[selectors.Spec, ...] = ()
+        elif isinstance(layers, Sequence) and not isinstance(layers, str):
+            selection = tuple(layers)
+        else:
+            selection = (layers,)
+        return [gradients(*selection, histogram="epoch"), weights(*selection, histogram="epoch")]
+    watches = [watch] if isinstance(watch, Watch) else list(watch)
+    for each in watches:
+        if not isinstance(each, Watch):
+            raise TypeError(
+                "watch takes a list of gradwatch.gradients(...), weights(...), outputs(...) and "
+                f"the like. Received: {each!r}"
+            )
+    if not watches:
+        raise ValueError("watch=[] measures nothing. Leave it out to watch everything.")
+    return watches
+
+
+def as_announcer(
+    diagnose: DiagnosisSpec,
+    on_finding: Callable[[Finding], object] | None,
+    stop_on: Severity | str | None,
+    remark: Callable[[str], None],
+) -> Announcer | None:
+    """Who tells of findings; None without a diagnosis."""
+    settings, worst = Settings.of(diagnose), as_severity("stop_on", stop_on)
+    if settings is None:
+        if on_finding is not None or worst is not None:
+            raise ValueError("on_finding= and stop_on= need a diagnosis. Leave out diagnose=False.")
+        return None
+    return Announcer(settings, on_finding, worst, remark)
+
+
+def as_sinks(sinks: Sequence[Sink] | Sink | None) -> list[Sink]:
+    """Where to send readings."""
+    if sinks is None:
+        return [Store(), TensorBoard(), Console()]
+    chosen = [sinks] if isinstance(sinks, Sink) else list(sinks)
+    for each in chosen:
+        if not isinstance(each, Sink):
+            raise TypeError(
+                "sinks takes a list of gradwatch.Store(), TensorBoard(), Console() or other Sinks. "
+                f"Received: {each!r}"
+            )
+    return chosen

@@ -1,0 +1,73 @@
+"""Watching plain torch training in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gradwatch.record.monitor import Monitor
+
+
+def watch(
+    module: Any,
+    optimizer: Any,
+    directory: str | Path | Monitor | None = None,
+    *,
+    group: str | None = None,
+    **options: Any,
+) -> Monitor:
+    """Watch a `torch.nn.Module` while a torch optimizer trains it.
+
+    Each call of `optimizer.step()` is a step. Gradients are read when it begins, so
+    they are accumulated, unscaled (a `GradScaler`'s scale is divided out) and
+    clipped as far as your loop has done that by then; weights when it has ended. A
+    step that a `GradScaler` skips is not a call, and not counted. With a closure
+    (`LBFGS`), the gradient is that of the closure's last evaluation.
+
+    The module itself is not touched, so `torch.compile` is not disturbed. Only where
+    `outputs` or `output_gradients` are watched, the chosen submodules get forward
+    hooks; those of a compiled module cannot be seen, and a warning says so. For the
+    loss and the epoch, call `monitor.record(loss=loss, epoch=epoch)` after the step.
+
+    Args:
+        module: the module; also a compiled one, one wrapped in `DistributedDataParallel`, or
+            sharded by `fully_shard`: there, call this on every rank. See docs/distributed.md.
+        optimizer: the optimizer of its parameters; those it does not hold are not
+            recorded.
+        directory: where the run is kept, as for `Monitor`; or a `Monitor`, so that
+            several optimizers are in one run, each with its `group`.
+        group: a name that the paths of all that is recorded here begin with.
+        options: those of `Monitor`: `every`, `budget`, `layers`, `watch`, `sinks`, `diagnose`,
+            `on_finding`, `stop_on`.
+
+    Returns:
+        The monitor. Its `close()` removes the hooks.
+
+    Raises:
+        TypeError, ValueError: module and optimizer do not belong together, or a
+            selector matches nothing.
+
+    Example:
+
+    >>> import gradwatch, tempfile, torch
+    >>> module = torch.nn.Linear(3, 1)
+    >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    >>> monitor = gradwatch.watch(module, optimizer, tempfile.mkdtemp(), every=1,
+    ...                           sinks=[gradwatch.CSV()], diagnose=False)
+    >>> loss = module(torch.ones(2, 3)).square().mean()
+    >>> loss.backward()
+    >>> _ = optimizer.step()
+    >>> monitor.record(loss=loss)
+    >>> monitor.close()
+    >>> lines = (monitor.directory / "summaries.csv").read_text().splitlines()[1:]
+    >>> [line.split(",")[3:5] for line in lines]
+    [['weight', 'weight'], ['gradient', 'weight'], ['weight', 'bias'], ['gradient', 'bias'], ['loss', 'loss']]
+    """  # noqa: E501
+    if isinstance(directory, Monitor):
+        if options:
+            raise TypeError(f"The monitor has its options already. Received: {', '.join(options)}")
+        monitor = directory
+    else:
+        monitor = Monitor(directory, **options)
+    monitor._watch_torch(module, optimizer, group)
+    return monitor

@@ -1,0 +1,87 @@
+"""A statistic of the rows of a tree over the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradwatch.read.merged_rows import Rows
+from gradwatch.read.row_tables import RowTable
+from gradwatch.view.data.plain import Answer, doubles, whole
+from gradwatch.view.data.shown import Shown, StaleTreeError, Window
+
+
+def tree(shown: Shown, kind: str) -> Answer:
+    """`Tree` of `types.ts`."""
+    found = shown.tree(kind)
+    return {
+        "kind": kind,
+        "revision": found.revision,
+        "label": found.label,
+        "parent": found.parent,
+        "site": [site is not None for site in found.sites],
+        "count": found.count,
+        "shape": found.shape,
+    }
+
+
+def heatmap(
+    shown: Shown,
+    kind: str,
+    statistic: str,
+    nodes: Sequence[int],
+    window: Window,
+    revision: str | None = None,
+) -> Answer:
+    """`HeatmapData` of `types.ts`.
+
+    Args:
+        shown: the run.
+        kind, statistic: of what.
+        nodes: the rows, as numbers of the tree's nodes.
+        window: which columns.
+        revision: of the tree that the nodes are of; not looked at if None.
+
+    Raises:
+        StaleTreeError: the tree has changed.
+        NotRecordedError: nothing of that kind is recorded.
+        ValueError: there is no such statistic or node.
+    """
+    rows_of = shown.tree(kind)
+    if revision is not None and revision != rows_of.revision:
+        raise StaleTreeError("Other sites are recorded now: ask for the tree anew.")
+    strange = [node for node in nodes if not 0 <= node < len(rows_of)]
+    if strange or not nodes:
+        raise ValueError(f"Rows are nodes of the tree, 0 to {len(rows_of) - 1}.")
+    table, columns, kept = row_table(shown, kind, rows_of.rows(nodes), [statistic], window)
+    nonfinite = table.nonfinite[:, kept]
+    return {
+        "kind": kind,
+        "statistic": statistic,
+        "revision": rows_of.revision,
+        **columns,
+        "rows": list(nodes),
+        "values": doubles(table.values[statistic][:, kept]),
+        "nonfinite": [
+            [int(row), int(column), int(nonfinite[row, column])]
+            for row, column in zip(*np.nonzero(nonfinite), strict=True)
+        ],
+    }
+
+
+def row_table(
+    shown: Shown, kind: str, rows: Rows, statistics: Sequence[str], window: Window
+) -> tuple[RowTable, Answer, slice]:
+    """The rows' statistics, `Columns` of `types.ts`, and which columns these are."""
+    chosen = shown.kind(kind)
+    bucketing = window.bucketing(shown.steps(chosen))
+    table = shown.run.row_table(chosen, rows, statistics, bucketing, window.stretch, shown.rank)
+    kept = window.changed(bucketing, table.last)
+    columns = {
+        "first": whole(table.first[kept]),
+        "last": whole(table.last[kept]),
+        "width": bucketing.span,
+        "complete": window.is_complete(bucketing),
+    }
+    return table, columns, kept

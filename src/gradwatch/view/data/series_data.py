@@ -1,0 +1,78 @@
+"""All about a site, a layer or a block over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradwatch.core.sites import Kind, Site
+from gradwatch.diagnosis.finding import Finding
+from gradwatch.read.merged_rows import Rows
+from gradwatch.read.series import UPDATE_RATIO
+from gradwatch.view.data.heatmap_data import row_table
+from gradwatch.view.data.plain import Answer, doubles, whole
+from gradwatch.view.data.shown import Shown, Window
+
+STATISTICS = ("l1", "l2", "linf", "rms", "mean", "std", "min", "max")
+
+
+def series(
+    shown: Shown, kind: str, path: str, window: Window, findings: Sequence[Finding] = ()
+) -> Answer:
+    """`SeriesData` of `types.ts`.
+
+    Args:
+        shown: the run.
+        kind, path: of what; a path as `Run.series` takes it.
+        window: which columns.
+        findings: those of the run.
+
+    Raises:
+        NotRecordedError: there is no such site.
+    """
+    chosen = shown.kind(kind)
+    sites = shown.run.members(chosen, path)
+    names = [*STATISTICS, *[UPDATE_RATIO] * (chosen is Kind.UPDATE)]
+    rows = Rows.of([sites])
+    # Zeros need not be asked for by themselves: all fields of a summary are read here.
+    table, columns, kept = row_table(shown, kind, rows, [*names, "zeros"], window)
+    total = table.total
+    with np.errstate(all="ignore"):
+        elements = np.where(total.count[0] > 0, total.count[0], np.nan)
+        zeros, bad = total.zeros[0] / elements, table.nonfinite[0] / elements
+    measured = np.flatnonzero(table.steps[0] > 0)[-1:]
+    return {
+        "kind": kind,
+        "path": path,
+        **columns,
+        "sites": len(sites),
+        "shape": _shape(shown, sites),
+        "elements": int(sum(total.count[0, measured] // table.steps[0, measured])),
+        "statistics": {name: doubles(table.values[name][0, kept]) for name in names},
+        "zeros": doubles(zeros[kept]),
+        "nonfinite": doubles(bad[kept]),
+        "meaning": shown.run.meaning.get(str(chosen), ""),
+        "findings": concerning(findings, sites, path),
+        "histogram_steps": whole(shown.run.histogram_steps(chosen, path, rank=shown.rank)),
+    }
+
+
+def concerning(findings: Sequence[Finding], sites: Sequence[Site], path: str) -> list[int]:
+    """The places of the findings that name one of the sites, or its layer."""
+    layers = {path, *(site.layer for site in sites)}
+    paths = {site.path for site in sites}
+    return [
+        i
+        for i, finding in enumerate(findings)
+        if (finding.layer and finding.layer in layers)
+        or any(site.path in paths for site in finding.sites)
+    ]
+
+
+def _shape(shown: Shown, sites: Sequence[Site]) -> str:
+    if len(sites) != 1:
+        return ""
+    tree = shown.tree(str(sites[0].kind))
+    node = tree.node_of.get(sites[0])
+    return "" if node is None else tree.shape[node]

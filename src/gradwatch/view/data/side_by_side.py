@@ -1,0 +1,168 @@
+"""Runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.core.sites import Kind, Site
+from gradwatch.read.grid import Bucketing
+from gradwatch.read.heatmap import by_width
+from gradwatch.read.members import NotRecordedError
+from gradwatch.read.merged_rows import Rows
+from gradwatch.read.run_json import bare_info
+from gradwatch.view.data.plain import Answer, doubles
+from gradwatch.view.data.selection import selected
+from gradwatch.view.data.shown import Shown
+from gradwatch.view.data.tree import Tree
+
+Steps = NDArray[np.int64]
+
+ROWS = 500
+"""So many rows are answered at most; what is beyond is merged into blocks."""
+
+
+def compare(
+    several: Sequence[Shown],
+    kind: str,
+    statistic: str,
+    align: str,
+    pattern: str,
+    columns: int,
+    rows: int = ROWS,
+) -> Answer:
+    """`ComparisonData` of `types.ts`.
+
+    Args:
+        several: the runs; the first is what the others are compared with.
+        kind, statistic: of what.
+        align: whether a column is the same `step`s, or the same `fraction` of training.
+        pattern: only sites that it selects; all if empty.
+        columns, rows: at most so many.
+
+    Raises:
+        NotRecordedError: they have nothing in common.
+    """
+    found = [_sites(shown, kind, pattern) for shown in several]
+    common = set(found[0]).intersection(*found[1:])
+    sites = [site for site in found[0] if site in common]
+    if not sites:
+        names = " and ".join(shown.name for shown in several)
+        counts = ", ".join(str(len(own)) for own in found)
+        raise NotRecordedError(f"{names} have no {kind} in common. Selected of each: {counts}.")
+    paths, merged = _rows(sites, rows)
+    key = ("compared", kind, pattern, len(paths), hash(tuple(sites)))
+    chosen = Rows(key, tuple(merged))
+    kept = [shown.steps(Kind(kind)) for shown in several]
+    bucketings = _bucketings(kept, columns, align)
+    tables = [
+        shown.run.row_table(kind, chosen, [statistic], bucketing, rank=shown.rank)
+        for shown, bucketing in zip(several, bucketings, strict=True)
+    ]
+    numbers = np.unique(np.concatenate([table.numbers for table in tables]))
+    values = np.full((len(several), len(paths), numbers.size), np.nan)
+    for i, table in enumerate(tables):
+        values[i][:, np.searchsorted(numbers, table.numbers)] = table.values[statistic]
+    scale = 1.0 / columns if align == "fraction" else float(bucketings[0].span)
+    return {
+        "runs": [{"id": shown.id, "name": shown.name} for shown in several],
+        "kind": kind,
+        "statistic": statistic,
+        "align": align,
+        "paths": paths,
+        "merged": [
+            path not in {site.path for site in row} for path, row in zip(paths, merged, strict=True)
+        ],
+        "only": [len(set(own) - common) for own in found],
+        "position": doubles(numbers * scale),
+        "values": doubles(values),
+    }
+
+
+def compare_series(
+    several: Sequence[Shown], kind: str, path: str, statistic: str, align: str, columns: int
+) -> Answer:
+    """`ComparedSeries` of `types.ts`; runs that have no such path are left out.
+
+    Raises:
+        NotRecordedError: none of them has it.
+    """
+    runs, missing = [], None
+    for shown in several:
+        try:
+            sites = shown.run.members(kind, path)
+        except NotRecordedError as error:
+            missing = error
+            continue
+        steps = shown.steps(Kind(kind))
+        bucketing = _bucketings([steps], columns, align)[0]
+        table = shown.run.row_table(kind, Rows.of([sites]), [statistic], bucketing, rank=shown.rank)
+        measured = table.steps[0] > 0
+        position = table.first[measured].astype(np.float64)
+        if align == "fraction":
+            position = (position - steps[0]) / (steps[-1] - steps[0] + 1)
+        runs.append(
+            {
+                "id": shown.id,
+                "name": shown.name,
+                "position": doubles(position),
+                "values": doubles(table.values[statistic][0, measured]),
+            }
+        )
+    if missing is not None and not runs:
+        raise missing
+    return {"kind": kind, "path": path, "statistic": statistic, "align": align, "runs": runs}
+
+
+def _sites(shown: Shown, kind: str, pattern: str) -> list[Site]:
+    chosen = shown.kind(kind)
+    infos = [info for info in shown.run.infos if info.kind is chosen]
+    return [info.site for info in selected(infos, pattern)]
+
+
+def _rows(sites: Sequence[Site], most: int) -> tuple[list[str], list[tuple[Site, ...]]]:
+    """Paths and what is merged into them: layers and sites if they fit, or else only layers,
+    or else blocks."""
+    layers: dict[str, list[Site]] = {}
+    own = {site.path for site in sites}
+    for site in sites:
+        layers.setdefault(site.layer, []).append(site)
+    whole = {
+        layer: tuple(site for site in members if not site.is_slice)
+        for layer, members in layers.items()
+    }
+    # A layer of one tensor would only repeat it.
+    several = {layer for layer, members in whole.items() if len(members) > 1 and layer not in own}
+    with_sites = len(sites) + len(several) <= most
+    if not with_sites and len(layers) > most:
+        return _blocks(sites, most)
+    paths: list[str] = []
+    rows: list[tuple[Site, ...]] = []
+    for layer, members in layers.items():
+        if layer in several or (whole[layer] and not with_sites):
+            paths.append(layer)
+            rows.append(whole[layer])
+        if with_sites:
+            paths += [site.path for site in members]
+            rows += [(site,) for site in members]
+    return paths, rows
+
+
+def _blocks(sites: Sequence[Site], most: int) -> tuple[list[str], list[tuple[Site, ...]]]:
+    tree = Tree.of([bare_info(site) for site in sites])
+    depth = [0] * len(tree)
+    for node, parent in enumerate(tree.parent):
+        depth[node] = 0 if parent < 0 else depth[parent] + 1
+    deepest = max((d for d in set(depth) if sum(each <= d for each in depth) <= most), default=0)
+    nodes = [node for node in range(len(tree)) if depth[node] <= deepest][:most]
+    return [tree.path(node) for node in nodes], [tree.members(node) for node in nodes]
+
+
+def _bucketings(steps: Sequence[Steps], most: int, align: str) -> list[Bucketing]:
+    if align == "step":
+        return [by_width(np.unique(np.concatenate(steps)), most)] * len(steps)
+    return [
+        Bucketing(int(s[-1] - s[0] + 1), int(s[0]), most) if s.size else Bucketing(1) for s in steps
+    ]

@@ -1,0 +1,176 @@
+"""The plots of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gradwatch.core import select
+from gradwatch.core.sites import Kind
+from gradwatch.read.heatmap import Heatmap
+from gradwatch.read.run import Run
+from gradwatch.view.glance.layer_rows import without_root
+from gradwatch.view.notebook.colours import scale_for
+from gradwatch.view.notebook.naming import quantity
+from gradwatch.view.notebook.plots.axes import NOT_FINITE, as_text, axes_for, pyplot
+from gradwatch.view.notebook.plots.heatmap_plot import draw, edges_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_CELLS = 100_000
+_BANDS = ((0.01, 0.99), (0.05, 0.95), (0.25, 0.75))
+
+
+class RunPlots:
+    """Plots of a run with matplotlib, by `run.plot`: `pip install 'gradwatch[plot]'`.
+
+    Each takes `ax=`, the axes to draw on, and returns them; without, it makes a figure.
+
+    Example:
+
+    >>> import tempfile
+    >>> import gradwatch, matplotlib, numpy as np
+    >>> matplotlib.use("agg")
+    >>> directory = tempfile.mkdtemp()
+    >>> with gradwatch.Monitor(directory, every=1, sinks=[gradwatch.Store()]) as monitor:
+    ...     for step in range(3):
+    ...         monitor.record(gradients={"dense/kernel": np.array([3.0, 4.0]) * step})
+    >>> ax = gradwatch.open(directory).plot.series("gradient", "dense/kernel", "l2", "linf")
+    >>> [line.get_ydata().tolist() for line in ax.get_lines()]
+    [[0.0, 5.0, 10.0], [0.0, 4.0, 8.0]]
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def heatmap(
+        self,
+        kind: Kind | str = Kind.GRADIENT,
+        statistic: str = "l2",
+        *,
+        pattern: select.Spec | None = None,
+        steps: tuple[int, int] | None = None,
+        rank: int | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """A statistic of all sites over the whole run, the network's first on top.
+
+        Magnitudes are coloured on a logarithmic scale, on which 0 is grey. Cells in which
+        an element was NaN or infinite are crossed out in magenta; where nothing was measured,
+        there is nothing.
+
+        Args:
+            kind, statistic, pattern, steps, rank: as in `Run.heatmap`.
+            ax: the axes to draw on.
+        """
+        pyplot()  # If that is not there, better said before all is read.
+        found = self._run.heatmap(
+            kind, statistic, max_cells=_CELLS, pattern=pattern, steps=steps, rank=rank
+        )
+        return plot_heatmap(found, ax, self._run.name)
+
+    def series(
+        self,
+        kind: Kind | str,
+        path: str | Sequence[str],
+        *statistics: str,
+        rank: int | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Statistics of a site over time; logarithmic if they are magnitudes.
+
+        Steps at which an element was NaN or infinite are marked below, in magenta.
+
+        Args:
+            kind: what was measured.
+            path: of which site, layer, ..., as in `Run.series`; or several.
+            statistics: as in `Run.series`; `l2` if none is given, of losses and other numbers
+                `value`.
+            rank: the process of a parallel training.
+            ax: the axes to draw on.
+        """
+        pyplot()
+        paths = [path] if isinstance(path, str) else list(path)
+        chosen = Kind(kind)
+        names = statistics or (("value",) if chosen.is_number else ("l2",))
+        drawn = [
+            (each, name, *self._run.series(kind, each, name, rank=rank))
+            for each in paths
+            for name in names
+        ]
+        ax = axes_for(ax)
+        several = len(paths) > 1
+        for each, name, steps, values in drawn:
+            label = quantity(chosen, name).label.partition(" (")[0]
+            label = label.partition(", ")[2] or label
+            if several:
+                label = f"{each}, {label}" if len(names) > 1 else each
+            ax.plot(steps, values, label=as_text(label), marker="." if len(steps) < 50 else "")
+        self._mark(ax, chosen, paths, rank)
+        scales = {quantity(chosen, name).scale for name in names}
+        if scales == {"log"} and any((values > 0).any() for *_, values in drawn):
+            ax.set_yscale("log")
+        label = quantity(chosen, names[0]).label if len(names) == 1 else str(chosen)
+        ax.set(xlabel="step", ylabel=as_text(label.replace("_", " ")))
+        ax.set_title(as_text(self._run.name if several else f"{self._run.name}: {paths[0]}"))
+        if len(drawn) > 1 or ax.get_legend_handles_labels()[1][-1:] == ["NaN or Inf"]:
+            ax.legend(frameon=False)
+        return ax
+
+    def histograms(
+        self, kind: Kind | str, path: str, *, rank: int | None = None, ax: Axes | None = None
+    ) -> Axes:
+        """The distribution of a site over time: bands that hold 98, 90 and 50 % of its
+        elements, and the median.
+
+        Args:
+            kind, path, rank: as in `Run.histograms`.
+            ax: the axes to draw on.
+        """
+        pyplot()
+        steps, histograms = self._run.histograms(kind, path, rank=rank)
+        ax = axes_for(ax)
+        for i, (low, high) in enumerate(_BANDS):
+            lower, upper = ([h.quantile(q) for h in histograms] for q in (low, high))
+            words = f"{high - low:.0%} of the elements"
+            ax.fill_between(steps, lower, upper, color="#0072b2", alpha=0.18 + 0.1 * i, label=words)
+        ax.plot(steps, [h.quantile(0.5) for h in histograms], color="#003a5c", label="median")
+        ax.set(xlabel="step", ylabel=as_text(f"{Kind(kind)}, value".replace("_", " ")))
+        ax.set_title(as_text(f"{self._run.name}: {path}"))
+        ax.legend(frameon=False)
+        return ax
+
+    def _mark(self, ax: Axes, kind: Kind, paths: Sequence[str], rank: int | None) -> None:
+        label = "NaN or Inf"
+        for path in paths:
+            parts = [
+                self._run.series(kind, path, name, rank=rank)
+                for name in ("nan", "posinf", "neginf")
+            ]
+            steps = parts[0][0][sum(values for _, values in parts) > 0]
+            if steps.size:
+                below = ax.get_xaxis_transform()
+                low = np.full(steps.size, 0.02)
+                ax.plot(steps, low, "x", color=NOT_FINITE, transform=below, label=label)
+                label = "_"  # once is enough in the legend
+
+
+def plot_heatmap(found: Heatmap, ax: Axes | None = None, title: str = "") -> Axes:
+    """A heatmap, by `Run.heatmap`, with its sites' names, steps and colour bar."""
+    label, scale = quantity(found.kind, found.statistic)
+    ax = draw(
+        ax,
+        found.values,
+        found.nonfinite > 0,
+        without_root([site.path for site in found.sites]),
+        edges_of(found.first, found.last),
+        scale_for(found.values, scale),
+        label,
+    )
+    ax.set_xlabel("step")
+    if title:
+        ax.set_title(as_text(title), loc="left")
+    return ax

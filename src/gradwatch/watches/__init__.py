@@ -1,0 +1,1 @@
+"""What to measure, where and when: watches, the plan, the budget, probes."""

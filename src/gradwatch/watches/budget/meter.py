@@ -1,0 +1,224 @@
+"""What measuring adds to training, told from the times at which steps begin."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+BARE_STEPS = 96
+EPISODES = 64
+WEIGHT = 8
+LONGEST_LAG = 64
+
+
+@dataclass
+class _Episode:
+    """From a measured step until nothing of it is under way any more."""
+
+    ticks: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    measured: int = 0
+    last_measured: int = 0
+    """How many ticks before the last measured step."""
+    counts: bool = True
+
+
+class Meter:
+    """Compares stretches of training with and without measuring.
+
+    The cost of a measured step is not only in that step: the device may be many
+    steps behind the thread that tells it what to do, and what was measured is
+    written on other threads while the next steps run. So the unit is the
+    *episode*: all steps from a measured one until everything of it has arrived and
+    is written. What an episode took longer than as many steps outside of any is
+    what measuring has added, wherever it was spent.
+
+    Outliers among the episodes, and more than a step can take, are left out: stalls for
+    validation, checkpoints, slow data. The first episode compiles, and counts apart.
+
+    Args:
+        clock: seconds, as `time.perf_counter` tells them.
+
+    Example:
+
+    >>> from gradwatch.watches.budget.meter import Meter
+    >>> now = 0.0
+    >>> meter = Meter(clock=lambda: now)
+    >>> for step in range(1, 100):
+    ...     measured = step % 10 == 0
+    ...     _ = meter.tick(1, measured, is_quiet=lambda: True)
+    ...     now += 1.25 if measured else 1.0
+    >>> meter.step_seconds, meter.added_seconds
+    (1.0, 0.25)
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self.forget()
+
+    def forget(self) -> None:
+        """Another model, or another device: nothing known is of use any more."""
+        self.step_seconds = math.nan
+        self.compile_seconds = math.nan
+        self.since_bare = 0
+        """Steps since the last one outside of any episode."""
+        self.latest = 0
+        """The weight of the newest evidence."""
+        self.bare_in_a_row = 0
+        self._bare: deque[float] = deque(maxlen=BARE_STEPS)
+        self._lags: deque[int] = deque(maxlen=8)
+        self._compiling: _Episode | None = None
+        self._has_compiled = False
+        self._known, self._doubt = math.nan, math.inf
+        self._costs: deque[tuple[float, int]] = deque(maxlen=EPISODES)
+        self._settling = 2  # Keras may compile its own step twice.
+        self.pause()
+
+    def pause(self) -> None:
+        """Training stops for something else: what comes next is not a step's time."""
+        self._last: float | None = None
+        self._last_steps = 1
+        self._last_was_measured = False
+        self._episode: _Episode | None = None
+        # After a pause a device that lags behind has to fall behind again, and until
+        # then the times at which steps begin say nothing about how long they take.
+        self._settling = max(self._settling, 1, min(self.lag, LONGEST_LAG))
+
+    def tick(
+        self,
+        steps: int,
+        is_measured: bool,
+        is_quiet: Callable[[], bool],
+        *,
+        counts: bool = True,
+        was_measured: bool = False,
+    ) -> bool:
+        """So many steps begin now.
+
+        Args:
+            steps: usually 1; more where several are run in one go.
+            is_measured: whether they are going to be measured.
+            is_quiet: whether all that was measured before has arrived and is written.
+            counts: False for a measurement that is not an ordinary one.
+            was_measured: the last one has been measured too, or instead, and is recorded now.
+
+        Returns:
+            Whether something has been learned: an episode has ended.
+        """
+        now = self._clock()
+        if was_measured:
+            self._measured(counts)
+        if self._last is not None:
+            self._add(now - self._last, self._last_steps)
+        # What was measured just now is not even sent yet.
+        ended = self._episode is not None and not was_measured and is_quiet() and self._end()
+        if is_measured and not was_measured:
+            self._measured(counts)
+        self._last, self._last_steps, self._last_was_measured = now, steps, is_measured
+        return ended
+
+    @property
+    def lag(self) -> int:
+        """How many steps after a measured one everything of it has arrived; 0 if not known."""
+        return int(statistics.median(self._lags)) if self._lags else 0
+
+    @property
+    def evidence(self) -> int:
+        """How many measured steps there is evidence of; a long episode has a limited say."""
+        return sum(weight for _, weight in self._costs)
+
+    @property
+    def added_seconds(self) -> float:
+        """What a measured step adds to training; NaN if not known."""
+        return max(self._known, 0.0)  # In this order: NaN stays NaN.
+
+    @property
+    def doubt(self) -> float:
+        """About how far `added_seconds` may be off: its standard error."""
+        return self._doubt
+
+    def _measured(self, counts: bool) -> None:
+        if self._episode is None:
+            self._episode = _Episode(counts=counts and self._settling == 0)
+        self._episode.measured += 1
+        self._episode.last_measured = self._episode.ticks
+        self._episode.counts &= counts
+
+    def _add(self, seconds: float, steps: int) -> None:
+        """A tick's time to the episode, or to the bare steps."""
+        episode = self._episode
+        if self._settling > 0:
+            self._settling -= 1
+            if episode is not None:
+                episode.counts = False
+        if episode is not None:
+            episode.ticks += 1
+            episode.steps += steps
+            episode.seconds += min(seconds, self._limit(steps))
+            self.since_bare += steps
+            self.bare_in_a_row = 0
+        elif self._settling == 0:
+            self._bare.append(seconds / steps)
+            self.since_bare = 0
+            self.bare_in_a_row += steps
+
+    def _limit(self, steps: int) -> float:
+        """The most that a tick may count: what is longer is a stall of something else."""
+        level = self.step_seconds
+        if self._last_was_measured:
+            level += self.added_seconds
+        # NaN where a part is not known; and the interpreter switches threads every 5 ms.
+        return math.inf if math.isnan(level) else 5 * steps * level + 0.02
+
+    def _end(self) -> bool:
+        """Everything of the episode has arrived: see what it has cost."""
+        episode, self._episode = self._episode, None
+        if episode is None or episode.ticks == 0:
+            self._episode = episode
+            return False
+        self._lags.append(episode.ticks - episode.last_measured)
+        if not self._has_compiled:
+            self._has_compiled, self._compiling = True, episode
+            # Only now is it known how far the device lags: those before may be too short.
+            self._bare.clear()
+            return False
+        if len(self._bare) < 3:
+            return False
+        self.step_seconds = _trimmed_mean(self._bare)
+        if self._compiling is not None:
+            first, self._compiling = self._compiling, None
+            self.compile_seconds = max(0.0, first.seconds - first.steps * self.step_seconds)
+        if not episode.counts:
+            return False
+        added = episode.seconds - episode.steps * self.step_seconds
+        self.latest = min(episode.measured, WEIGHT)
+        self._costs.append((added / episode.measured, self.latest))
+        self._known, self._doubt = _mean_and_error(self._costs)
+        return True
+
+
+def _trimmed_mean(times: Iterable[float]) -> float:
+    """The mean without stalls. Not the median: the sums it is compared with are no medians."""
+    values = list(times)
+    limit = 3 * statistics.median(values)
+    return statistics.fmean(value for value in values if value <= limit)
+
+
+def _mean_and_error(costs: Iterable[tuple[float, int]]) -> tuple[float, float]:
+    """The weighted mean of all but the outliers, and its standard error."""
+    pairs = list(costs)
+    middle = statistics.median(cost for cost, _ in pairs)
+    spread = statistics.median(abs(cost - middle) for cost, _ in pairs)
+    # Not a median: it would be below the mean where times scatter upwards, as they do.
+    kept = [(cost, weight) for cost, weight in pairs if abs(cost - middle) <= 6 * spread]
+    total = sum(weight for _, weight in kept)
+    mean = sum(weight * cost for cost, weight in kept) / total
+    if len(kept) < 2:
+        return mean, math.inf
+    variance = sum(weight * (cost - mean) ** 2 for cost, weight in kept) / total
+    return mean, math.sqrt(variance / (len(kept) - 1))

@@ -1,0 +1,234 @@
+"""How often to measure: as often as the budget allows."""
+
+from __future__ import annotations
+
+import math
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+from gradwatch.core.schedule import Moment, Schedule
+from gradwatch.watches.budget.cost import Cost
+from gradwatch.watches.budget.meter import Meter
+
+START = 10
+LONGEST = 1_000_000
+HASTE = 3
+"""Measured steps to have seen before measuring more rarely, where the cost is beyond doubt."""
+PATIENCE = 8
+"""The same before measuring more often; twice as many whenever that was a mistake."""
+HOLD = 64
+GAP = 32
+LONGEST_WAIT = 256
+KEPT_CHANGES = 64
+
+
+class Pacer:
+    """Chooses the steps to measure so that training is slowed down by less than the budget.
+
+    They are the multiples of an interval of 1, 2, 5, 10, 20, 50, ... steps, and one
+    step of each epoch in any case. It starts with 10, or with more where the device
+    lags that far behind. When the `Meter` has seen enough, the interval becomes the
+    densest one that the budget has room for; it changes again when that is no longer
+    so, not for every small fluctuation.
+
+    Where the interval is so dense that measuring never ceases, a few steps are left
+    out, rarer and rarer, to see what training takes without.
+
+    Args:
+        budget: the slowdown allowed, as a fraction of the time of training; None only
+            keeps account, of steps that are chosen otherwise.
+        is_quiet: tells whether all that was measured has arrived and is written.
+        clock: seconds, as `time.perf_counter` tells them.
+
+    Raises:
+        TypeError, ValueError: the budget is no fraction.
+
+    Example:
+
+    >>> from gradwatch.watches.budget import Pacer
+    >>> from gradwatch.core.schedule import Moment
+    >>> now = 0.0
+    >>> pacer = Pacer(0.01, clock=lambda: now)
+    >>> for moment in (Moment(step) for step in range(1, 400)):
+    ...     measured = pacer.schedule.due(moment)
+    ...     pacer.tick([moment], measured)
+    ...     now += 1.04 if measured else 1.0
+    >>> pacer.cost().words()
+    'measures every 5th step, for 0.80% of the training time'
+    """
+
+    def __init__(
+        self,
+        budget: float | None,
+        is_quiet: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.budget = None if budget is None else _fraction(budget)
+        self.schedule = Schedule(f"budget({budget:g})" if budget else "budget()", self._due)
+        self._is_quiet = is_quiet
+        self._followed: Callable[[int], bool] | None = None
+        self._meter = Meter(clock)
+        self.forget()
+
+    def forget(self) -> None:
+        """Another model is trained from now on."""
+        self._meter.forget()
+        self._interval = START
+        self._since = 1
+        self._news = 0
+        """Evidence since the interval was changed."""
+        self._patience = PATIENCE
+        self._has_become_denser = False
+        self._hold = HOLD // 4
+        self._waited = 0
+        self._in_gap = False
+        # What is due must stay so: readings are made later, when this has gone on.
+        self._changes: list[tuple[int, int]] = [(0, START)]
+        self._last_step = 0
+        self._steps = self._measured_steps = 0
+
+    def follow(self, is_chosen: Callable[[int], bool] | None) -> None:
+        """Leave it to others which steps are chosen: the processes that train together."""
+        self._followed = is_chosen
+
+    @property
+    def pace(self) -> tuple[int, bool]:
+        """The interval that there is room for, and whether a pause is wished to compare with."""
+        return self._interval, self._in_gap
+
+    def pause(self) -> None:
+        """Training stops for something else: validation, the end of an epoch."""
+        self._meter.pause()
+
+    def tick(
+        self,
+        moments: Sequence[Moment],
+        is_measured: bool,
+        *,
+        counts: bool = True,
+        was_measured: bool = False,
+    ) -> None:
+        """These steps begin now; see `Meter.tick`."""
+        learned = self._meter.tick(
+            len(moments), is_measured, self._quiet, counts=counts, was_measured=was_measured
+        )
+        self._steps += len(moments)
+        self._measured_steps += is_measured or was_measured
+        if self.budget is None:
+            return
+        step = moments[-1].step
+        if step < self._last_step:  # A model that was restored, or another loop.
+            self._changes = [(0, self._changes[-1][1])]
+            self._since = min(self._since, step)
+        self._last_step = step
+        if self._in_gap:
+            self._end_gap(step)
+        elif self._meter.since_bare >= max(self._hold, 4 * len(moments)):
+            self._in_gap, self._waited = True, 0
+            self._change(step + 1, 0)
+        if learned:
+            self._reconsider(step + 1)
+        elif self._since == 1 and self._meter.lag > self._interval:
+            # Measured steps must be apart to be told apart from the others.
+            self._settle(step + 1, _densest(1.5 * self._meter.lag))
+
+    def cost(self) -> Cost:
+        """What is known by now."""
+        meter = self._meter
+        interval = None if self.budget is None else self._interval
+        share = 1 / interval if interval else self._measured_steps / max(self._steps, 1)
+        fraction = math.nan
+        if meter.step_seconds > 0:
+            fraction = share * meter.added_seconds / meter.step_seconds
+        return Cost(
+            self.budget,
+            interval,
+            self._since,
+            meter.step_seconds,
+            meter.added_seconds,
+            fraction,
+            meter.compile_seconds,
+            meter.evidence,
+        )
+
+    def _due(self, moment: Moment) -> bool:
+        if moment.stands_for_epoch:
+            return True
+        if self._followed is not None:
+            return self._followed(moment.step)
+        start, interval = self._changes[-1]
+        if moment.step < start:
+            place = bisect_right(self._changes, (moment.step, LONGEST)) - 1
+            interval = self._changes[max(place, 0)][1]
+        return interval > 0 and moment.step % interval == 0
+
+    def _quiet(self) -> bool:
+        # A sink that hangs is never done, but does not slow training down either.
+        return self._is_quiet() or (self._in_gap and self._waited > LONGEST_WAIT)
+
+    def _end_gap(self, step: int) -> None:
+        self._waited += 1
+        if self._meter.bare_in_a_row >= GAP or self._waited > 2 * LONGEST_WAIT:
+            self._in_gap = False
+            if self._news >= 2 * self._patience:
+                self._hold = min(2 * self._hold, 64 * HOLD)
+            self._meter.since_bare = 0
+            self._change(step + 1, self._interval)
+
+    def _reconsider(self, step: int) -> None:
+        """Choose the interval anew, from `step` on, if there is reason to."""
+        meter = self._meter
+        self._news += meter.latest
+        if self.budget is None or not meter.step_seconds > 0 or self._news < HASTE:
+            return
+        allowed = self.budget * meter.step_seconds
+        cost, doubt = meter.added_seconds, meter.doubt
+        has_patience = self._news >= self._patience
+        if cost - (0.0 if has_patience else doubt) > allowed * self._interval:
+            # By leaps of a limited size: the evidence may be scanty, and further on
+            # there is less of it.
+            self._settle(step, min(_densest(cost / allowed), 10 * self._interval))
+        elif has_patience:
+            # With some room, and in doubt not: so that it need not be taken back.
+            wished = _densest((cost + 2 * doubt) / (0.9 * allowed))
+            if wished < self._interval:
+                self._settle(step, wished)
+
+    def _settle(self, step: int, interval: int) -> None:
+        if interval != self._interval:
+            if self._has_become_denser and interval > self._interval:
+                self._patience = min(2 * self._patience, 64 * PATIENCE)
+            self._has_become_denser = interval < self._interval
+            self._interval, self._since = interval, step
+            self._news, self._hold = 0, HOLD
+            if not self._in_gap:
+                self._change(step, interval)
+
+    def _change(self, step: int, interval: int) -> None:
+        self._changes.append((step, interval))
+        del self._changes[:-KEPT_CHANGES]
+
+
+def _densest(least: float) -> int:
+    """The densest interval that is not below `least`."""
+    return next(n for n in _intervals() if n >= least or n >= LONGEST)
+
+
+def _intervals() -> Iterator[int]:
+    """1, 2, 5, 10, 20, 50, ..."""
+    power = 1
+    while True:
+        yield from (power, 2 * power, 5 * power)
+        power *= 10
+
+
+def _fraction(budget: float) -> float:
+    if isinstance(budget, bool) or not isinstance(budget, int | float):
+        raise TypeError(f"budget is a fraction of the training time. Received: budget={budget!r}")
+    if not 0 < budget <= 1:
+        raise ValueError(
+            "budget is a fraction of the training time, such as 0.01 for a slowdown of 1 %. "
+            f"Received: budget={budget!r}"
+        )
+    return float(budget)

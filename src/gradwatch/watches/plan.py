@@ -1,0 +1,218 @@
+"""When a run measures, and which sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradwatch.core import select as selectors
+from gradwatch.core.schedule import Moment, Schedule
+from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.watches.probes.probe import Probe
+from gradwatch.watches.watch import Watch
+
+MOST_COPIED = 50_000_000
+"""Parameters, of which a copy is made for the size of their updates though nobody asked for it:
+200 MB in float32, while a measured step lasts."""
+
+
+class Timetable:
+    """When anything is due, whatever the model.
+
+    Args:
+        watches: the user's wishes.
+        every: the schedule of watches that have none of their own.
+    """
+
+    def __init__(self, watches: Sequence[Watch], every: Schedule) -> None:
+        self.watches = tuple(watches)
+        self.every = every
+        self.kinds = frozenset(watch.kind for watch in watches)
+        asked_for = [watch.every or every for watch in watches if not watch.optional]
+        along = _any_of(asked_for) if asked_for else every
+        self._summaries = [along if watch.optional else watch.every or every for watch in watches]
+        self._histograms: list[Schedule | None] = []
+        for watch, schedule in zip(watches, self._summaries, strict=True):
+            taken = schedule if watch.histogram is True else watch.histogram
+            self._histograms.append(taken or None)
+        every_one = [*self._summaries, *(h for h in self._histograms if h is not None)]
+        self._schedules = list({id(schedule): schedule for schedule in every_one}.values())
+
+    @property
+    def has_default(self) -> bool:
+        """Whether any watch follows the schedule of those that have none of their own."""
+        return any(watch.every is None and not watch.optional for watch in self.watches)
+
+    def along(self, *kinds: Kind) -> Timetable:
+        """The same with these kinds too, wherever they can be had."""
+        more = [Watch(kind, optional=True) for kind in kinds if kind not in self.kinds]
+        return Timetable([*self.watches, *more], self.every)
+
+    def affordable(self, parameters: int) -> Timetable:
+        """The same, less what nobody has asked for and a model of that size has no room for."""
+        if parameters <= MOST_COPIED:
+            return self
+        kept = [w for w in self.watches if not (w.optional and w.kind is Kind.UPDATE)]
+        return Timetable(kept, self.every)
+
+    @property
+    def is_asked_for_outputs(self) -> bool:
+        """Whether somebody has asked for what layers return."""
+        return any(watch.kind.is_of_layer and not watch.optional for watch in self.watches)
+
+    def is_due(self, moment: Moment) -> bool:
+        """Whether anything is due."""
+        # Asked at every step; most watches share one schedule, or two.
+        return any(schedule.due(moment) for schedule in self._schedules)
+
+    def is_ordinary(self, moment: Moment) -> bool:
+        """Whether what is due is no more than usual: no histogram of a schedule of its own."""
+        return not any(
+            (isinstance(watch.histogram, Schedule) and watch.histogram.due(moment))
+            or (watch.probe is not None and schedule.due(moment))
+            for watch, schedule in zip(self.watches, self._summaries, strict=True)
+        )
+
+    def summaries_due(self, moment: Moment) -> list[bool]:
+        """For each watch, whether its sites are to be summarised."""
+        # A histogram brings its summary along: the two belong together.
+        return [
+            summary.due(moment) or (histogram is not None and histogram.due(moment))
+            for summary, histogram in zip(self._summaries, self._histograms, strict=True)
+        ]
+
+    def histograms_due(self, moment: Moment) -> list[bool]:
+        """For each watch, whether its sites get a histogram."""
+        return [h is not None and h.due(moment) for h in self._histograms]
+
+    def probes_due(self, moment: Moment) -> list[bool]:
+        """For each watch, whether the values of its sites are to be probed."""
+        now = self.summaries_due(moment)
+        return [
+            watch.probe is not None and is_due
+            for watch, is_due in zip(self.watches, now, strict=True)
+        ]
+
+    def has_histograms(self) -> list[bool]:
+        """For each watch, whether its sites ever get a histogram."""
+        return [h is not None for h in self._histograms]
+
+
+@dataclass(frozen=True)
+class Due:
+    """What is due at one moment, as positions in the plan's `sites`."""
+
+    summaries: tuple[int, ...]
+    histograms: frozenset[int]
+    probes: tuple[tuple[Probe, int], ...] = ()
+    """What is to be done with the values of which site."""
+    per_replica: tuple[int, ...] = ()
+    """Gradients that are due of each replica, too."""
+
+
+class Plan:
+    """The sites of a run, in network order, and which of them are due when.
+
+    Args:
+        timetable: when what is due.
+        available: all sites of the model.
+
+    Raises:
+        ValueError: a selector of a watch matches nothing.
+    """
+
+    def __init__(self, timetable: Timetable, available: Sequence[SiteInfo]) -> None:
+        self._timetable = timetable
+        chosen: list[set[Site]] = []
+        for watch in timetable.watches:
+            offered = [info for info in available if info.kind is watch.kind]
+            infos = selectors.choose(watch.selection, offered, watch.asker)
+            chosen.append({info.site for info in infos})
+        offered_at_all = {info.site for info in available}
+        along = [
+            {Site(kind, site.path) for kind in _along(watch) for site in sites} & offered_at_all
+            for watch, sites in zip(timetable.watches, chosen, strict=True)
+        ]
+        wanted = set[Site]().union(*chosen, *along)
+        self.sites: tuple[Site, ...] = tuple(i.site for i in available if i.site in wanted)
+        position = {site: i for i, site in enumerate(self.sites)}
+        self._own = [frozenset(position[s] for s in sites) for sites in chosen]
+        self._along = [frozenset(position[s] for s in sites) for sites in along]
+        self.with_histogram = self._union(self._own, timetable.has_histograms())
+        probed = self._union(self._own, [watch.probe is not None for watch in timetable.watches])
+        self.with_values: tuple[int, ...] = tuple(sorted(probed))
+        """Sites whose values themselves are wanted by a probe."""
+        per_replica = self._union(self._own, [watch.per_replica for watch in timetable.watches])
+        self.per_replica: tuple[int, ...] = tuple(sorted(per_replica))
+        """Sites whose gradients are wanted of each replica, too."""
+        self._infos = {i.site: i for i in available if i.site in wanted}
+        self._dues: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Due] = {}
+        self.selections: dict[Any, Any] = {}
+        """What `readings` has worked out for the same things being due."""
+
+    def due(self, moment: Moment) -> Due:
+        """What is due at the moment; one and the same object for the same."""
+        now = self._timetable.summaries_due(moment)
+        histograms = self._timetable.histograms_due(moment)
+        key = (tuple(now), tuple(histograms))
+        if key not in self._dues:
+            self._dues[key] = self._due(now, histograms)
+        return self._dues[key]
+
+    def _due(self, now: list[bool], histograms: list[bool]) -> Due:
+        return Due(
+            tuple(sorted(self._union(self._own, now) | self._union(self._along, now))),
+            self._union(self._own, histograms),
+            tuple(
+                (watch.probe, i)
+                for watch, positions, is_due in zip(
+                    self._timetable.watches, self._own, now, strict=True
+                )
+                if watch.probe is not None and is_due
+                for i in sorted(positions)
+            ),
+            tuple(
+                sorted(
+                    self._union(
+                        self._own,
+                        [
+                            watch.per_replica and is_due
+                            for watch, is_due in zip(self._timetable.watches, now, strict=True)
+                        ],
+                    )
+                )
+            ),
+        )
+
+    @property
+    def infos(self) -> list[SiteInfo]:
+        """All that is known of the sites, in network order."""
+        return [self._infos[site] for site in self.sites]
+
+    def info(self, position: int) -> SiteInfo:
+        """All that is known of a site."""
+        return self._infos[self.sites[position]]
+
+    @staticmethod
+    def _union(positions: list[frozenset[int]], chosen: list[bool]) -> frozenset[int]:
+        empty: frozenset[int] = frozenset()
+        return empty.union(*(p for p, yes in zip(positions, chosen, strict=True) if yes))
+
+
+def _any_of(schedules: Sequence[Schedule]) -> Schedule:
+    """Whenever one of them is due."""
+    distinct = list({id(schedule): schedule for schedule in schedules}.values())
+    if len(distinct) == 1:
+        return distinct[0]
+    return Schedule("along", lambda moment: any(each.due(moment) for each in distinct))
+
+
+def _along(watch: Watch) -> list[Kind]:
+    """What is measured along with a watch's own sites, though without histograms."""
+    if watch.kind is Kind.UPDATE:
+        # So that the ratio of the two is known.
+        return [Kind.WEIGHT]
+    if watch.kind is Kind.OUTPUT:
+        return [Kind.SATURATED, *([Kind.DEAD_UNIT] if watch.per_unit else [])]
+    return []

@@ -1,0 +1,272 @@
+"""The diagnosis on its own thread: order, losses of unmeasured steps, findings in the run."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gradwatch
+from gradwatch import Kind, ModelFacts, Site
+from gradwatch.diagnosis import findings_file
+from gradwatch.diagnosis.live import LiveDiagnosis
+from gradwatch.diagnosis.means import MeanLosses, Reported, is_one_missing
+from gradwatch.diagnosis.settings import Settings
+from gradwatch.util.files import checked_json
+from tests.diagnosis.support import reading
+
+
+def live(tmp_path: Path | None = None) -> LiveDiagnosis:
+    made = LiveDiagnosis(Settings(), say=_fail)
+    made.begin(ModelFacts(), tmp_path)
+    return made
+
+
+def _fail(text: str) -> None:
+    raise AssertionError(text)
+
+
+def weights(step: int, value: float = 1.0, loss: float | None = None):
+    arrays = {(Kind.WEIGHT, "a/kernel"): [value, 2.0], (Kind.GRADIENT, "a/kernel"): [0.1, value]}
+    return reading(step, arrays, loss)
+
+
+def settle(diagnosis: LiveDiagnosis) -> None:
+    """Wait until it has looked at all that has come."""
+    while not diagnosis.is_idle:
+        time.sleep(0.001)
+
+
+def running_means(losses: list[float]) -> list[float]:
+    return [float(np.mean(losses[: i + 1])) for i in range(len(losses))]
+
+
+def test_losses_come_back_from_running_means():
+    truth = [3.0, 1.0, 2.0, 0.5, 0.25, 4.0]
+    told = MeanLosses()
+    means = running_means(truth)
+    for step in (1, 2):
+        assert told.take(step, step, means[step - 1]) is None
+    told.check(2, truth[1])
+    found = [told.take(step, step, means[step - 1]) for step in range(3, 7)]
+    np.testing.assert_allclose(found, truth[2:], rtol=1e-12)
+    # The next epoch counts from 1 again.
+    assert told.take(7, 1, 9.0) == 9.0
+
+
+def test_what_is_no_running_mean_is_not_believed():
+    told = MeanLosses()
+    for step, loss in enumerate([3.0, 1.0, 2.0, 0.5], 1):
+        told.take(step, step, loss)
+        told.check(step, loss)
+    assert told.take(5, 5, 0.7) is None
+
+
+def test_a_mean_that_is_not_finite_is_said_once_an_epoch():
+    told = MeanLosses()
+    assert told.take(1, 1, 1.0) is None
+    assert math.isnan(told.take(2, 2, math.nan))
+    assert told.take(3, 3, math.nan) is None
+    assert math.isnan(told.take(4, 1, math.nan))
+
+
+def test_nan_in_an_unmeasured_step_names_the_step_even_if_reports_come_out_of_order():
+    diagnosis = live()
+    for step in (1, 2, 4, 5, 3):
+        diagnosis.report(Reported(step, step, 1.0 if step < 3 else math.nan))
+        settle(diagnosis)
+    diagnosis.end()
+    [finding] = diagnosis.news()
+    assert finding.title == "NaN in the loss of step 3, of which nothing else was measured."
+
+
+def test_a_reading_that_overtakes_reports_of_earlier_steps_waits_for_them():
+    diagnosis = live()
+    for step in (1, 2, 3, 5):
+        diagnosis.report(Reported(step, step, 1.0 if step < 4 else math.nan))
+    diagnosis.expect()
+    diagnosis.take(weights(8, math.nan, loss=math.nan))
+    settle(diagnosis)
+    assert diagnosis.findings == []
+    for step in (7, 6, 4):
+        diagnosis.report(Reported(step, step, math.nan))
+    settle(diagnosis)
+    [finding] = diagnosis.news()
+    assert finding.title == "NaN in the loss of step 4, of which nothing else was measured."
+    diagnosis.end()
+
+
+@pytest.mark.parametrize("number", [1, 40])
+def test_a_report_that_never_comes_holds_readings_up_for_an_epoch_at_most(number):
+    diagnosis = live()
+    diagnosis.report(Reported(1, 1, 1.0))
+    for step in range(4, 4 + number):  # Step 2 is never reported.
+        diagnosis.expect()
+        diagnosis.take(weights(step, math.nan))
+    settle(diagnosis)
+    # Nor for more than some measured steps.
+    assert bool(diagnosis.findings) is (number > 32)
+    diagnosis.epoch_end(1, 3 + number, {})
+    settle(diagnosis)
+    assert [finding.since for finding in diagnosis.findings] == [4]
+    diagnosis.end()
+
+
+def test_which_reports_are_missing_is_told_from_the_steps_between_them():
+    def missing(step, *reports, last=None):
+        return is_one_missing(last, sorted(reports), step)
+
+    three = [Reported(step, step, 1.0) for step in (1, 2, 3)]
+    assert not missing(100)  # of a training that reports nothing
+    assert not missing(4, *three)
+    assert missing(5, *three)
+    assert not missing(5, *three, Reported(4, 4, 1.0))
+    assert missing(5, *three, Reported(5, 5, 1.0))
+    assert missing(3, *three[1:])
+    assert not missing(4, *three[1:], last=three[0])
+    # An epoch begins: all of the one before has been reported, and taken.
+    assert not missing(51, Reported(50, 1, 1.0), last=three[2])
+    assert not missing(2, Reported(1, 1, 1.0), last=Reported(90, 90, 1.0))
+    # Four steps at a time.
+    four = [Reported(step, step, 1.0, 4) for step in (4, 8)]
+    assert not missing(12, *four)
+    assert missing(13, *four)
+    assert missing(12, four[0])
+
+
+def test_a_report_waits_for_the_reading_of_its_step():
+    diagnosis = live()
+    for step in (1, 2, 3):
+        diagnosis.expect()
+        diagnosis.report(Reported(step, step, 1.0 if step < 3 else math.nan))
+    for step in (1, 2):
+        diagnosis.take(weights(step, loss=1.0))
+    diagnosis.take(weights(3, math.nan, loss=math.nan))
+    diagnosis.end()
+    [finding] = diagnosis.news()
+    assert finding.title == "NaN in step 3, first in the loss."
+    assert Site(Kind.WEIGHT, "a/kernel") in finding.sites
+
+
+def test_a_reading_that_never_comes_holds_nothing_up():
+    diagnosis = live()
+    diagnosis.expect()
+    diagnosis.take(None)
+    diagnosis.report(Reported(1, 1, math.inf))
+    diagnosis.end()
+    assert [finding.rule for finding in diagnosis.news()] == ["non-finite"]
+
+
+def test_a_loss_that_comes_after_the_rest_of_its_step_counts_as_first():
+    diagnosis = live()
+    for step in range(1, 5):
+        value = 1.0 if step < 4 else math.nan
+        for each in (weights(step, value), reading(step, {(Kind.LOSS, "loss"): [value]})):
+            diagnosis.expect()
+            diagnosis.take(each)
+    diagnosis.end()
+    [finding] = diagnosis.news()
+    assert finding.title == "NaN in step 4, first in the loss."
+
+
+def test_findings_and_the_last_readings_are_in_the_run(tmp_path):
+    diagnosis = live(tmp_path)
+    for step in range(1, 4):
+        diagnosis.expect()
+        diagnosis.take(weights(step, 1.0 if step < 3 else math.nan))
+    diagnosis.end()
+    [kept] = findings_file.read(tmp_path)
+    assert kept == diagnosis.findings[0]
+    flight = checked_json.read(tmp_path / "flight-3.json")
+    assert [each["step"] for each in flight["readings"]] == [1, 2, 3]
+    assert flight["readings"][2]["sites"][0] == ["weight", "a/kernel"]
+
+
+def test_a_damaged_line_of_the_findings_is_left_out(tmp_path):
+    diagnosis = live(tmp_path)
+    diagnosis.expect()
+    diagnosis.take(weights(1, math.nan))
+    diagnosis.end()
+    path = tmp_path / findings_file.NAME
+    good = path.read_bytes()
+    assert len(findings_file.read(tmp_path)) == 1
+    for place in range(0, len(good), 7):
+        bad = bytearray(good)
+        bad[place] ^= 1
+        path.write_bytes(bytes(bad))
+        for finding in findings_file.read(tmp_path):
+            assert finding in diagnosis.findings
+
+
+def test_a_killed_process_leaves_what_was_found_so_far(tmp_path):
+    diagnosis = live(tmp_path)
+    diagnosis.expect()
+    diagnosis.take(weights(1, math.nan))
+    diagnosis.end()
+    lines = (tmp_path / findings_file.NAME).read_bytes().splitlines(keepends=True)
+    (tmp_path / findings_file.NAME).write_bytes(lines[0])
+    assert [finding.rule for finding in findings_file.read(tmp_path)] == ["non-finite"]
+
+
+def test_a_training_that_goes_back_is_diagnosed_anew(tmp_path):
+    diagnosis = live(tmp_path)
+    for step in (1, 2, 3, 1):
+        diagnosis.expect()
+        diagnosis.take(weights(step, math.nan if step == 3 else 1.0))
+    diagnosis.end()
+    assert diagnosis.findings == []
+    assert [finding.since for finding in findings_file.read(tmp_path)] == [3]
+
+
+def test_epochs_are_told_after_the_readings_of_their_steps():
+    heard = []
+
+    @gradwatch.rule("listens")
+    def listens(history):
+        heard.append((history.step, [epoch.epoch for epoch in history.epochs]))
+
+    try:
+        diagnosis = live()
+        diagnosis.expect()
+        diagnosis.epoch_end(1, 5, {"loss": 1.0, "val_loss": 2.0})
+        diagnosis.take(weights(5, loss=1.0))
+        diagnosis.end()
+    finally:
+        from gradwatch.diagnosis.rule import RULES
+
+        del RULES["listens"]
+    assert heard == [(5, []), (5, [1])]
+
+
+@pytest.mark.parametrize("stop_on", ["error", "warning", None])
+def test_a_loop_is_told_to_stop(tmp_path, stop_on, capsys):
+    monitor = gradwatch.Monitor(tmp_path, every=1, sinks=[], stop_on=stop_on)
+    for step in range(1, 4):
+        value = 1.0 if step < 3 else math.nan
+        monitor.record(variables={"a": np.array([value])}, gradients={"a": np.array([value])})
+    monitor.close()
+    assert monitor.should_stop is (stop_on is not None)
+    assert capsys.readouterr().out.count("gradwatch · error: NaN in step 3") == 1
+
+
+def test_a_loop_can_say_what_its_steps_are_given(tmp_path):
+    kept: list[gradwatch.Reading] = []
+
+    class Keep(gradwatch.Sink):
+        def write(self, reading: gradwatch.Reading) -> None:
+            kept.append(reading)
+
+    x, y = np.arange(6.0).reshape(2, 3), np.array([1, 4])
+    monitor = gradwatch.Monitor(tmp_path, every=1, sinks=[Keep()], watch=gradwatch.gradients())
+    monitor.record(gradients={"a": np.ones(2)}, loss=0.5, inputs={"image": x}, targets=y)
+    monitor.close()
+    [told] = kept
+    for site, truth in ((Site(Kind.INPUT, "input/image"), x), (Site(Kind.TARGET, "target"), y)):
+        row = told.summary[told.position[site]]
+        assert (row.count, row.sum, row.min, row.max) == (
+            truth.size, truth.sum(), truth.min(), truth.max()
+        )  # fmt: skip
+    assert told.losses() == {"loss": 0.5}

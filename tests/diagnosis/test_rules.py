@@ -1,0 +1,325 @@
+"""The rules at their edges, on made-up courses of training."""
+
+import numpy as np
+import pytest
+
+from gradwatch import Kind
+from gradwatch.core.model_facts import OptimizerFacts
+from gradwatch.diagnosis import ModelFacts
+from gradwatch.diagnosis.rule import RULES
+
+from .support import alarms, course, facts_of, falling, found, observed, reading
+
+G, W, U, OUT = Kind.GRADIENT, Kind.WEIGHT, Kind.UPDATE, Kind.OUTPUT
+DEAD, SATURATED = Kind.DEAD_UNIT, Kind.SATURATED
+FLAT = 2.0
+
+
+def kernels(values, kind=G):
+    return {(kind, f"net/{name}/kernel"): [value] for name, value in values.items()}
+
+
+def rules_of(readings, facts=None, **options):
+    return [f.rule for f in observed(readings, facts, **options).findings if not f.explained_by]
+
+
+def test_every_rule_has_words_and_reasons():
+    assert len(RULES) >= 20
+    for rule in RULES.values():
+        assert rule.about.endswith(".")
+        assert all(threshold.reason for threshold in rule.thresholds.values())
+        # Those whose remedy depends on what is found say it in the finding.
+        assert rule.remedy or rule.name in ("non-finite", "structural-mismatch")
+
+
+# Gradients.
+
+
+def test_gradients_vanish_only_while_the_loss_is_flat():
+    small = kernels({"a": 1e-5, "b": 1e-2, "c": 1.0})
+    assert rules_of(course(20, lambda s: small, FLAT)) == ["vanishing-gradients"]
+    assert rules_of(course(20, lambda s: small, falling(20))) == []
+
+
+def test_small_gradients_of_late_layers_are_not_vanishing():
+    assert rules_of(course(20, lambda s: kernels({"a": 1.0, "b": 1.0, "c": 1e-5}), FLAT)) == []
+
+
+def test_a_layer_whose_gradient_grows_from_zero_is_not_vanishing():
+    growing = course(9, lambda s: kernels({"a": 1e-12 * 10**s, "b": 1.0}), FLAT)
+    assert rules_of(growing) == []
+
+
+def test_gradients_explode_when_they_leave_their_usual_range_thrice():
+    def at(step, since):
+        return kernels({"a": 500.0 if step >= since else 1.0, "b": 1.0})
+
+    finding = found(observed(course(20, lambda s: at(s, 15), FLAT)), "exploding-gradients")
+    assert (finding.since, finding.detected, finding.layer) == (15, 17, "net/a")
+    np.testing.assert_allclose(finding.evidence["norm"], np.hypot(500, 1))
+    np.testing.assert_allclose(finding.evidence["usual norm"], np.sqrt(2))
+    twice = course(20, lambda s: at(s, 15) if s < 17 else at(0, 1), FLAT)
+    assert rules_of(twice) == []
+
+
+def test_zero_gradients_of_the_first_steps_and_of_biases_are_no_finding():
+    def at(step):
+        # Also with two layers that start at 0, one behind the other.
+        kernel = 0.0 if step <= 3 else 1.0
+        return kernels({"a": kernel, "b": 1.0}) | {(G, "net/a/bias"): [0.0]}
+
+    assert rules_of(course(20, at, falling(20))) == []
+
+
+def test_a_variable_the_loss_does_not_depend_on_is_counted_as_not_connected():
+    arrays = kernels({"a": 1.0, "b": 1.0}) | {(G, "net/side/kernel"): []}
+    finding = found(observed(course(8, lambda s: arrays, FLAT)), "zero-gradients")
+    assert (finding.layer, finding.severity) == ("net/side", "warning")
+    assert finding.evidence["not connected to the loss"] == 1
+
+
+def test_zero_gradients_after_a_hinge_loss_has_learned_are_no_finding():
+    losses = [*falling(60), *[0.0] * 20]
+    readings = course(80, lambda s: kernels({"a": 1.0 if s < 60 else 0.0, "b": 0.0}), losses)
+    assert "zero-gradients" not in [f.rule for f in observed(readings[55:]).findings if f.is_open]
+
+
+# Units.
+
+
+def units(share, values=256, count=10):
+    """Outputs of a layer whose first units return 0, and of one before it."""
+    dead = int(share * count)
+    silent = values * dead // count
+    return {
+        (OUT, "net/in"): [-1.0, 1.0],
+        (OUT, "net/relu"): [0.0] * silent + [1.0] * (values - silent),
+        (DEAD, "net/in"): [0.0, 0.0],
+        (DEAD, "net/relu"): [1.0] * dead + [0.0] * (count - dead),
+    }
+
+
+@pytest.mark.parametrize(
+    ("share", "severity"), [(0.4, None), (0.6, "warning"), (0.9, "warning"), (1.0, "error")]
+)
+def test_dead_units_warn_above_half_and_fail_when_all_are(share, severity):
+    findings = observed(course(40, lambda s: units(share), FLAT)).findings
+    dead = [f.severity for f in findings if f.rule == "dead-units"]
+    assert dead == ([] if severity is None else [severity])
+
+
+def test_sparse_layers_of_a_network_that_learns_are_not_dead():
+    assert rules_of(course(40, lambda s: units(0.9), falling(40))) == []
+
+
+def test_units_that_were_silent_in_some_steps_only_are_not_dead():
+    readings = course(40, lambda s: units(0.9 if s % 3 else 0.2), FLAT)
+    assert "dead-units" not in rules_of(readings)
+
+
+def test_saturation_counts_in_hidden_layers_while_the_loss_is_flat():
+    arrays = {(OUT, "net/tanh"): [1.0], (SATURATED, "net/tanh"): [1.0, 1.0, 0.0],
+              (OUT, "net/head"): [0.5, 0.4], (SATURATED, "net/head"): [1.0, 1.0]}  # fmt: skip
+    finding = found(observed(course(15, lambda s: arrays, FLAT)), "saturated-activations")
+    assert finding.layer == "net/tanh"
+    np.testing.assert_allclose(finding.evidence["saturated share"], 2 / 3)
+    assert rules_of(course(15, lambda s: arrays, falling(15))) == []
+
+
+# Updates.
+
+
+def updates(ratio):
+    names = ("a", "b", "c", "d")
+    return kernels(dict.fromkeys(names, 1.0), W) | kernels(dict.fromkeys(names, ratio), U)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "expected"),
+    [
+        (0.0, ["stalled-weights"]),
+        (1e-7, ["stalled-weights"]),
+        (5e-6, ["learning-rate-too-low"]),
+        (1e-3, []),
+        (0.3, ["learning-rate-too-high"]),
+    ],
+)
+def test_the_ratio_of_update_to_weight_is_judged_while_the_loss_is_flat(ratio, expected):
+    assert rules_of(course(40, lambda s: updates(ratio), FLAT)) == expected
+
+
+@pytest.mark.parametrize("ratio", [1e-3, 0.3])
+def test_the_size_of_updates_does_not_matter_while_the_loss_falls(ratio):
+    assert rules_of(course(40, lambda s: updates(ratio), falling(40))) == []
+
+
+def test_a_warm_up_is_neither_stalled_nor_too_slow():
+    readings = course(40, lambda s: updates(1e-7 * 1.15**s), FLAT)
+    assert rules_of(readings) == []
+    # A linear one, of which the steps differ less and less.
+    assert rules_of(course(55, lambda s: updates(1e-8 * s), FLAT)) == []
+
+
+def test_frozen_layers_are_not_stalled_but_blamed_when_nothing_is_learned():
+    arrays = kernels({"a": 1.0, "b": 1.0}, W) | kernels({"b": 1e-3}, U) | kernels({"b": 1.0})
+    arrays[W, "net/a/kernel"] = [1.0] * 100
+    assert rules_of(course(40, lambda s: arrays, falling(40))) == []
+    finding = found(observed(course(40, lambda s: arrays, FLAT)), "stalled-weights")
+    assert "frozen" in finding.title
+    np.testing.assert_allclose(finding.evidence["frozen share"], 100 / 101)
+
+
+def test_one_layer_that_dwarfs_the_others_is_named():
+    arrays = kernels(dict.fromkeys("abcd", 1.0), W) | kernels(
+        {"a": 1e-5, "b": 2e-5, "c": 0.5, "d": 1e-5}, U
+    )
+    finding = found(observed(course(20, lambda s: arrays, FLAT)), "imbalance")
+    assert finding.layer == "net/c"
+    np.testing.assert_allclose(finding.evidence["its update to weight"], 0.5)
+
+
+# The loss.
+
+
+def test_the_losses_of_adversaries_need_not_fall():
+    def step(number):
+        return reading(number, kernels({"a": 1.0}), [1.0, 6.0][number % 2], group="critic")
+
+    assert rules_of([step(number) for number in range(1, 120)]) == []
+
+
+def with_losses(losses):
+    return course(len(losses), lambda s: kernels({"a": 1.0}), losses)
+
+
+def test_a_loss_that_stays_where_it_was_is_said_after_a_while():
+    rng = np.random.default_rng(1)
+    noise = (2.0 + 0.05 * rng.standard_normal(100)).tolist()
+    finding = found(observed(with_losses(noise)), "loss-not-falling")
+    assert 60 <= finding.detected < 100
+    assert rules_of(with_losses(falling(100))) == []
+
+
+def test_a_loss_at_the_level_of_knowing_nothing_has_made_no_progress():
+    facts = facts_of([("net/out", "Dense", "softmax", 10)], "sparse_categorical_crossentropy")
+    losses = [3.0, 2.8, 2.6, 2.4, *[float(np.log(10))] * 100]
+    finding = found(observed(with_losses(losses), facts), "loss-not-falling")
+    np.testing.assert_allclose(finding.evidence["loss of knowing nothing"], np.log(10))
+
+
+def test_a_converged_run_that_goes_on_is_no_finding():
+    losses = [*falling(60), *[0.1] * 200]
+    assert rules_of(with_losses(losses)) == []
+
+
+def test_a_resumed_run_may_stay_where_it_is():
+    readings = [reading(s, kernels({"a": 1.0}), 0.3) for s in range(1000, 1200)]
+    assert rules_of(readings) == []
+
+
+def test_a_loss_that_swings_without_falling_is_oscillating():
+    facts = ModelFacts(batch_size=32)
+    swinging = with_losses([1.0, 6.0] * 20)
+    assert rules_of(swinging, facts) == ["loss-oscillating"]
+    calm = with_losses([1.0, 1.3] * 20)
+    assert "loss-oscillating" not in rules_of(calm, facts)
+
+
+def test_a_loss_that_grows_is_diverging_and_explains_its_swings():
+    losses = [1.0] * 10 + [1.3**s for s in range(30)]
+    finding = found(observed(with_losses(losses)), "loss-diverging")
+    assert finding.evidence["loss at the start"] == 1.0
+    assert finding.detected <= 20
+    # One bad batch is nothing.
+    assert rules_of(with_losses([1.0] * 20 + [50.0] + [0.9] * 20)) == []
+
+
+def test_a_loss_that_cannot_be_negative_and_is():
+    facts = facts_of([("net/out", "Dense", "sigmoid", 1)], "binary_crossentropy")
+    below = [0.7, 0.3, -0.2, -0.9, -2.0]
+    finding = found(observed(with_losses(below), facts), "negative-loss")
+    assert (finding.since, finding.severity) == (3, "error")
+    assert rules_of(with_losses(below)) == []
+    rounding = [0.7, 0.1, *[-1e-8] * 20]
+    assert rules_of(with_losses(rounding), facts) == []
+
+
+def epochs(values):
+    diagnosis = observed([reading(1, kernels({"a": 1.0}), 1.0)])
+    for epoch, (loss, validation) in enumerate(values, start=1):
+        diagnosis.observe_epoch(epoch, 10 * epoch, {"loss": loss, "val_loss": validation})
+    return diagnosis
+
+
+def test_overfitting_is_said_with_the_best_epochs_step():
+    train = [1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05]
+    validation = [1.1, 0.9, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4]
+    diagnosis = epochs(zip(train, validation, strict=True))
+    finding = found(diagnosis, "overfitting")
+    assert (finding.since, finding.evidence["validation loss at its best"]) == (30, 0.8)
+    # Both fall; or validation swings; or both rise.
+    assert alarms(epochs(zip(train, [1.1 * x for x in train], strict=True))) == []
+    swings = [1.1, 0.9, 0.8, 0.9, 0.8, 0.9, 0.8, 0.9, 0.8]
+    assert alarms(epochs(zip(train, swings, strict=True))) == []
+    assert alarms(epochs(zip(validation, validation, strict=True))) == []
+    # The training loss has not fallen since: the data changes, say.
+    assert alarms(epochs(zip([0.5] * 9, validation, strict=True))) == []
+
+
+# The data.
+
+
+def given(x, y=(0.0, 1.0)):
+    return {(Kind.INPUT, "x"): x, (Kind.TARGET, "y"): list(y), **kernels({"a": 1.0})}
+
+
+@pytest.mark.parametrize(
+    ("scale", "expected"), [(1e3, True), (1e-6, True), (1.0, False), (30.0, False)]
+)
+def test_inputs_of_a_wild_scale_are_said_while_the_loss_is_flat(scale, expected):
+    x = scale * np.array([-1.0, 0.5, 1.3])
+    assert ("input-scale" in rules_of(course(15, lambda s: given(x), FLAT))) == expected
+    assert rules_of(course(15, lambda s: given(x), falling(15))) == []
+
+
+def test_inputs_that_are_names_or_are_normalised_first_may_have_any_scale():
+    words = np.array([3.0, 4000.0, 12.0])
+    assert "input-scale" not in rules_of(course(15, lambda s: given(words), FLAT))
+    facts = facts_of([("net/norm", "Normalization", None, 3), ("net/out", "Dense", None, 1)])
+    x = 1e4 * np.array([-1.0, 0.5, 1.3])
+    assert "input-scale" not in rules_of(course(15, lambda s: given(x), FLAT), facts)
+
+
+def test_batches_of_one_class_each_are_not_shuffled():
+    def batch(step):
+        return given([1.0], [float(step // 4 % 3)] * 16)
+
+    assert rules_of(course(20, batch, falling(20))) == ["unshuffled-data"]
+    mixed = course(20, lambda s: given([1.0], [0.0, 1.0] * 8), falling(20))
+    assert rules_of(mixed) == []
+    # Targets that are a formality are all the same.
+    assert rules_of(course(20, lambda s: given([1.0], [0.0] * 16), falling(20))) == []
+
+
+def test_a_loss_scale_that_collapses_is_said():
+    facts = ModelFacts(precision="mixed_float16")
+    diagnosis = observed([reading(1, kernels({"a": 1.0}), 1.0)], facts)
+    for step in range(2, 40):
+        diagnosis.observe_number("loss_scale", step, 2.0 ** (15 - step))
+        diagnosis.observe(reading(step, kernels({"a": 1.0}), 1.0))
+    finding = found(diagnosis, "underflow")
+    assert finding.evidence["at the start"] == 2.0**13
+    assert finding.detected == 16
+
+
+def test_underflow_is_measured_against_the_loss_scale():
+    arrays = kernels({"a": 1e-6, "b": 1e-6})
+
+    def diagnosed(scale):
+        facts = ModelFacts(
+            precision="mixed_float16", optimizer=OptimizerFacts("sgd", loss_scale=scale)
+        )
+        return rules_of(course(15, lambda s: arrays, FLAT), facts)
+
+    assert diagnosed(None) == ["underflow"]
+    assert diagnosed(2.0**15) == []
