@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from gradwatch.read.comparison import Comparison, compare
     from gradwatch.read.heatmap import Heatmap
     from gradwatch.read.members import NotRecordedError
-    from gradwatch.read.repair_run import repair
+    from gradwatch.maintain.repair_run import repair
     from gradwatch.read.run import Run
     from gradwatch.read.runs import Runs, open
-    from gradwatch.read.verify_run import verify
+    from gradwatch.maintain.verify_run import verify
     from gradwatch.store.remote.address import Remote
-    from gradwatch.store.remote.completing import upload
+    from gradwatch.maintain.upload_run import upload
     from gradwatch.store.remote.listing import segment_files
     from gradwatch.view.report.make import report
 
@@ -65,11 +65,11 @@ _LATER = {
     "Runs": "read.runs",
     "compare": "read.comparison",
     "open": "read.runs",
-    "repair": "read.repair_run",
+    "repair": "maintain.repair_run",
     "report": "view.report.make",
     "segment_files": "store.remote.listing",
-    "upload": "store.remote.completing",
-    "verify": "read.verify_run",
+    "upload": "maintain.upload_run",
+    "verify": "maintain.verify_run",
 }
 
 

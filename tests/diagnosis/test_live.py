@@ -13,7 +13,8 @@ import gradwatch
 from gradwatch import Kind, ModelFacts, Site
 from gradwatch.diagnosis import findings_file
 from gradwatch.diagnosis.live import LiveDiagnosis
-from gradwatch.diagnosis.means import MeanLosses, Reported, is_one_missing
+from gradwatch.core.reported import Reported
+from gradwatch.diagnosis.means import MeanLosses, is_one_missing
 from gradwatch.diagnosis.settings import Settings
 from gradwatch.util.files import checked_json
 from tests.diagnosis.support import reading

@@ -13,9 +13,9 @@ from gradwatch.cli.opening import directory_of, open_run
 from gradwatch.cli.progress import progress
 from gradwatch.cli.text import echo, printable
 from gradwatch.cli.verify import check
-from gradwatch.read import repair_run as repairing
+from gradwatch.maintain import repair_run as repairing
 from gradwatch.read.status import Status
-from gradwatch.read.verify_run import Report
+from gradwatch.maintain.verify_run import Report
 from gradwatch.store.file_names import parse_journal, parse_manifest
 
 

@@ -15,7 +15,7 @@ from gradwatch.cli.progress import progress
 from gradwatch.cli.run_table import style
 from gradwatch.cli.text import bytes_, counted, echo, printable
 from gradwatch.read import runs
-from gradwatch.read import verify_run as verifying
+from gradwatch.maintain import verify_run as verifying
 
 
 @click.command(short_help="Compare all files with their checksums.")

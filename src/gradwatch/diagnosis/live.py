@@ -19,7 +19,8 @@ from gradwatch.diagnosis.finding import Finding
 from gradwatch.diagnosis.findings_file import FindingsFile
 from gradwatch.diagnosis.flight import FlightRecorder
 from gradwatch.diagnosis.joining import belong_together, is_beside, joined
-from gradwatch.diagnosis.means import MeanLosses, Reported, is_one_missing
+from gradwatch.core.reported import Reported
+from gradwatch.diagnosis.means import MeanLosses, is_one_missing
 from gradwatch.diagnosis.settings import Settings
 from gradwatch.util.worker import Worker
 

@@ -6,20 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gradwatch.core.reported import Reported
+
 _REMEMBERED = 256
 _TOLERANCE = 1e-3
-
-
-@dataclass(frozen=True, order=True)
-class Reported:
-    """What a training has reported at a step: the mean of the loss over an epoch's steps."""
-
-    step: int
-    count: int
-    """How many steps of the epoch it is the mean of."""
-    mean: float
-    stride: int = 1
-    """How many of them are new since the report before."""
 
 
 def is_one_missing(last: Reported | None, reports: Iterable[Reported], step: int) -> bool:
@@ -34,7 +24,8 @@ def is_one_missing(last: Reported | None, reports: Iterable[Reported], step: int
 
     Example:
 
-    >>> from gradwatch.diagnosis.means import Reported, is_one_missing
+    >>> from gradwatch.core.reported import Reported
+    >>> from gradwatch.diagnosis.means import is_one_missing
     >>> first, third = Reported(1, 1, 0.5), Reported(3, 3, 0.25)
     >>> is_one_missing(first, [third], 4), is_one_missing(first, [third], 2)
     (True, False)

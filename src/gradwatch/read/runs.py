@@ -46,7 +46,7 @@ def open(path: str | Path | Remote) -> Run | Runs:
     """
     remote = as_remote(path)
     if remote is not None:
-        from gradwatch.store.remote.remote_runs import open_remote
+        from gradwatch.read.remote_runs import open_remote
 
         return open_remote(remote)
     assert not isinstance(path, Remote)

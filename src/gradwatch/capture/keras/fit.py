@@ -32,7 +32,7 @@ from gradwatch.core.model_facts import ModelFacts
 from gradwatch.core.reading import Reading
 from gradwatch.core.schedule import Moment
 from gradwatch.core.sites import Kind, Site, SiteInfo
-from gradwatch.diagnosis.means import Reported
+from gradwatch.core.reported import Reported
 from gradwatch.watches.budget import Pacer
 from gradwatch.watches.plan import Due, Plan, Timetable
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradwatch.read.repair_run import LiveRunError, repair
+from gradwatch.maintain.repair_run import LiveRunError, repair
 from gradwatch.store import file_names as names
 from gradwatch.store.remote import note
 from gradwatch.store.remote.address import Remote

@@ -12,7 +12,7 @@ from gradwatch.store import file_names as names
 from gradwatch.store.remote import claims
 from gradwatch.store.remote.address import Remote
 from gradwatch.store.remote.folder import Folder
-from gradwatch.store.remote.mirror import Mirror
+from gradwatch.read.mirror import Mirror
 from gradwatch.store.remote.transfer import DESCRIPTION
 
 _SILENT = (Status.CRASHED, Status.EMPTY)

@@ -1,0 +1,1 @@
+"""Looking after stored runs: verify, repair, upload."""
