@@ -24,6 +24,7 @@ test: lint types test-viewer test-core test-tensorflow test-jax test-torch test-
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 types: $(READY)
 	$(BIN)/mypy

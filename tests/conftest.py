@@ -26,10 +26,10 @@ from gradwatch.core.reference import count_cells, summarize
 from gradwatch.core.sites import Site
 from gradwatch.core.summary import Summary
 from gradwatch.diagnosis.live import LiveDiagnosis
+from gradwatch.maintain import upload_run as completing
 from gradwatch.record import directory as rundir
 from gradwatch.sinks import RunInfo, pipeline
 from gradwatch.store import writer as store_writer
-from gradwatch.store.remote import completing
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in the background of a shell: the processes that tests start would not know Ctrl-C.

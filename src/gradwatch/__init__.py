@@ -3,12 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gradwatch.capture.inventory import sites
-from gradwatch.core import schedule, select
-from gradwatch.core.histogram import Histogram
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site, SiteInfo
-from gradwatch.core.summary import Summary
+from gradwatch.capture import sites
+from gradwatch.core import Histogram, Kind, Reading, Site, SiteInfo, Summary, schedule, select
 from gradwatch.diagnosis import (
     Diagnosis,
     Finding,
@@ -22,12 +18,10 @@ from gradwatch.diagnosis import (
     silence,
 )
 from gradwatch.inspection import Inspection, inspect
-from gradwatch.record.monitor import Monitor
-from gradwatch.record.watch_module import watch
+from gradwatch.record import Monitor, watch
 from gradwatch.sinks import CSV, PNG, Console, Sink, Store, TensorBoard, Totals
-from gradwatch.util.reporter import GradwatchWarning
-from gradwatch.watches.budget import Cost
-from gradwatch.watches.watch import (
+from gradwatch.util import GradwatchWarning, display
+from gradwatch.watches import (
     applied_gradients,
     gradients,
     output_gradients,
@@ -37,20 +31,22 @@ from gradwatch.watches.watch import (
     updates,
     weights,
 )
+from gradwatch.watches.budget import Cost
 
 if TYPE_CHECKING:
-    from gradwatch.read.across_ranks import RankSeries
-    from gradwatch.read.comparison import Comparison, compare
-    from gradwatch.read.heatmap import Heatmap
-    from gradwatch.read.members import NotRecordedError
-    from gradwatch.maintain.repair_run import repair
-    from gradwatch.read.run import Run
-    from gradwatch.read.runs import Runs, open
-    from gradwatch.maintain.verify_run import verify
-    from gradwatch.store.remote.address import Remote
-    from gradwatch.maintain.upload_run import upload
-    from gradwatch.store.remote.listing import segment_files
-    from gradwatch.view.report.make import report
+    from gradwatch.maintain import repair, upload, verify
+    from gradwatch.read import (
+        Comparison,
+        Heatmap,
+        NotRecordedError,
+        RankSeries,
+        Run,
+        Runs,
+        compare,
+        open,
+    )
+    from gradwatch.store.remote import Remote, segment_files
+    from gradwatch.view.report import report
 
 __version__ = "0.1.0"
 
@@ -71,6 +67,9 @@ _LATER = {
     "upload": "maintain.upload_run",
     "verify": "maintain.verify_run",
 }
+
+
+display.use(lambda: import_module("gradwatch.view.notebook"))
 
 
 def __getattr__(name: str) -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gradwatch.diagnosis.finding import Finding, Severity
-from gradwatch.diagnosis.settings import Spec, as_severity
-from gradwatch.record.monitor import Monitor
+from gradwatch.diagnosis import Finding, Severity, as_severity
+from gradwatch.diagnosis.settings import Spec
+from gradwatch.record import Monitor
 
 
 def assert_trains(

@@ -3,7 +3,7 @@
 import pytest
 
 import gradwatch
-from gradwatch.store.remote import completing
+from gradwatch.maintain import upload_run as completing
 from tests.cli.support import invoke, make_run, strict, write
 
 

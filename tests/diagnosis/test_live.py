@@ -11,9 +11,9 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, ModelFacts, Site
+from gradwatch.core.reported import Reported
 from gradwatch.diagnosis import findings_file
 from gradwatch.diagnosis.live import LiveDiagnosis
-from gradwatch.core.reported import Reported
 from gradwatch.diagnosis.means import MeanLosses, is_one_missing
 from gradwatch.diagnosis.settings import Settings
 from gradwatch.util.files import checked_json

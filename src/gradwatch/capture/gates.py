@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gradwatch.core.sites import Site, SiteInfo
+from gradwatch.core import Site, SiteInfo
 
 # In the order in which Keras lays them out along the last axis.
 GATES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from gradwatch.core.sites import Kind, SiteInfo
+from gradwatch.core import Kind, SiteInfo
 
 
 class SiteList(list[SiteInfo]):

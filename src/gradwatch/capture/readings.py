@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.capture.values import probed
-from gradwatch.core.reading import Reading
+from gradwatch.core import Kind, Reading, Site, Summary
 from gradwatch.core.schedule import Moment
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
-from gradwatch.watches.plan import Due, Plan
+from gradwatch.watches import Due, Plan
 
 KEPT_SELECTIONS = 64
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
-from gradwatch.watches.plan import Due, Plan
+from gradwatch.core import Kind, Reading, Site, Summary
+from gradwatch.watches import Due, Plan
 
 PREFIX = "value_"
 

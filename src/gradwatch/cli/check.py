@@ -42,7 +42,7 @@ def check(
     --strict 1 if there are warnings.
     """
     # Late: it takes the monitor along, which the other commands do without.
-    from gradwatch.integrations.checking.script import run_script
+    from gradwatch.integrations.checking import run_script
 
     with tempfile.TemporaryDirectory(prefix="gradwatch-check-") as temporary:
         outcome = run_script(script, arguments, steps, directory or Path(temporary))

@@ -15,9 +15,9 @@ from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_run
 from gradwatch.cli.run_table import Column, show, style
 from gradwatch.cli.text import compact, counted, echo, printable
-from gradwatch.read.comparison import Comparison
-from gradwatch.read.comparison import compare as put_side_by_side
-from gradwatch.view.glance.layer_rows import gradient_kind
+from gradwatch.read import Comparison
+from gradwatch.read import compare as put_side_by_side
+from gradwatch.view.glance import gradient_kind
 
 _COLUMNS = 1000
 _COLUMNS_OF_FRACTIONS = 100

@@ -10,7 +10,7 @@ from gradwatch.cli import options, verdict
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_run
 from gradwatch.cli.text import counted, echo
-from gradwatch.diagnosis.of_run import findings_of
+from gradwatch.diagnosis import findings_of
 
 
 @click.command(short_help="What is wrong with a run, since when, and what to do.")

@@ -20,8 +20,8 @@ from gradwatch.cli.opening import open_run, rank_of
 from gradwatch.cli.progress import progress
 from gradwatch.cli.run_summary import chosen_sites
 from gradwatch.cli.text import counted, echo, printable
-from gradwatch.core.sites import Site
-from gradwatch.read.run import EVER, Run
+from gradwatch.core import Site
+from gradwatch.read import EVER, Run
 from gradwatch.util.files import atomic
 
 

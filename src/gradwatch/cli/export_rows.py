@@ -6,12 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradwatch.core.histogram import EDGES, NONFINITE
-from gradwatch.core.sites import Site
-from gradwatch.core.summary import COUNTS, STATISTICS
-from gradwatch.read.run import Run
-from gradwatch.read.views import NUMBER
-from gradwatch.sinks.csv import COLUMNS
+from gradwatch.core import COUNTS, EDGES, NONFINITE, STATISTICS, Site
+from gradwatch.read import NUMBER, Run
+from gradwatch.sinks import COLUMNS
 
 AT_ONCE = 50_000
 """About how many rows are in memory at a time."""

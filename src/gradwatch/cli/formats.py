@@ -14,9 +14,9 @@ import numpy as np
 
 from gradwatch.cli.json_text import plain
 from gradwatch.cli.text import printable
-from gradwatch.core.summary import STATISTICS
-from gradwatch.read.views import literal, quoted
-from gradwatch.sinks.csv import safe
+from gradwatch.core import STATISTICS
+from gradwatch.read import literal, quoted
+from gradwatch.sinks import safe
 
 Rows = Sequence[tuple[Any, ...]]
 Columns = Mapping[str, str]

@@ -15,10 +15,8 @@ from gradwatch.cli.opening import HOME, size_of
 from gradwatch.cli.progress import progress
 from gradwatch.cli.run_table import Column, show
 from gradwatch.cli.text import bytes_, compact, duration, echo, printable
-from gradwatch.read import runs
-from gradwatch.read.run import Run
-from gradwatch.read.status import Status
-from gradwatch.view.glance.rank_words import has_stopped
+from gradwatch.read import Run, Status, runs
+from gradwatch.view.glance import has_stopped
 
 _NAMED = 3
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from gradwatch.cli.faults import Fault, asking
 from gradwatch.cli.text import echo, printable
-from gradwatch.read import runs
-from gradwatch.read.run import Run
-from gradwatch.store.remote.address import as_remote
+from gradwatch.read import Run, runs
+from gradwatch.store.remote import as_remote
 
 HOME = Path("runs")
 """Where monitors write to if not told otherwise; a run there can be named without it."""

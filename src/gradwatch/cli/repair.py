@@ -13,10 +13,10 @@ from gradwatch.cli.opening import directory_of, open_run
 from gradwatch.cli.progress import progress
 from gradwatch.cli.text import echo, printable
 from gradwatch.cli.verify import check
+from gradwatch.maintain import Report
 from gradwatch.maintain import repair_run as repairing
-from gradwatch.read.status import Status
-from gradwatch.maintain.verify_run import Report
-from gradwatch.store.file_names import parse_journal, parse_manifest
+from gradwatch.read import Status
+from gradwatch.store import parse_journal, parse_manifest
 
 
 @click.command(short_help="Seal what is left over, set damage aside.")

@@ -14,7 +14,7 @@ from gradwatch.cli.progress import progress
 from gradwatch.cli.text import bytes_, echo, printable
 from gradwatch.util.files import atomic
 from gradwatch.view.report import make
-from gradwatch.view.web.static import NotBuiltError
+from gradwatch.view.web import NotBuiltError
 
 _STDOUT = Path("-")
 

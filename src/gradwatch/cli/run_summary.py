@@ -7,11 +7,9 @@ from typing import Any
 
 from gradwatch.cli.faults import Fault, asking
 from gradwatch.cli.opening import size_of
-from gradwatch.core import select
-from gradwatch.core.sites import Site
-from gradwatch.read.run import Run
-from gradwatch.view.glance import queries
-from gradwatch.view.glance.layer_rows import gradient_kind
+from gradwatch.core import Site, select
+from gradwatch.read import Run
+from gradwatch.view.glance import gradient_kind, queries
 
 EXTREMES = 3
 """How many of the largest and of the smallest gradients are named."""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import click
 
 from gradwatch.cli.text import echo
-from gradwatch.view.glance.text_columns import GAP, fitted, padded
-from gradwatch.view.glance.text_columns import Column as Column
+from gradwatch.view.glance import GAP, fitted, padded
+from gradwatch.view.glance import Column as Column
 
 
 def width() -> int | None:

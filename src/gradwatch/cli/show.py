@@ -15,7 +15,7 @@ from gradwatch.cli.opening import open_run, rank_of
 from gradwatch.cli.run_summary import chosen_sites
 from gradwatch.cli.show_text import COLUMNS, show_overview, show_statistic
 from gradwatch.cli.text import echo
-from gradwatch.read.run import Run
+from gradwatch.read import Run
 from gradwatch.view.glance import layer_rows as layers
 from gradwatch.view.glance import queries, trends
 

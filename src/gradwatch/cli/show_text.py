@@ -11,11 +11,8 @@ from typing import Any
 
 from gradwatch.cli.run_table import Column, show, style, width
 from gradwatch.cli.text import bytes_, compact, counted, duration, echo, printable
-from gradwatch.read.status import RankStatus, Status
-from gradwatch.view.glance import trends
-from gradwatch.view.glance.layer_rows import without_root
-from gradwatch.view.glance.layer_table import layer_columns
-from gradwatch.view.glance.rank_words import ranks_in_words
+from gradwatch.read import RankStatus, Status
+from gradwatch.view.glance import layer_columns, ranks_in_words, trends, without_root
 from gradwatch.watches.budget import cost
 
 COLUMNS = 24

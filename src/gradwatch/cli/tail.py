@@ -15,11 +15,9 @@ from gradwatch.cli.faults import FINE, FOUND, asking
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_or_wait
 from gradwatch.cli.text import compact, echo, printable
-from gradwatch.core.reading import Reading
-from gradwatch.core.summary import finite, l2
-from gradwatch.read.run import Run
-from gradwatch.read.status import Status
-from gradwatch.view.glance.layer_rows import gradient_kind
+from gradwatch.core import Reading, finite, l2
+from gradwatch.read import Run, Status
+from gradwatch.view.glance import gradient_kind
 
 _HEADER = f"{'step':>9}  {'epoch':>5}  {'loss':>9}  {'grad L2':>9}  {'update/w':>9}  {'NaN/Inf':>7}"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from gradwatch.util.text_table import printable as printable
-from gradwatch.view.glance.words import bytes_ as bytes_
-from gradwatch.view.glance.words import compact as compact
-from gradwatch.view.glance.words import counted as counted
-from gradwatch.view.glance.words import duration as duration
-from gradwatch.view.glance.words import percent as percent
+from gradwatch.util import printable as printable
+from gradwatch.view.glance import bytes_ as bytes_
+from gradwatch.view.glance import compact as compact
+from gradwatch.view.glance import counted as counted
+from gradwatch.view.glance import duration as duration
+from gradwatch.view.glance import percent as percent
 
 
 def echo(line: str, err: bool = False) -> None:

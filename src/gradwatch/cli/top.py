@@ -16,7 +16,7 @@ from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_or_wait, rank_of
 from gradwatch.cli.run_table import colours, width
 from gradwatch.cli.text import echo
-from gradwatch.view.terminal.wishes import NETWORK, ORDERS, Wishes
+from gradwatch.view.terminal import NETWORK, ORDERS, Wishes
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -74,14 +74,13 @@ def top(
     with open_or_wait(run, wait, every) as opened:
         chosen = None if rank is None else rank_of(opened, rank)
         if not (once or as_json) and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-            from gradwatch.view.terminal.top_loop import top as show
+            from gradwatch.view.terminal import top as show
 
             show(opened, wishes, every=every, rank=chosen)
             return FINE
-        from gradwatch.diagnosis.of_run import findings_of
-        from gradwatch.view.glance.standing import Watcher
-        from gradwatch.view.terminal import lines
-        from gradwatch.view.terminal.head import Shown
+        from gradwatch.diagnosis import findings_of
+        from gradwatch.view.glance import Watcher
+        from gradwatch.view.terminal import Shown, lines
 
         standing = Watcher(opened, chosen).look(selector)
         encoding = sys.stdout.encoding or "ascii"
@@ -94,7 +93,7 @@ def top(
 
 
 def _print(lines: Sequence[Text]) -> None:
-    from gradwatch.view.terminal.top_loop import painter
+    from gradwatch.view.terminal import painter
 
     paint = painter(sys.stdout)
     for line in paint(lines) if colours() else [line.plain for line in lines]:

@@ -12,8 +12,8 @@ from gradwatch.cli.faults import FINE, FOUND, Fault, asking
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import place_of
 from gradwatch.cli.text import echo, printable
-from gradwatch.maintain.repair_run import LiveRunError
-from gradwatch.maintain.upload_run import upload as complete
+from gradwatch.maintain import LiveRunError
+from gradwatch.maintain import upload as complete
 
 
 @click.command(short_help="Upload a run, or what is left of it, to its URL.")

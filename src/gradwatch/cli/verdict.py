@@ -7,7 +7,7 @@ from typing import Any
 
 from gradwatch.cli.run_table import style
 from gradwatch.cli.text import counted, echo, printable
-from gradwatch.diagnosis.finding import Finding, Severity
+from gradwatch.diagnosis import Finding, Severity
 
 HEALTHY, WARNED, SICK = 0, 1, 2
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}

@@ -14,8 +14,8 @@ from gradwatch.cli.opening import directory_of
 from gradwatch.cli.progress import progress
 from gradwatch.cli.run_table import style
 from gradwatch.cli.text import bytes_, counted, echo, printable
-from gradwatch.read import runs
 from gradwatch.maintain import verify_run as verifying
+from gradwatch.read import runs
 
 
 @click.command(short_help="Compare all files with their checksums.")

@@ -38,10 +38,7 @@ def view(
     place = place_of(directory) if directory else (HOME if HOME.is_dir() else Path())
     with asking():
         try:
-            from gradwatch.view.web.hosts import is_loopback
-            from gradwatch.view.web.launch import open_browser
-            from gradwatch.view.web.server import Server
-            from gradwatch.view.web.static import NotBuiltError, load
+            from gradwatch.view.web import NotBuiltError, Server, is_loopback, load, open_browser
         except ModuleNotFoundError as error:
             raise _not_installed(error) from error
         _check_installed()

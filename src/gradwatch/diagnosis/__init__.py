@@ -1,22 +1,30 @@
 """Diagnosis: what is wrong with a training run, where, since when, and what to do."""
 
-from gradwatch.core.model_facts import ModelFacts
+from gradwatch.core import ModelFacts
+from gradwatch.diagnosis.announcing import Announcer
 from gradwatch.diagnosis.engine import Diagnosis
 from gradwatch.diagnosis.finding import Finding, Severity, Symptom
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.of_run import findings_of, in_order
 from gradwatch.diagnosis.replay import diagnose
 from gradwatch.diagnosis.rule import Threshold, rule
+from gradwatch.diagnosis.settings import Settings, as_severity
 from gradwatch.diagnosis.silence import silence
 
 __all__ = [
+    "Announcer",
     "Diagnosis",
     "Finding",
     "History",
     "ModelFacts",
+    "Settings",
     "Severity",
     "Symptom",
     "Threshold",
+    "as_severity",
     "diagnose",
+    "findings_of",
+    "in_order",
     "rule",
     "silence",
 ]

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.model_facts import LayerFacts, ModelFacts
-from gradwatch.core.sites import Site
+from gradwatch.core import LayerFacts, ModelFacts, Site
 from gradwatch.diagnosis.value_table import Table
 
 RELU_LIKE = frozenset({"relu", "relu6", "ReLU", "ReLU6"})

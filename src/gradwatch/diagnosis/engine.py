@@ -12,9 +12,7 @@ import numpy as np
 
 import gradwatch.diagnosis.across_ranks
 import gradwatch.diagnosis.rules  # noqa: F401  (declares them)
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind, ModelFacts, Reading
 from gradwatch.diagnosis.across_ranks.rank_rule import RANK_RULES, Ranks, RankSymptom
 from gradwatch.diagnosis.case import Case
 from gradwatch.diagnosis.finding import Finding, Severity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.diagnosis.anatomy import Order
 
 PHASES = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 
 Evidence: TypeAlias = Mapping[str, float | int | str]
 

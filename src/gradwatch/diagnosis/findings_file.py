@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwatch.diagnosis.finding import Finding
-from gradwatch.util.files import checked_json
-from gradwatch.util.files.append_file import AppendFile
+from gradwatch.util.files import AppendFile, checked_json
 
 NAME = "findings.jsonl"
 _FOUND, _LEFT, _ENDED = "found", "left", "ended"

@@ -7,8 +7,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.summary import FIELDS
+from gradwatch.core import FIELDS, Reading
 from gradwatch.util.files import checked_json
 
 KEPT = 16

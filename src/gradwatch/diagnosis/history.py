@@ -9,8 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Reading, Site
 from gradwatch.diagnosis.losses import Losses
 from gradwatch.diagnosis.value_table import Table
 

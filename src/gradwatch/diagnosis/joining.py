@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.summary import Summary
+from gradwatch.core import Reading, Summary
 
 
 def is_beside(reading: Reading) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.core import select as selectors
-from gradwatch.core.sites import Kind, Site, SiteInfo
 
 
 class Limits:

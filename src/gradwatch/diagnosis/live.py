@@ -12,17 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind, ModelFacts, Reading, Reported
 from gradwatch.diagnosis.finding import Finding
 from gradwatch.diagnosis.findings_file import FindingsFile
 from gradwatch.diagnosis.flight import FlightRecorder
 from gradwatch.diagnosis.joining import belong_together, is_beside, joined
-from gradwatch.core.reported import Reported
 from gradwatch.diagnosis.means import MeanLosses, is_one_missing
 from gradwatch.diagnosis.settings import Settings
-from gradwatch.util.worker import Worker
+from gradwatch.util import Worker
 
 _ROOM = 256
 _SHARE = 1 / 500

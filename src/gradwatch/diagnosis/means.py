@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from gradwatch.core.reported import Reported
+from gradwatch.core import Reported
 
 _REMEMBERED = 256
 _TOLERANCE = 1e-3

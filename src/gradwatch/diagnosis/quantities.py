@@ -7,8 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.anatomy import matrices
 from gradwatch.diagnosis.history import History
 

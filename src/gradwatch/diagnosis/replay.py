@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.reading import Reading
+from gradwatch.core import ModelFacts, Reading
 from gradwatch.diagnosis.across_ranks.rank_rule import Ranks
 from gradwatch.diagnosis.engine import Diagnosis, Thresholds
 from gradwatch.diagnosis.joining import in_steps

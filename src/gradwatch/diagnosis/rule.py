@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.limits import Limits

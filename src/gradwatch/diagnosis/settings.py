@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from gradwatch.core.model_facts import ModelFacts
+from gradwatch.core import ModelFacts
 from gradwatch.diagnosis.engine import Diagnosis
 from gradwatch.diagnosis.finding import Severity
 from gradwatch.diagnosis.silence import Silence

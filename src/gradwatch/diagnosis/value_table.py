@@ -10,8 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import FIELDS, Summary, statistic
+from gradwatch.core import FIELDS, Kind, Site, Summary, statistic
 
 Array = NDArray[np.float64]
 T = TypeVar("T")

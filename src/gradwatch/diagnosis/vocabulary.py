@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from enum import Enum
 
-from gradwatch.core.model_facts import LayerFacts, ModelFacts
+from gradwatch.core import LayerFacts, ModelFacts
 
 
 class LossKind(Enum):

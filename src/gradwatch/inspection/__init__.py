@@ -2,5 +2,6 @@
 
 from gradwatch.inspection.inspect import inspect
 from gradwatch.inspection.inspected import Entry, Inspection
+from gradwatch.inspection.table_text import HEADER, LEFT, cells, remarks, title
 
-__all__ = ["Entry", "Inspection", "inspect"]
+__all__ = ["HEADER", "LEFT", "Entry", "Inspection", "cells", "inspect", "remarks", "title"]

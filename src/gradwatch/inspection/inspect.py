@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from gradwatch.core import Summary
 from gradwatch.core import select as selectors
-from gradwatch.core.summary import Summary
 from gradwatch.inspection.inspected import Entry, Inspection
 from gradwatch.inspection.table_text import show as show_it
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import STATISTICS, Summary, merge
+from gradwatch.core import STATISTICS, Kind, Site, Summary, merge
+from gradwatch.util.display import notebook
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,10 @@ class Inspection:
 
     def _repr_html_(self) -> str | None:
         from gradwatch.inspection.table_text import running_cell
-        from gradwatch.view.notebook.inspection import inspection_html
 
         if self.shown_in is not None and self.shown_in == running_cell():
             return None
-        return inspection_html(self)
+        return notebook().inspection_html(self)
 
 
 _GRADIENTS = (Kind.GRADIENT, Kind.OUTPUT_GRADIENT)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gradwatch.core.sites import Kind
-from gradwatch.core.summary import STATISTICS, Summary, finite
-from gradwatch.util.text_table import printable
+from gradwatch.core import STATISTICS, Kind, Summary, finite
+from gradwatch.util import printable
 
 if TYPE_CHECKING:
     from gradwatch.inspection.inspected import Entry, Inspection

@@ -7,17 +7,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gradwatch.read import (
+    Catalog,
+    Database,
+    MomentCache,
+    Segment,
+    Snapshot,
+    Tail,
+    Writer,
+    is_live,
+    parquet,
+)
 from gradwatch.read import run_json as facts
-from gradwatch.read.catalog import Catalog, Segment, Writer
-from gradwatch.read.database import Database
-from gradwatch.read.moments import MomentCache
-from gradwatch.read.snapshot import Snapshot, Tail
-from gradwatch.read.status import is_live
-from gradwatch.read.views import parquet
+from gradwatch.store import FORMAT, SCHEMAS, Journal, manifest, process, segments
 from gradwatch.store import file_names as names
-from gradwatch.store import manifest, process, segments
-from gradwatch.store.journal import FORMAT, Journal
-from gradwatch.store.tables import SCHEMAS
 from gradwatch.util.files import atomic, checked_json
 
 QUARANTINE = "quarantine"

@@ -10,11 +10,7 @@ from typing import Any
 
 from gradwatch.maintain.repair_run import LiveRunError, repair
 from gradwatch.store import file_names as names
-from gradwatch.store.remote import note
-from gradwatch.store.remote.address import Remote
-from gradwatch.store.remote.claims import Claim, WaitingError
-from gradwatch.store.remote.folder import Folder
-from gradwatch.store.remote.transfer import Transfer
+from gradwatch.store.remote import Claim, Folder, Remote, Transfer, WaitingError, note
 
 PATIENCE = 5.0
 """Seconds to wait for a run that is being recorded to end."""

@@ -9,15 +9,10 @@ from pathlib import Path
 
 import google_crc32c
 
+from gradwatch.read import Catalog, Database, Segment, Writer, is_live, parquet
 from gradwatch.read import run_json as facts
-from gradwatch.read.catalog import Catalog, Segment, Writer
-from gradwatch.read.database import Database
-from gradwatch.read.status import is_live
-from gradwatch.read.views import parquet
+from gradwatch.store import SCHEMAS, Damage, process
 from gradwatch.store import file_names as names
-from gradwatch.store import process
-from gradwatch.store.journal import Damage
-from gradwatch.store.tables import SCHEMAS
 
 Progress = Callable[[int, int, str], None]
 """Called with how many files are done, how many there are, and the next one's name."""

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gradwatch.core.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
-from gradwatch.core.summary import FIELDS, IDENTITY
+from gradwatch.core import BINS_A_SIDE, CELLS, FIELDS, IDENTITY, NONFINITE, ZERO
 from gradwatch.measure.jax_rows import CPU_LARGE, on_cpu, on_gpu
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
 

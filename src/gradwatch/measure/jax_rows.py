@@ -24,7 +24,7 @@ import numpy as np
 from jax import lax
 
 import gradwatch.measure.jax_pallas as jax_pallas
-from gradwatch.core.summary import IDENTITY
+from gradwatch.core import IDENTITY
 from gradwatch.measure.jax_layout import (
     brought_together,
     heads,

@@ -26,8 +26,7 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import gradwatch.measure.jax_local as jax_local
-from gradwatch.core.histogram import CELLS
-from gradwatch.core.summary import FIELDS, IDENTITY
+from gradwatch.core import CELLS, FIELDS, IDENTITY
 
 ADDED = len(FIELDS) - 2
 """All fields but the last two, minimum and maximum, merge by addition."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gradwatch.core.histogram import LOWEST_EXPONENT, MANTISSA_BITS
+from gradwatch.core import LOWEST_EXPONENT, MANTISSA_BITS
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from gradwatch.core.histogram import CELLS, ZERO
-from gradwatch.core.summary import FIELDS, IDENTITY
+from gradwatch.core import CELLS, FIELDS, IDENTITY, ZERO
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
 from gradwatch.measure.tensorflow_cells import cells_of
 from gradwatch.measure.tensorflow_rows import summarize_rows

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from gradwatch.core.histogram import BINS_A_SIDE
+from gradwatch.core import BINS_A_SIDE
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
 
 LARGE = 1 << 16

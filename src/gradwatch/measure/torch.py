@@ -18,8 +18,7 @@ import torch
 import gradwatch.measure.torch_cpu as torch_cpu
 import gradwatch.measure.torch_cuda as torch_cuda
 import gradwatch.measure.torch_plain as torch_plain
-from gradwatch.core.histogram import CELLS
-from gradwatch.core.summary import FIELDS
+from gradwatch.core import CELLS, FIELDS
 
 _ORDINARY = (torch.Tensor, torch.nn.Parameter)
 

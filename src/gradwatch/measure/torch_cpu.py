@@ -22,8 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gradwatch.core.histogram import CELLS
-from gradwatch.core.summary import FIELDS, IDENTITY, Summary
+from gradwatch.core import CELLS, FIELDS, IDENTITY, Summary
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS
 from gradwatch.measure.rows import are_alike
 from gradwatch.measure.torch_flat import flat, folded

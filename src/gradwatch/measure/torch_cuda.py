@@ -19,8 +19,7 @@ import torch
 import gradwatch.measure.cuda_kernel as cuda_kernel
 import gradwatch.measure.torch_plain as torch_plain
 import gradwatch.measure.triton_kernel as triton_kernel
-from gradwatch.core.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
-from gradwatch.core.summary import FIELDS
+from gradwatch.core import BINS_A_SIDE, CELLS, FIELDS, NONFINITE, ZERO
 from gradwatch.measure.layout import FLOAT32_BITS
 from gradwatch.measure.torch_flat import flat
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gradwatch.core.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
+from gradwatch.core import BINS_A_SIDE, CELLS, NONFINITE, ZERO
 from gradwatch.measure.layout import FloatBits
 from gradwatch.measure.torch_plain import dense
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from gradwatch.core.histogram import BINS_A_SIDE, CELLS, NONFINITE, ZERO
-from gradwatch.core.summary import IDENTITY
+from gradwatch.core import BINS_A_SIDE, CELLS, IDENTITY, NONFINITE, ZERO
 from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
 
 

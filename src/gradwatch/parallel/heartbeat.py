@@ -6,9 +6,7 @@ import threading
 
 import numpy as np
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
+from gradwatch.core import Kind, Reading, Site, Summary
 
 NAME, FIRST = "step_seconds", "processes"
 MEANING = (

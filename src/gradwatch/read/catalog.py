@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from gradwatch.read.checks import Checks, identity_of
+from gradwatch.store import Damage, Journal, manifest
 from gradwatch.store import file_names as names
-from gradwatch.store import manifest
-from gradwatch.store.journal import Damage, Journal
-from gradwatch.util.files.checked_json import DamagedError, Known
+from gradwatch.util.files import DamagedError, Known
 
 _TRIES = 50
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import select
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site, select
 from gradwatch.read.grid import Bucketing
 from gradwatch.read.heatmap import by_width
 from gradwatch.read.members import NotRecordedError
 from gradwatch.read.run import Run
+from gradwatch.util.display import notebook
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,14 +79,11 @@ class Comparison:
         Returns:
             The axes.
         """
-        from gradwatch.view.notebook.plots.comparison_plot import plot_comparison
-
-        return plot_comparison(self, run, base, ax)
+        axes: Axes = notebook().plot_comparison(self, run, base, ax)
+        return axes
 
     def _repr_html_(self) -> str:
-        from gradwatch.view.notebook.comparison_html import comparison_html
-
-        return comparison_html(self)
+        return notebook().comparison_html(self)
 
 
 def compare(

@@ -10,7 +10,7 @@ from gradwatch.read.catalog import Catalog
 from gradwatch.read.database import Database
 from gradwatch.read.moments import MomentCache
 from gradwatch.read.snapshot import Snapshot, Tail
-from gradwatch.store.tables import SCHEMAS
+from gradwatch.store import SCHEMAS
 
 
 class Content:

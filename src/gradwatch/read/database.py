@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.read import views
-from gradwatch.store.tables import NO_MICRO_BATCH, SCHEMAS
+from gradwatch.store import NO_MICRO_BATCH, SCHEMAS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

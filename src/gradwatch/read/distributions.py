@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.histogram import CELLS, Histogram
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import CELLS, Histogram, Kind, Site
 from gradwatch.read.members import NotRecordedError, kind_of, members
 from gradwatch.read.rank_choice import RankChoice
 from gradwatch.read.series import condition, summaries

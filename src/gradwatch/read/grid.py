@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Site
+from gradwatch.core import Site
 from gradwatch.read.database import Columns
 
 Values = NDArray[np.float64]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.read.grid import Bucketing
+from gradwatch.util.display import notebook
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,14 +50,11 @@ class Heatmap:
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw it with matplotlib, which is an extra; returns the axes, see docs/notebooks.md."""
-        from gradwatch.view.notebook.plots.run_plots import plot_heatmap
-
-        return plot_heatmap(self, ax)
+        axes: Axes = notebook().plot_heatmap(self, ax)
+        return axes
 
     def _repr_html_(self) -> str:
-        from gradwatch.view.notebook.comparison_html import heatmap_html
-
-        return heatmap_html(self)
+        return notebook().heatmap_html(self)
 
     def __repr__(self) -> str:
         rows, columns = self.values.shape

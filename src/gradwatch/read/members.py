@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import STATISTICS
+from gradwatch.core import STATISTICS, Kind, Site
 from gradwatch.read.replica_rows import common
 
 MODEL = "model"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.read import views
 from gradwatch.read.database import Columns
 from gradwatch.read.grid import FIRST, LAST, Bucketing, Values, dense, joined, merges

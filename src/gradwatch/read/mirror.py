@@ -9,13 +9,10 @@ from pathlib import Path
 
 import google_crc32c
 
+from gradwatch.store import SegmentName
 from gradwatch.store import file_names as names
-from gradwatch.store.file_names import SegmentName
-from gradwatch.store.remote.claims import is_claim
-from gradwatch.store.remote.folder import Folder
-from gradwatch.store.remote.transfer import DESCRIPTION, FINDINGS
-from gradwatch.util.files import atomic, checked_json
-from gradwatch.util.files.checked_json import DamagedError
+from gradwatch.store.remote import DESCRIPTION, FINDINGS, Folder, is_claim
+from gradwatch.util.files import DamagedError, atomic, checked_json
 
 DOWNLOADS = 8
 """How many segments are downloaded at a time."""

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import select
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Site, SiteInfo, select
 from gradwatch.read import rank_choice, rank_statuses
 from gradwatch.read import run_json as facts
 from gradwatch.read.content import Content
@@ -20,7 +19,7 @@ from gradwatch.read.moments import Moments
 from gradwatch.read.rank_choice import RankChoice
 from gradwatch.read.snapshot import Snapshot
 from gradwatch.read.status import RankStatus, Status, status_of
-from gradwatch.store.journal import Damage
+from gradwatch.store import Damage
 
 Steps = NDArray[np.int64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind
 from gradwatch.read.members import NotRecordedError
 
 ALL: Literal["all"] = "all"

@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.histogram import CELLS
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Site
-from gradwatch.core.summary import FIELDS, Summary
+from gradwatch.core import CELLS, FIELDS, Reading, Site, Summary
 from gradwatch.read.database import Columns
 from gradwatch.read.grid import places
 from gradwatch.read.snapshot import Snapshot
-from gradwatch.store.tables import NO_MICRO_BATCH
+from gradwatch.store import NO_MICRO_BATCH
 
 _FIELDS = ", ".join(f"{name}::DOUBLE AS {name}" for name in FIELDS)
 _PART = f"coalesce(micro_batch, {NO_MICRO_BATCH}) AS part"

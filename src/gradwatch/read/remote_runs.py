@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from gradwatch.read.mirror import Mirror
 from gradwatch.read.run import Run
 from gradwatch.read.runs import NOT_RUNS, Runs
 from gradwatch.read.status import RankStatus, Status
 from gradwatch.store import file_names as names
-from gradwatch.store.remote import claims
-from gradwatch.store.remote.address import Remote
-from gradwatch.store.remote.folder import Folder
-from gradwatch.read.mirror import Mirror
-from gradwatch.store.remote.transfer import DESCRIPTION
+from gradwatch.store.remote import DESCRIPTION, Folder, Remote, claims
 
 _SILENT = (Status.CRASHED, Status.EMPTY)
 """What a run, or a rank, seems to be of which nothing new is sealed."""

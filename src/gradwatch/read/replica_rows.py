@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gradwatch.core.sites import Site
+from gradwatch.core import Site
 
 # What is a replica's own is a part of the training of its own: `replica_0`, or
 # `generator/replica_0`, which also begins its paths.

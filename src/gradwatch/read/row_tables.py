@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import FIELDS, IDENTITY, Summary, statistic
+from gradwatch.core import FIELDS, IDENTITY, Kind, Site, Summary, statistic
 from gradwatch.read.grid import FIRST, LAST, Bucketing
 from gradwatch.read.members import check_statistic
 from gradwatch.read.merged_rows import RowGrid, RowQuestion, Rows

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import select
-from gradwatch.core.histogram import Histogram
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Histogram, Kind, Reading, Site, select
 from gradwatch.read import distributions, series
 from gradwatch.read.across_ranks import RankSeries, RankTable, across_ranks, rank_table
 from gradwatch.read.grid import Bucketing
@@ -24,9 +21,10 @@ from gradwatch.read.query_result import Result
 from gradwatch.read.rank_choice import RankChoice
 from gradwatch.read.recorded_readings import readings, readings_at
 from gradwatch.read.row_tables import RowTable, RowTables
+from gradwatch.util.display import notebook
 
 if TYPE_CHECKING:
-    from gradwatch.view.notebook.plots.run_plots import RunPlots
+    from gradwatch.view.notebook import RunPlots
 
 Steps = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -332,14 +330,11 @@ class Run(OpenedRun):
     def plot(self) -> RunPlots:
         """Plots with matplotlib, which is an extra: `run.plot.heatmap()`, `run.plot.series()`,
         `run.plot.histograms()`; see docs/notebooks.md."""
-        from gradwatch.view.notebook.plots.run_plots import RunPlots
-
-        return RunPlots(self)
+        plots: RunPlots = notebook().RunPlots(self)
+        return plots
 
     def _repr_html_(self) -> str:
-        from gradwatch.view.notebook.run_html import run_html
-
-        return run_html(self)
+        return notebook().run_html(self)
 
     def __enter__(self) -> Run:
         return self

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.read.checks import identity_of
-from gradwatch.store.journal import Damage
+from gradwatch.store import Damage
 from gradwatch.util.files import checked_json
 
 NAME = "run.json"

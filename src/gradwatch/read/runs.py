@@ -14,7 +14,8 @@ from gradwatch.read import run_json as facts
 from gradwatch.read.comparison import Comparison, compare
 from gradwatch.read.run import Run
 from gradwatch.store import file_names as names
-from gradwatch.store.remote.address import Remote, as_remote
+from gradwatch.store.remote import Remote, as_remote
+from gradwatch.util.display import notebook
 
 NOT_RUNS = frozenset({names.SEGMENTS, "quarantine", "pictures"})
 
@@ -169,9 +170,7 @@ class Runs:
         self.close()
 
     def _repr_html_(self) -> str:
-        from gradwatch.view.notebook.run_html import runs_html
-
-        return runs_html(self)
+        return notebook().runs_html(self)
 
     def __repr__(self) -> str:
         shown = ", ".join(self.names[:5]) + (", ..." if len(self) > 5 else "")

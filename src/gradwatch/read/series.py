@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import FIELDS, Summary, l2, statistic
+from gradwatch.core import FIELDS, Kind, Site, Summary, l2, statistic
 from gradwatch.read.members import check_statistic, kind_of, members
 from gradwatch.read.rank_choice import RankChoice, is_merged
 from gradwatch.read.snapshot import Snapshot

@@ -11,16 +11,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.read import views
 from gradwatch.read.attempts import Attempt, Bounds, bounds
 from gradwatch.read.catalog import Catalog, Writer
 from gradwatch.read.database import Columns, Database
 from gradwatch.read.moments import MomentCache, Moments
 from gradwatch.read.rank_choice import RankChoice, is_merged
-from gradwatch.store import tables
-from gradwatch.store.journal import Journal
-from gradwatch.store.tables import SCHEMAS
+from gradwatch.store import SCHEMAS, Journal, tables
 
 
 class Snapshot:

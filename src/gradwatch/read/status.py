@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gradwatch.read.catalog import Writer
-from gradwatch.store import process
-from gradwatch.store.journal import Damage
+from gradwatch.store import Damage, process
 
 SILENCE = 60.0
 """Seconds without a record after which a writer on another machine counts as dead."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gradwatch.core.summary import STATISTICS
+from gradwatch.core import STATISTICS
 from gradwatch.read import replica_rows as replicas
-from gradwatch.store.tables import SCHEMAS
+from gradwatch.store import SCHEMAS
 
 TABLES = tuple(SCHEMAS)
 

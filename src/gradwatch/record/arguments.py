@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gradwatch.core import select as selectors
-from gradwatch.diagnosis.announcing import Announcer
-from gradwatch.diagnosis.finding import Finding, Severity
-from gradwatch.diagnosis.settings import Settings, as_severity
+from gradwatch.diagnosis import Announcer, Finding, Settings, Severity, as_severity
 from gradwatch.diagnosis.settings import Spec as DiagnosisSpec
 from gradwatch.sinks import Console, Sink, Store, TensorBoard
-from gradwatch.store.remote.address import Remote
-from gradwatch.watches.watch import Watch, gradients, weights
+from gradwatch.store.remote import Remote
+from gradwatch.watches import Watch, gradients, weights
 
 
 def as_place(directory: str | Path | Remote | None, remote: Remote | None) -> Path:
@@ -21,7 +19,7 @@ def as_place(directory: str | Path | Remote | None, remote: Remote | None) -> Pa
     if remote is None:
         assert not isinstance(directory, Remote)
         return Path(directory or Path("runs", time.strftime("%Y%m%d-%H%M%S")))
-    from gradwatch.store.remote.folder import Folder
+    from gradwatch.store.remote import Folder
 
     Folder(remote)  # What is missing for it is better known now than in training.
     return remote.staging_directory

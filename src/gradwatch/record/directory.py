@@ -11,11 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gradwatch.core.sites import Site, SiteInfo
-from gradwatch.parallel.ranks import Rank, training
-from gradwatch.store.description import Description
-from gradwatch.util import exits
-from gradwatch.util.background import Background
+from gradwatch.core import Site, SiteInfo
+from gradwatch.parallel import Rank, training
+from gradwatch.store import Description
+from gradwatch.util import Background, exits
 
 try:
     import fcntl

@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from gradwatch.core.reading import Less, Reading
-from gradwatch.core.sites import Site
-from gradwatch.diagnosis.announcing import Announcer
+from gradwatch.core import Less, Reading, Site
+from gradwatch.diagnosis import Announcer
 from gradwatch.parallel import ranks
 from gradwatch.record.session import Recording
-from gradwatch.util.reporter import Spokesman
+from gradwatch.util import Spokesman
+from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
-from gradwatch.watches.plan import Timetable
 
 if TYPE_CHECKING:
-    from gradwatch.capture.keras.fit import FitCapture
+    from gradwatch.capture.keras import FitCapture
 
 
 class FitMethods:
@@ -46,7 +45,7 @@ class FitMethods:
         self.close()
         self._is_muted = False
         with self._unharmed():
-            from gradwatch.capture.keras.fit import FitCapture, refusal
+            from gradwatch.capture.keras import FitCapture, refusal
 
             why = refusal(model)
             if why is not None:

@@ -8,25 +8,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gradwatch.capture.guard import harmless
+from gradwatch.capture import harmless
 from gradwatch.capture.loop.methods import LoopMethods
 from gradwatch.capture.loop.recorder import LoopRecorder
+from gradwatch.core import Kind, Less, SiteInfo
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
-from gradwatch.core.reading import Less
-from gradwatch.core.sites import Kind, SiteInfo
-from gradwatch.diagnosis.finding import Finding, Severity
+from gradwatch.diagnosis import Finding, Severity
 from gradwatch.diagnosis.settings import Spec as DiagnosisSpec
 from gradwatch.parallel import agreement
 from gradwatch.record.arguments import as_announcer, as_place, as_sinks, as_watches
 from gradwatch.record.fit import FitMethods
 from gradwatch.record.session import Recording
 from gradwatch.sinks import Sink
-from gradwatch.store.remote.address import Remote, as_remote
-from gradwatch.util.reporter import Spokesman
+from gradwatch.store.remote import Remote, as_remote
+from gradwatch.util import Spokesman
+from gradwatch.watches import Timetable, Watch, for_diagnosis, of_the_step
 from gradwatch.watches.budget import Cost, Pacer
-from gradwatch.watches.plan import Timetable
-from gradwatch.watches.watch import Watch, for_diagnosis, of_the_step
 
 BUDGET = 0.01
 _BESIDE = frozenset({Kind.LOSS, Kind.SCALAR})

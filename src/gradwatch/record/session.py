@@ -9,24 +9,18 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gradwatch.core.groups import Grouping
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.reading import Less, Reading
-from gradwatch.core.sites import Kind, Site, SiteInfo
-from gradwatch.diagnosis.announcing import Announcer
-from gradwatch.parallel import ranks
-from gradwatch.parallel.heartbeat import MEANING, SignsOfLife
+from gradwatch.core import Grouping, Kind, Less, ModelFacts, Reading, Site, SiteInfo
+from gradwatch.diagnosis import Announcer
+from gradwatch.parallel import MEANING, SignsOfLife, ranks
 from gradwatch.record.directory import RunDirectory
-from gradwatch.sinks import RunInfo, Sink
-from gradwatch.sinks.pipeline import Pipeline
-from gradwatch.store.remote.address import Remote
-from gradwatch.util import environment
-from gradwatch.util.reporter import Spokesman, say
+from gradwatch.sinks import Pipeline, RunInfo, Sink
+from gradwatch.store.remote import Remote
+from gradwatch.util import Spokesman, environment, say
+from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
-from gradwatch.watches.plan import Timetable
 
 if TYPE_CHECKING:
-    from gradwatch.store.remote.uploader import Uploader
+    from gradwatch.store.remote import Uploader
 
 _directories = itertools.count()
 """Of those that nobody has named, so that processes agree on each."""
@@ -290,7 +284,7 @@ class Recording:
                 f"upload to cannot be known here. gradwatch upload {self.directory} uploads it."
             )
             return
-        from gradwatch.store.remote.uploader import uploader_for
+        from gradwatch.store.remote import uploader_for
 
         with self._unharmed():
             self.uploader = uploader_for(

@@ -2,10 +2,23 @@
 
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.console import Console
-from gradwatch.sinks.csv import CSV
+from gradwatch.sinks.csv import COLUMNS, CSV, safe
+from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.sinks.png_files import PNG
 from gradwatch.sinks.store import Store
 from gradwatch.sinks.tensorboard import TensorBoard
 from gradwatch.sinks.totals import Totals
 
-__all__ = ["CSV", "PNG", "Console", "RunInfo", "Sink", "Store", "TensorBoard", "Totals"]
+__all__ = [
+    "COLUMNS",
+    "CSV",
+    "PNG",
+    "Console",
+    "Pipeline",
+    "RunInfo",
+    "Sink",
+    "Store",
+    "TensorBoard",
+    "Totals",
+    "safe",
+]

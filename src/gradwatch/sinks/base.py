@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind, Reading
 
 
 @dataclass(frozen=True)

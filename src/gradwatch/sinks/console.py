@@ -10,11 +10,9 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary, finite, l2, linf, mean, rms
+from gradwatch.core import Kind, Reading, Site, Summary, finite, l2, linf, mean, rms
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.util.text_table import Column, printable, show
+from gradwatch.util import Column, printable, show
 
 Array = NDArray[np.float64]
 

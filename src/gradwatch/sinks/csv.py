@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import COUNTS, STATISTICS, statistic
+from gradwatch.core import COUNTS, STATISTICS, Kind, Reading, Site, statistic
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.util.files.append_file import AppendFile
+from gradwatch.util.files import AppendFile
 
 COLUMNS: tuple[str, ...] = (
     *("step", "epoch", "time", "kind", "path"),

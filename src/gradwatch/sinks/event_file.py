@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.util.files.append_file import AppendFile
+from gradwatch.util.files import AppendFile
 from gradwatch.watches.probes import png
 
 Array = NDArray[np.float64]

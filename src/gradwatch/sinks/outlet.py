@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from gradwatch.core.reading import Reading
+from gradwatch.core import Reading
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.util.worker import Worker
+from gradwatch.util import Worker
 
 TO_BE_WRITTEN = 256
 """How many readings may wait for a sink. More than for the thread that makes them, which passes on

@@ -9,11 +9,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from gradwatch.core.reading import Reading
+from gradwatch.core import Reading
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.outlet import Outlet, words
-from gradwatch.util import exits
-from gradwatch.util.worker import Worker
+from gradwatch.util import Worker, exits
 
 Fetch = tuple[Callable[[], Reading | None], int | None]
 

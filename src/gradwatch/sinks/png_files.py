@@ -7,8 +7,7 @@ import re
 import zlib
 from pathlib import Path
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Site
+from gradwatch.core import Reading, Site
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.watches.probes import png
 

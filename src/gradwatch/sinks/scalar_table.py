@@ -12,9 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.reading import Reading, stacked
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary, l2, statistic
+from gradwatch.core import Kind, Reading, Site, Summary, l2, stacked, statistic
 from gradwatch.sinks.event_file import envelope, scalar
 
 Array = NDArray[np.float64]

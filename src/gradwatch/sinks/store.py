@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradwatch.core.reading import Reading
+from gradwatch.core import Reading
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.store.writer import StoreWriter
-from gradwatch.store.writers import writer_for
+from gradwatch.store import StoreWriter, writer_for
 
 
 class Store(Sink):

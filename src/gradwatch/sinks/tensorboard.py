@@ -9,10 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.histogram import Histogram
-from gradwatch.core.reading import Reading, stacked
-from gradwatch.core.sites import Kind
-from gradwatch.core.summary import FIELDS, Summary, finite, statistic
+from gradwatch.core import FIELDS, Histogram, Kind, Reading, Summary, finite, stacked, statistic
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.event_file import (
     EventFile,

@@ -9,11 +9,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind
-from gradwatch.core.summary import COUNTS, Summary, statistic
+from gradwatch.core import COUNTS, Kind, Reading, Summary, statistic
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.util.text_table import printable
+from gradwatch.util import printable
 
 
 class Totals(Sink):

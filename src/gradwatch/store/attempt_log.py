@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.reading import Reading
+from gradwatch.core import Reading
 
 Numbers = NDArray[np.int64]
 Seen: TypeAlias = dict[tuple[str, int | None], tuple[int, list[Numbers]]]

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gradwatch.util.files import checked_json
-from gradwatch.util.files.checked_json import DamagedError
+from gradwatch.util.files import DamagedError, checked_json
 
 NAME = "run.json"
 FORMAT = 2

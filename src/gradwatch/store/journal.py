@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from gradwatch.core.summary import FIELDS
+from gradwatch.core import FIELDS
 from gradwatch.store import columns, frames
 
 FORMAT = 1

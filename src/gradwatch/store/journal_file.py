@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gradwatch.store import frames
 from gradwatch.store.records import Record
-from gradwatch.util.files.append_file import AppendFile
+from gradwatch.util.files import AppendFile
 
 
 class JournalFile:

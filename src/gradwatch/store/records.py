@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.reading import Reading, stacked
-from gradwatch.core.summary import FIELDS
+from gradwatch.core import FIELDS, Reading, stacked
 from gradwatch.store import columns
 from gradwatch.store.columns import Column
 

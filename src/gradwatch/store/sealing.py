@@ -14,9 +14,8 @@ from pathlib import Path
 from gradwatch.store import followers, manifest, segments
 from gradwatch.store.journal import Journal
 from gradwatch.store.segments import Interrupted, Stopper
-from gradwatch.util import exits
-from gradwatch.util.background import Background
-from gradwatch.util.files.checked_json import DamagedError
+from gradwatch.util import Background, exits
+from gradwatch.util.files import DamagedError
 
 RETRY, RETRY_AT_MOST = 30.0, 600.0
 GRACE = 0.3

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Site
+from gradwatch.core import Site
 
 REMEMBERED = 16
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.summary import COUNTS, FIELDS
+from gradwatch.core import COUNTS, FIELDS
 from gradwatch.store.journal import Block, Journal
 
 Table = dict[str, NDArray[Any]]

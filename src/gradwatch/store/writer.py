@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.reading import Reading
+from gradwatch.core import Reading
 from gradwatch.store import file_names as names
 from gradwatch.store import followers, process, records, sealing
 from gradwatch.store import journal as kinds

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.core import select as selectors
 from gradwatch.core.schedule import Moment, Schedule
-from gradwatch.core.sites import Kind, Site, SiteInfo
 from gradwatch.watches.probes.probe import Probe
 from gradwatch.watches.watch import Watch
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gradwatch.core import Kind
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
 from gradwatch.core.schedule import Schedule
-from gradwatch.core.sites import Kind
 from gradwatch.watches.probes.probe import Pictures, Probe, SpectralNorms
 
 

@@ -1,1 +1,5 @@
 """Capturing the tensors of Keras's own training loop, `fit`."""
+
+from gradwatch.capture.keras.fit import FitCapture, refusal
+
+__all__ = ["FitCapture", "refusal"]

@@ -15,7 +15,7 @@ from gradwatch.capture.keras.optimizers import (
     is_of_keras,
     is_pure_schedule,
 )
-from gradwatch.core.model_facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
+from gradwatch.core import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
 
 
 def facts_of(model: Any) -> ModelFacts:

@@ -28,13 +28,10 @@ from gradwatch.capture.keras.step_inputs import around_sites
 from gradwatch.capture.keras.variables import fit_of, sites_of
 from gradwatch.capture.readings import Layout, reading_of
 from gradwatch.capture.values import names_due
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.reading import Reading
+from gradwatch.core import Kind, ModelFacts, Reading, Reported, Site, SiteInfo
 from gradwatch.core.schedule import Moment
-from gradwatch.core.sites import Kind, Site, SiteInfo
-from gradwatch.core.reported import Reported
+from gradwatch.watches import Due, Plan, Timetable
 from gradwatch.watches.budget import Pacer
-from gradwatch.watches.plan import Due, Plan, Timetable
 
 __all__ = ["FitCapture", "StepCounter", "refusal"]
 

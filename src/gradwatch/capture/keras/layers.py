@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import keras
 
 from gradwatch.capture.keras.variables import model_variables
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Site, SiteInfo
 
 _BOUNDS = {
     "sigmoid": (0.0, 1.0),

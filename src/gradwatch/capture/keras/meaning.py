@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from gradwatch.capture.keras.optimizers import innermost
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind
 
 
 def meanings(optimizers: Sequence[Any], replicas: int = 1) -> Mapping[Kind, str]:

@@ -18,9 +18,9 @@ from gradwatch.capture.keras.variable_rows import VariableRows
 from gradwatch.capture.keras.variables import current_values, fit_of, model_variables
 from gradwatch.capture.readings import Layout
 from gradwatch.capture.values import values_of
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.measure.frameworks import Framework
-from gradwatch.watches.plan import Plan
+from gradwatch.watches import Plan
 
 
 class Observation:

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from gradwatch.capture.keras.variables import current_values
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind
 
 Keep = Callable[[Kind, int, Any], Any]
 """Takes a kind, a variable's id and a tensor that was made for us; gives what is noted of it."""

@@ -11,7 +11,7 @@ from gradwatch.capture.keras.layers import KnownLayers, LayersOf, ModelLayer
 from gradwatch.capture.keras.outputs import LayerTap, measured_tensor
 from gradwatch.capture.keras.taps import MEASURED, Passage, make_tap
 from gradwatch.capture.keras.taps.calls import gradient_remarks, site_paths
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 
 
 class Row(NamedTuple):

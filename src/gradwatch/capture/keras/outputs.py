@@ -13,7 +13,7 @@ from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 from gradwatch.capture.keras.layers import ModelLayer
 from gradwatch.capture.keras.taps import Passage, Tap
 from gradwatch.capture.keras.taps.calls import MOST_CALLS, SATURATION_MARGIN, Call
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind
 from gradwatch.measure.frameworks import framework
 
 

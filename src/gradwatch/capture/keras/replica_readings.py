@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from gradwatch.core.reading import Reading
+from gradwatch.core import Reading, Site, Summary
 from gradwatch.core.schedule import Moment
-from gradwatch.core.sites import Site
-from gradwatch.core.summary import Summary
-from gradwatch.watches.plan import Due, Plan
+from gradwatch.watches import Due, Plan
 
 MEASURED = {
     "MirroredStrategy": "MirroredStrategy",

@@ -24,8 +24,8 @@ from gradwatch.capture.keras.outputs import LayerTap
 from gradwatch.capture.keras.taps import make_tap
 from gradwatch.capture.keras.taps.calls import gradient_remarks, site_paths
 from gradwatch.capture.keras.variables import ModelVariable, model_variables
+from gradwatch.core import Kind, Site
 from gradwatch.core.select import Spec, choose
-from gradwatch.core.sites import Kind, Site
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends import Backend
 from gradwatch.capture.keras.optimizers import find_optimizers, innermost, is_pure_schedule
 from gradwatch.capture.keras.output_watch import Row
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Site, SiteInfo
 
 LOSS = "loss"
 BATCH_SIZE, LEARNING_RATE, LOSS_SCALE = "batch_size", "learning_rate", "loss_scale"

@@ -7,8 +7,8 @@ from typing import Any
 
 from gradwatch.capture.keras.optimizers import Gradients, Keep
 from gradwatch.capture.keras.output_watch import Row
-from gradwatch.core.sites import Kind, Site
-from gradwatch.watches.plan import Plan
+from gradwatch.core import Kind, Site
+from gradwatch.watches import Plan
 
 Columns = tuple[int, int] | None
 

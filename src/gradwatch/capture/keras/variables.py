@@ -11,7 +11,7 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 from keras.src.backend.common.variables import get_autocast_scope
 
 from gradwatch.capture.gates import slices_of
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Site, SiteInfo
 
 
 @dataclass(frozen=True)

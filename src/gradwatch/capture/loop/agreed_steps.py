@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gradwatch.core.schedule import Moment
-from gradwatch.watches.budget.pacer import GAP, START
-from gradwatch.watches.plan import Timetable
+from gradwatch.watches import Timetable
+from gradwatch.watches.budget import GAP, START
 
 LEAD = 8
 """How many steps ahead a change is announced, so that all have heard of it when it comes."""

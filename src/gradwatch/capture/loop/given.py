@@ -21,8 +21,7 @@ from gradwatch.capture.loop.variable_names import (
     value_of,
     variables_of,
 )
-from gradwatch.core.reading import scope
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Site, SiteInfo, scope
 from gradwatch.measure.frameworks import Framework, family, framework
 
 

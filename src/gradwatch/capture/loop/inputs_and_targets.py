@@ -8,7 +8,7 @@ from typing import Any
 from gradwatch.capture.errors import WrongTypeError
 from gradwatch.capture.loop.trees import leaves
 from gradwatch.capture.loop.variable_names import dtype_name
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.measure.frameworks import Framework
 
 _ROOTS = {Kind.INPUT: "input", Kind.TARGET: "target"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradwatch.capture.keras.layers import output_sites_of
 from gradwatch.capture.keras.output_watch import OutputWatch
-from gradwatch.core.sites import Site, SiteInfo
+from gradwatch.core import Site, SiteInfo
 
 
 class KerasLayers:

@@ -11,7 +11,7 @@ from gradwatch.capture.errors import WrongTypeError, WrongValueError
 from gradwatch.capture.loop.shapes import common_framework, shape_of, shapes_agree
 from gradwatch.capture.loop.trees import leaves
 from gradwatch.capture.loop.variable_names import dtype_name, is_tensor, unique
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.measure.frameworks import Framework, family, framework
 
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from gradwatch.capture.errors import WrongTypeError
 from gradwatch.capture.loop.layer_tensors import Found, LayerTensors, itself, under
 from gradwatch.capture.loop.step_layout import narrowed
-from gradwatch.core.sites import Kind, Site, SiteInfo
-from gradwatch.watches.plan import Plan, Timetable
+from gradwatch.core import Kind, Site, SiteInfo
+from gradwatch.watches import Plan, Timetable
 
 
 class Layers(Protocol):

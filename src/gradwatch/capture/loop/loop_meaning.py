@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind
 
 RECORDED: Mapping[Kind, str] = {
     Kind.GRADIENT: "gradient that the loop gave to record() or measure(), as it was then",

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.capture.loop.agreed_steps import AgreedSteps, Announcer, News
-from gradwatch.core.histogram import CELLS
-from gradwatch.core.summary import FIELDS, IDENTITY
+from gradwatch.core import CELLS, FIELDS, IDENTITY
 
 Array = NDArray[np.float64]
 

@@ -20,14 +20,11 @@ from gradwatch.capture.loop.step_count import Progress
 from gradwatch.capture.loop.step_layout import Layout, Layouts, check_loss, loss_row, measured
 from gradwatch.capture.readings import reading_of
 from gradwatch.capture.values import is_value, names_due
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.reading import Reading, scope
+from gradwatch.core import Kind, ModelFacts, Reading, Site, SiteInfo, Summary, scope
 from gradwatch.core.schedule import Moment
-from gradwatch.core.sites import Kind, Site, SiteInfo
-from gradwatch.core.summary import Summary
 from gradwatch.measure.frameworks import Fetched, Framework
+from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
-from gradwatch.watches.plan import Timetable
 
 PARTS = {"rows", "cells", "layout"}
 """What `measure` returns; `loss` may come to it."""

@@ -19,10 +19,10 @@ from gradwatch.capture.loop.given import Given, understand
 from gradwatch.capture.loop.recorder import LoopRecorder
 from gradwatch.capture.loop.reduced import Reduced
 from gradwatch.capture.loop.step_count import group_name, whole_number
+from gradwatch.core import Kind
 from gradwatch.core.schedule import Moment
-from gradwatch.core.sites import Kind
 from gradwatch.parallel import ranks
-from gradwatch.watches.plan import Plan
+from gradwatch.watches import Plan
 
 OWN = "replicas"
 """In what `measure` returns inside of replicas, the measurements of each one's own, by name."""

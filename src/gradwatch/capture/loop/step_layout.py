@@ -13,10 +13,10 @@ from gradwatch.capture.loop.given import Given
 from gradwatch.capture.loop.shapes import common_framework
 from gradwatch.capture.readings import Layout as Rows
 from gradwatch.capture.values import values_of
+from gradwatch.core import Kind, SiteInfo
 from gradwatch.core import select as selectors
-from gradwatch.core.sites import Kind, SiteInfo
 from gradwatch.measure.frameworks import Framework
-from gradwatch.watches.plan import Plan, Timetable
+from gradwatch.watches import Plan, Timetable
 
 # Numbers of no other monitor's in this process: readings of another are then not mistaken.
 _numbers = itertools.count(1)

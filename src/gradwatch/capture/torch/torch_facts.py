@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gradwatch.core.model_facts import LayerFacts, ModelFacts, OptimizerFacts
+from gradwatch.core import LayerFacts, ModelFacts, OptimizerFacts
 
 _ACTIVATIONS = {
     "ReLU": "relu", "ReLU6": "relu6", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softmax": "softmax",

@@ -19,7 +19,7 @@ from gradwatch.capture.keras.taps.calls import (
 )
 from gradwatch.capture.loop.layer_tensors import unit_axis
 from gradwatch.capture.loop.variable_names import dtype_name, unwrapped
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.measure.frameworks import framework
 
 _BOUNDS = {

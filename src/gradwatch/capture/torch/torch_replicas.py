@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from gradwatch.core.summary import FIELDS
+from gradwatch.core import FIELDS
 from gradwatch.measure.frameworks.torch_tensors import numbers_on
 
 EVERY = 1000

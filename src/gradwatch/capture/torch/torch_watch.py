@@ -33,10 +33,10 @@ from gradwatch.capture.torch.torch_parts import Part, Sublayouts, together
 from gradwatch.capture.torch.torch_replicas import Replica, is_check, with_exact_sums
 from gradwatch.capture.torch.torch_sharded import Sharded
 from gradwatch.capture.values import value_name
+from gradwatch.core import Kind, Site
 from gradwatch.core.schedule import Moment
-from gradwatch.core.sites import Kind, Site
 from gradwatch.measure.frameworks import Fetched, framework
-from gradwatch.watches.budget.pacer import START
+from gradwatch.watches.budget import START
 
 
 @dataclass

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.across_ranks.rank_rule import (
     Ranks,
     RankSymptom,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.across_ranks.rank_rule import (
     Ranks,
     RankSymptom,

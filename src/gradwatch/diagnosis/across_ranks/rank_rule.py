@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, ModelFacts, Site, SiteInfo
 from gradwatch.diagnosis.anatomy import Order
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.limits import Limits

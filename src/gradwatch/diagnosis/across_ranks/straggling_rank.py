@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.across_ranks.rank_rule import (
     Ranks,
     RankSymptom,

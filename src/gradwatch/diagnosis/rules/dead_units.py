@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.anatomy import is_relu_like
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History

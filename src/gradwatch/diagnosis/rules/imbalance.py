@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.limits import Limits

@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import FIELDS
+from gradwatch.core import FIELDS, Kind, ModelFacts, Site
 from gradwatch.diagnosis.anatomy import Order, order_of
 from gradwatch.diagnosis.execution import BACKWARD, PHASES, moment_of
 from gradwatch.diagnosis.finding import Severity, Symptom

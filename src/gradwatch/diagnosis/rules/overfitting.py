@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from gradwatch.core.model_facts import ModelFacts
+from gradwatch.core import ModelFacts
 from gradwatch.diagnosis.finding import Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.limits import Limits

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradwatch.core.model_facts import LayerFacts, ModelFacts
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind, LayerFacts, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.limits import Limits

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gradwatch.core.histogram import EDGES, NONFINITE, ZERO
-from gradwatch.core.model_facts import ModelFacts
-from gradwatch.core.sites import Kind
+from gradwatch.core import EDGES, NONFINITE, ZERO, Kind, ModelFacts
 from gradwatch.diagnosis.anatomy import matrices
 from gradwatch.diagnosis.finding import Symptom
 from gradwatch.diagnosis.history import History

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gradwatch.diagnosis.finding import Finding
-from gradwatch.record.monitor import Monitor
+from gradwatch.diagnosis import Finding
+from gradwatch.record import Monitor
 from gradwatch.sinks import Store
 
 PATIENCE = 60.0

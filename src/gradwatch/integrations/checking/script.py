@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradwatch.diagnosis.finding import Finding
+from gradwatch.diagnosis import Finding
 from gradwatch.integrations.checking.after_import import after_import
 from gradwatch.integrations.checking.course import Course, EnoughSteps
 from gradwatch.integrations.checking.keras_fit import watch_fits

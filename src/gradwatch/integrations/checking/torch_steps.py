@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from gradwatch.integrations.checking.course import Course
-from gradwatch.record.watch_module import watch
+from gradwatch.record import watch
 from gradwatch.watches import watch as watches
 
 

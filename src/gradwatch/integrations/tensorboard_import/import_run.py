@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind
 from gradwatch.integrations.tensorboard_import import event_records as records
 from gradwatch.integrations.tensorboard_import.events import Event, Reader
 from gradwatch.integrations.tensorboard_import.protobuf import MessageError
 from gradwatch.integrations.tensorboard_import.tag_numbers import Numbers
-from gradwatch.record.directory import RunDirectory
-from gradwatch.store.journal import Damage
-from gradwatch.store.writer import StoreWriter
+from gradwatch.record import RunDirectory
+from gradwatch.store import Damage, StoreWriter
 from gradwatch.util import environment
 
 MEANING = "A number that another tool logged."

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import FIELDS, Summary
+from gradwatch.core import FIELDS, Kind, Reading, Site, Summary
 
 TOGETHER = 1.0
 """Seconds: what was logged at one step within them is one reading."""

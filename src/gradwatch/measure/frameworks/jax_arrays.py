@@ -13,7 +13,7 @@ import numpy as np
 
 from gradwatch.measure import jax as measure
 from gradwatch.measure.jax_sharded import DeadUnits
-from gradwatch.util.reporter import say
+from gradwatch.util import say
 
 # Compiled on first use: outside jit, one call instead of a dozen for each tensor.
 _summarize = jax.jit(measure.summarize)

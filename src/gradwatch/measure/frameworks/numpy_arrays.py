@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gradwatch.core import CELLS, FIELDS, IDENTITY
 from gradwatch.core import reference as measure
-from gradwatch.core.histogram import CELLS
-from gradwatch.core.summary import FIELDS, IDENTITY
 
 
 def summarize(tensors: Sequence[Any]) -> Any:

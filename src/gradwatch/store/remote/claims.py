@@ -12,8 +12,7 @@ from gradwatch.store import file_names as names
 from gradwatch.store import process
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.part import Part
-from gradwatch.util.files import checked_json
-from gradwatch.util.files.checked_json import DamagedError
+from gradwatch.util.files import DamagedError, checked_json
 
 LOOK_AGAIN = 1.0
 """Seconds after which a process looks again where the first of its training uploads to."""

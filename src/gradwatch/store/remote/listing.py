@@ -10,9 +10,8 @@ from gradwatch.store import file_names as names
 from gradwatch.store.remote.address import Remote, as_remote
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.tables import SCHEMAS
-from gradwatch.util.files import checked_json
-from gradwatch.util.files.checked_json import DamagedError
-from gradwatch.util.reporter import say
+from gradwatch.util import say
+from gradwatch.util.files import DamagedError, checked_json
 
 READS = 16
 """How many manifests are read at a time."""

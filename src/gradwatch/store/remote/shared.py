@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gradwatch.store.description import FIRST_KEPT, LAST_KEPT
-from gradwatch.util.files import checked_json
-from gradwatch.util.files.checked_json import DamagedError
+from gradwatch.util.files import DamagedError, checked_json
 
 
 def descriptions(before: bytes, data: bytes) -> bytes:

@@ -12,8 +12,7 @@ from gradwatch.store import file_names as names
 from gradwatch.store.remote import shared
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.part import Part, is_of
-from gradwatch.util.files import checked_json
-from gradwatch.util.files.checked_json import DamagedError
+from gradwatch.util.files import DamagedError, checked_json
 
 DESCRIPTION, FINDINGS = "run.json", "findings.jsonl"
 Identity = tuple[int, int, int]

@@ -20,9 +20,7 @@ from gradwatch.store.remote.claims import Claim, WaitingError
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.part import Part, is_journal_of, part_of
 from gradwatch.store.remote.transfer import Transfer
-from gradwatch.util import exits
-from gradwatch.util.background import Background
-from gradwatch.util.reporter import say
+from gradwatch.util import Background, exits, say
 
 RETRY, RETRY_AT_MOST = 1.0, 300.0
 PAUSE = 0.1

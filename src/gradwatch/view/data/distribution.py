@@ -8,10 +8,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.histogram import Histogram
-from gradwatch.core.summary import finite
-from gradwatch.read.members import NotRecordedError
-from gradwatch.read.run import within
+from gradwatch.core import Histogram, finite
+from gradwatch.read import NotRecordedError, within
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.shown import Shown, Window
 

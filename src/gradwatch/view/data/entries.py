@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwatch.diagnosis.finding import Finding, Severity
-from gradwatch.read.run import Run
+from gradwatch.diagnosis import Finding, Severity
+from gradwatch.read import Run
 from gradwatch.view.data.plain import Answer, number
 
 _UNKNOWN = (

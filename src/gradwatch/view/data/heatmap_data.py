@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwatch.read.merged_rows import Rows
-from gradwatch.read.row_tables import RowTable
+from gradwatch.read import Rows, RowTable
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.shown import Shown, StaleTreeError, Window
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gradwatch.core.sites import Kind
-from gradwatch.read.series import UPDATE_RATIO
+from gradwatch.core import Kind
+from gradwatch.read import UPDATE_RATIO
 from gradwatch.view.data.plain import Answer
 
 ORDER = (

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradwatch.core.sites import Site
-from gradwatch.read.merged_rows import Rows
-from gradwatch.read.series import VALUE
+from gradwatch.core import Site
+from gradwatch.read import VALUE, Rows
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.rank_spread import bands
 from gradwatch.view.data.shown import Shown, Window

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradwatch.core.sites import Kind
-from gradwatch.diagnosis.finding import Finding
-from gradwatch.read.rank_choice import ALL
+from gradwatch.core import Kind
+from gradwatch.diagnosis import Finding
+from gradwatch.read import ALL
 from gradwatch.view.data.labels import ORDER, kind_label, statistics_of
 from gradwatch.view.data.numbers import number_sites
 from gradwatch.view.data.plain import Answer, number

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.read.across_ranks import RankTable
-from gradwatch.read.series import VALUE
+from gradwatch.read import VALUE, RankTable
 from gradwatch.view.data.numbers import own_numbers
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.rank_spread import spread

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Site
-from gradwatch.read.grid import Bucketing
-from gradwatch.read.run import Run
-from gradwatch.read.series import VALUE
+from gradwatch.core import Site
+from gradwatch.read import VALUE, Bucketing, Run
 
 Values = NDArray[np.float64]
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import and_, or_
 
-from gradwatch.core import select
-from gradwatch.core.sites import SiteInfo
+from gradwatch.core import SiteInfo, select
 from gradwatch.view.data.plain import Answer
 from gradwatch.view.data.shown import Shown
 

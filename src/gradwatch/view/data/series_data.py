@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.diagnosis.finding import Finding
-from gradwatch.read.merged_rows import Rows
-from gradwatch.read.series import UPDATE_RATIO
+from gradwatch.core import Kind, Site
+from gradwatch.diagnosis import Finding
+from gradwatch.read import UPDATE_RATIO, Rows
 from gradwatch.view.data.heatmap_data import row_table
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.shown import Shown, Window

@@ -9,12 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.read.grid import Bucketing
-from gradwatch.read.heatmap import by_width
-from gradwatch.read.members import kind_of
-from gradwatch.read.rank_choice import ALL, RankChoice, checked
-from gradwatch.read.run import EVER, Run, Steps, within
+from gradwatch.core import Kind, Site
+from gradwatch.read import (
+    ALL,
+    EVER,
+    Bucketing,
+    RankChoice,
+    Run,
+    Steps,
+    by_width,
+    checked,
+    kind_of,
+    within,
+)
 from gradwatch.view.data.tree import Tree
 
 FIRST = "first"

@@ -7,12 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.read.grid import Bucketing
-from gradwatch.read.heatmap import by_width
-from gradwatch.read.members import NotRecordedError
-from gradwatch.read.merged_rows import Rows
-from gradwatch.read.run_json import bare_info
+from gradwatch.core import Kind, Site
+from gradwatch.read import Bucketing, NotRecordedError, Rows, bare_info, by_width
 from gradwatch.view.data.plain import Answer, doubles
 from gradwatch.view.data.selection import selected
 from gradwatch.view.data.shown import Shown

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gradwatch.core.sites import Site, SiteInfo
-from gradwatch.read.merged_rows import Rows
+from gradwatch.core import Site, SiteInfo
+from gradwatch.read import Rows
 
 
 @dataclass(eq=False)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.read.run import Run
+from gradwatch.core import Kind, Site
+from gradwatch.read import Run
 from gradwatch.view.glance import queries
 from gradwatch.view.glance.trends import trends_of
 

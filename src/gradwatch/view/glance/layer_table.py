@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradwatch.util.text_table import printable
+from gradwatch.util import printable
 from gradwatch.view.glance.layer_rows import without_root
 from gradwatch.view.glance.text_columns import Column
 from gradwatch.view.glance.trends import bars

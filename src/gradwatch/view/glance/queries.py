@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradwatch.core.sites import Site
-from gradwatch.core.summary import STATISTICS
-from gradwatch.read.run import EVER, Run
-from gradwatch.read.views import NUMBER
+from gradwatch.core import STATISTICS, Site
+from gradwatch.read import EVER, NUMBER, Run
 
 _NOT_FINITE = "(nan + posinf + neginf)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gradwatch.read.status import RankStatus, Status
+from gradwatch.read import RankStatus, Status
 
 NAMED = 3
 """How many of those that have stopped are named."""

@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.core import select
-from gradwatch.core.sites import Site
-from gradwatch.read.heatmap import by_width
-from gradwatch.read.run import Run
-from gradwatch.read.status import Status
+from gradwatch.core import Site, select
+from gradwatch.read import Run, Status, by_width
 from gradwatch.view.glance import queries
 from gradwatch.view.glance.layer_rows import is_of_network, layers_of
 from gradwatch.view.glance.rank_words import has_stopped, ranks_in_words

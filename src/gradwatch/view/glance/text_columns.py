@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gradwatch.util.text_table import breadth, shortened
+from gradwatch.util import breadth, shortened
 
 GAP = "  "
 NARROWEST_NAME = 16

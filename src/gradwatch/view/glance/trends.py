@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradwatch.core import select
-from gradwatch.core.sites import Site
-from gradwatch.read.run import Run
+from gradwatch.core import Site, select
+from gradwatch.read import Run
 from gradwatch.view.glance import queries
 from gradwatch.view.glance.sparkline import bars_for, sparkline
 

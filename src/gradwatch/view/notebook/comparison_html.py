@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradwatch.read.comparison import Comparison
-from gradwatch.read.heatmap import Heatmap
+from gradwatch.read import Comparison, Heatmap
 from gradwatch.view.glance.layer_rows import without_root
 from gradwatch.view.glance.words import compact, counted, percent
 from gradwatch.view.notebook import markup

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.read.run import Run
+from gradwatch.core import Kind, Site
+from gradwatch.read import Run
 from gradwatch.view.glance.layer_rows import gradient_kind, is_of_network, without_root
 
 Values = NDArray[np.float64]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from gradwatch.core.summary import l2
-from gradwatch.inspection.inspected import Inspection
-from gradwatch.inspection.table_text import HEADER, LEFT, cells, remarks, title
+from gradwatch.core import l2
+from gradwatch.inspection import HEADER, LEFT, Inspection, cells, remarks, title
 from gradwatch.view.notebook import markup
 from gradwatch.view.notebook import svg as picture
 

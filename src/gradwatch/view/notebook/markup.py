@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from gradwatch.util.text_table import printable, shortened
+from gradwatch.util import printable, shortened
 
 _CELL = "padding:2px 8px;text-align:{side};white-space:nowrap"
 SEVERITIES = {"error": "#c4342b", "warning": "#b07100", "info": "#2f7f93"}

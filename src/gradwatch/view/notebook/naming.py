@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind
 from gradwatch.view.data.labels import kind_label, statistics_of
 
 

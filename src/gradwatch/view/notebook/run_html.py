@@ -6,13 +6,9 @@ import time
 
 import numpy as np
 
-from gradwatch.core.sites import Kind
-from gradwatch.diagnosis import findings_file
-from gradwatch.diagnosis.finding import Finding
-from gradwatch.diagnosis.of_run import findings_of
-from gradwatch.read.run import Run
-from gradwatch.read.runs import Runs
-from gradwatch.read.status import Status
+from gradwatch.core import Kind
+from gradwatch.diagnosis import Finding, findings_file, findings_of
+from gradwatch.read import Run, Runs, Status
 from gradwatch.view.glance import trends
 from gradwatch.view.glance.words import compact, counted, duration, when
 from gradwatch.view.notebook import markup
@@ -20,7 +16,7 @@ from gradwatch.view.notebook import svg as picture
 from gradwatch.view.notebook.colours import scale_for
 from gradwatch.view.notebook.folding import by_layer
 from gradwatch.view.notebook.naming import quantity
-from gradwatch.watches.budget.cost import in_words
+from gradwatch.watches.budget import in_words
 
 COLUMNS = 60
 """How many columns the pictures have at most."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.util.text_table import breadth
+from gradwatch.util import breadth
 from gradwatch.view.glance.words import compact
 from gradwatch.view.notebook.colours import LEVELS, NOT_FINITE, Scale
 from gradwatch.view.notebook.markup import text

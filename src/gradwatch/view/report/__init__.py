@@ -1,1 +1,5 @@
 """One file that tells what a run was like: a page, Markdown for a pull request, or JSON."""
+
+from gradwatch.view.report.make import report
+
+__all__ = ["report"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.diagnosis.finding import Finding
+from gradwatch.core import Kind, Site
+from gradwatch.diagnosis import Finding
 from gradwatch.view.data.labels import ORDER
 from gradwatch.view.data.tree import Tree
 from gradwatch.view.report.row_choice import levels_of

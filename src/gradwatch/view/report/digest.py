@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from gradwatch.read.run import Run
+from gradwatch.read import Run
 from gradwatch.view.glance import layer_rows as layers
 from gradwatch.view.glance import queries, trends
 from gradwatch.view.report.worst import worst_layers

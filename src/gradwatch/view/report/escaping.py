@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gradwatch.util.text_table import printable, shortened
+from gradwatch.util import printable, shortened
 
 LONGEST = 120
 """Names that are longer are shortened in the middle."""

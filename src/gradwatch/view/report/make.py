@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gradwatch.view.data as data
-from gradwatch.diagnosis.of_run import findings_of
-from gradwatch.read import runs
-from gradwatch.read.run import Run
+from gradwatch.diagnosis import findings_of
+from gradwatch.read import Run, runs
 from gradwatch.util.files import atomic
 from gradwatch.view.glance.json_text import dumps
 from gradwatch.view.report import front_end

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradwatch.read.status import RankStatus, Status
+from gradwatch.read import RankStatus, Status
 from gradwatch.view.glance.rank_words import about, has_stopped, states_in_words
 from gradwatch.view.glance.sparkline import sparkline
 from gradwatch.view.glance.words import compact, counted, duration, percent

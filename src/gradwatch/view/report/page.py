@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from gradwatch.util.text_table import printable, shortened
+from gradwatch.util import printable, shortened
 from gradwatch.view.report.front_end import FrontEnd
 
 GENERATOR = '<meta name="generator" content="gradwatch'

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 import gradwatch.view.data as data
-from gradwatch.core.sites import Kind
-from gradwatch.diagnosis.finding import Finding
-from gradwatch.diagnosis.of_run import findings_of
+from gradwatch.core import Kind
+from gradwatch.diagnosis import Finding, findings_of
 from gradwatch.view.data.tree import Tree
 from gradwatch.view.glance import layer_rows as layers
 from gradwatch.view.glance import queries

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 
 Layer = Mapping[str, Any]
 

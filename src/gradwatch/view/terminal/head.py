@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gradwatch.core.sites import Kind
-from gradwatch.diagnosis.finding import Finding, Severity
-from gradwatch.read.status import Status
-from gradwatch.util.text_table import printable, shortened
+from gradwatch.core import Kind
+from gradwatch.diagnosis import Finding, Severity
+from gradwatch.read import Status
+from gradwatch.util import printable, shortened
 from gradwatch.view.glance.standing import Standing
 from gradwatch.view.glance.text_columns import GAP
 from gradwatch.view.glance.trends import BOOKKEEPING, bars

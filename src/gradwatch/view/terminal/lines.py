@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from gradwatch.util.text_table import printable
+from gradwatch.util import printable
 from gradwatch.view.glance import layer_table
 from gradwatch.view.glance.sparkline import BARS, bars_for
 from gradwatch.view.glance.standing import Standing

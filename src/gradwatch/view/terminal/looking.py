@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gradwatch.core import select
-from gradwatch.core.reading import Reading
-from gradwatch.diagnosis import findings_file
-from gradwatch.diagnosis.finding import Finding
-from gradwatch.diagnosis.of_run import findings_of
-from gradwatch.read.run import Run
+from gradwatch.core import Reading, select
+from gradwatch.diagnosis import Finding, findings_file, findings_of
+from gradwatch.read import Run
 from gradwatch.view.glance.standing import Standing, Watcher
 
 _PAUSES = 10

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from gradwatch.read.run import Run
+from gradwatch.read import Run
 from gradwatch.view.glance.patterns import selector
 from gradwatch.view.terminal.head import Shown
 from gradwatch.view.terminal.keys import Keys

@@ -1,1 +1,8 @@
 """The web viewer's server: it shows runs to the person who started it, and to nobody else."""
+
+from gradwatch.view.web.hosts import is_loopback
+from gradwatch.view.web.launch import open_browser
+from gradwatch.view.web.server import Server
+from gradwatch.view.web.static import NotBuiltError, load
+
+__all__ = ["NotBuiltError", "Server", "is_loopback", "load", "open_browser"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import gradwatch.view.data as data
-from gradwatch.diagnosis.finding import Finding
+from gradwatch.diagnosis import Finding
 from gradwatch.view.data import Answer, Shown
 from gradwatch.view.web.asked import CELLS, COMPARED, Asked, check_cells
 from gradwatch.view.web.diagnoses import Diagnoses

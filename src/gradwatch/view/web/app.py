@@ -9,8 +9,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from gradwatch.read.database import QueryError
-from gradwatch.read.members import NotRecordedError
+from gradwatch.read import NotRecordedError, QueryError
 from gradwatch.view.data import StaleTreeError
 from gradwatch.view.web.answers import Answers
 from gradwatch.view.web.asked import Asked

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from gradwatch.read.rank_choice import ALL, RankChoice
-from gradwatch.read.run import EVER
+from gradwatch.read import ALL, EVER, RankChoice
 from gradwatch.view.data import FIRST, Window
 
 COLUMNS, ROWS, CELLS = 2_000, 500, 150_000

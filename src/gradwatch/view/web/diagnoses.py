@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
-from gradwatch.diagnosis import findings_file
-from gradwatch.diagnosis.finding import Finding
-from gradwatch.diagnosis.of_run import in_order
-from gradwatch.read.run import Run
-from gradwatch.read.status import Status
+from gradwatch.diagnosis import Finding, findings_file, in_order
+from gradwatch.read import Run, Status
 
 _REST = 15.0
 """Seconds at least between two diagnoses of a run that goes on."""

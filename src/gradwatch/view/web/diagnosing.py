@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from gradwatch.diagnosis.of_run import findings_of
-from gradwatch.read.run import Run
+from gradwatch.diagnosis import findings_of
+from gradwatch.read import Run
 
 
 def main(path: str) -> None:

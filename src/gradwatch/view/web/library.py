@@ -8,9 +8,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from pathlib import Path
 
-from gradwatch.read.run import Run
-from gradwatch.read.runs import Runs
-from gradwatch.read.status import Status
+from gradwatch.read import Run, Runs, Status
 from gradwatch.view.data import Answer, Shown, broken_entry, entry, unknown_entry
 from gradwatch.view.web.diagnoses import Diagnoses
 from gradwatch.view.web.opened import FRESH_NOW, OpenedRun, signature

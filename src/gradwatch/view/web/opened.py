@@ -8,7 +8,7 @@ import time
 from collections.abc import Hashable
 from pathlib import Path
 
-from gradwatch.store.file_names import SEGMENTS
+from gradwatch.store import SEGMENTS
 from gradwatch.view.data import Shown
 
 FRESH, FRESH_REMOTE, FRESH_NOW = 0.5, 10.0, 0.0

@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import gradwatch
-from gradwatch.read.run import Run
-from gradwatch.read.runs import Runs
+from gradwatch.read import Run, Runs
 from gradwatch.view.web import app, static
 from gradwatch.view.web.answers import Answers
 from gradwatch.view.web.diagnoses import Diagnoses

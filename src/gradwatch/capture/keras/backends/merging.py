@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from gradwatch.capture.keras.output_watch import Row
 from gradwatch.capture.keras.step_inputs import BATCH_SIZE
-from gradwatch.core.sites import Kind
-from gradwatch.core.summary import FIELDS
+from gradwatch.core import FIELDS, Kind
 
 SPREAD = frozenset({Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.SATURATED, Kind.INPUT, Kind.TARGET})
 """Kinds of which each replica has a part: the whole's summary is that of the parts, merged."""

@@ -25,10 +25,9 @@ from gradwatch.capture.keras.optimizers import innermost
 from gradwatch.capture.keras.output_watch import Row
 from gradwatch.capture.readings import Layout
 from gradwatch.capture.values import value_name, values_of
-from gradwatch.core.histogram import CELLS
+from gradwatch.core import CELLS, Kind, Site
 from gradwatch.core.select import SelectionError
-from gradwatch.core.sites import Kind, Site
-from gradwatch.watches.plan import Plan
+from gradwatch.watches import Plan
 
 GRADIENTS = (Kind.GRADIENT, Kind.APPLIED_GRADIENT)
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind
 
 
 @dataclass

@@ -44,6 +44,6 @@ def as_text(name: str) -> str:
     >>> print(as_text("net/$x$"))
     net/\\$x\\$
     """
-    from gradwatch.util.text_table import printable, shortened
+    from gradwatch.util import printable, shortened
 
     return shortened(printable(name), 60).replace("$", r"\$")

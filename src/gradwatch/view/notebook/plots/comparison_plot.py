@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradwatch.read.comparison import Comparison
+from gradwatch.read import Comparison
 from gradwatch.view.glance.layer_rows import without_root
 from gradwatch.view.notebook.colours import ratio_scale
 from gradwatch.view.notebook.naming import quantity

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gradwatch.core import select
-from gradwatch.core.sites import Kind
-from gradwatch.read.heatmap import Heatmap
-from gradwatch.read.run import Run
+from gradwatch.core import Kind, select
+from gradwatch.read import Heatmap, Run
 from gradwatch.view.glance.layer_rows import without_root
 from gradwatch.view.notebook.colours import scale_for
 from gradwatch.view.notebook.naming import quantity
