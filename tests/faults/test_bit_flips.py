@@ -1,4 +1,4 @@
-"""A flipped bit in any file of a run is detected or harmless, and no number is ever wrong."""
+"""A flipped bit in any file of a run is detected or guarded, and no number is ever wrong."""
 
 from __future__ import annotations
 

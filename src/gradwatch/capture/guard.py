@@ -18,7 +18,7 @@ class MisuseError(Exception):
     """A call that cannot be meant: it is raised, where a fault of ours only warns."""
 
 
-def harmless(otherwise: Callable[[], Any] = Nothing, *, plainly: bool = True) -> Callable[[F], F]:
+def guarded(otherwise: Callable[[], Any] = Nothing, *, plainly: bool = True) -> Callable[[F], F]:
     """Make a method one that training may call: it never raises for a fault of ours.
 
     Mistakes of the user's are raised all the same. The object is told of a fault by its
@@ -31,10 +31,10 @@ def harmless(otherwise: Callable[[], Any] = Nothing, *, plainly: bool = True) ->
 
     Example:
 
-    >>> from gradwatch.capture.guard import harmless
+    >>> from gradwatch.capture.guard import guarded
     >>> class Watch:
     ...     _fault = staticmethod(print)
-    ...     @harmless(bool)
+    ...     @guarded(bool)
     ...     def is_due(self, step):
     ...         return 1 / step == 1
     >>> Watch().is_due(0)

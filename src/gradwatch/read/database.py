@@ -171,7 +171,7 @@ class Database:
     def asking(
         self, query: str, parameters: Sequence[Any], *, is_checked: bool = False
     ) -> Iterator[DuckDBPyConnection]:
-        """A connection to ask a query of a user's with, after it has been found harmless.
+        """A connection to ask a query of a user's with, after it has been found guarded.
 
         Args:
             query: one SELECT statement.

@@ -10,7 +10,7 @@ from gradwatch.core import Less, Reading, Site
 from gradwatch.diagnosis import Announcer
 from gradwatch.parallel import ranks
 from gradwatch.record.session import Recording
-from gradwatch.util import Spokesman
+from gradwatch.util import Reporter
 from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
 
@@ -28,7 +28,7 @@ class FitMethods:
     _timetable: Timetable
     _recording: Recording
     _announcer: Announcer | None
-    _spokesman: Spokesman
+    _reporter: Reporter
     _shown: Less
     _unharmed: Callable[[], AbstractContextManager[None]]
     _may_measure: Callable[[Timetable], bool]
@@ -49,10 +49,10 @@ class FitMethods:
 
             why = refusal(model)
             if why is not None:
-                self._spokesman.remark(why)
+                self._reporter.notice(why)
                 return
             if self._capture is None or not self._capture.serves(model):
-                spokesman = self._spokesman
+                reporter = self._reporter
                 self._pacer.forget()
                 if self._announcer is not None:
                     self._announcer.live.forget()
@@ -61,8 +61,8 @@ class FitMethods:
                     self._timetable,
                     self._pacer,
                     self._submit_fit,
-                    spokesman.fault,
-                    spokesman.remark,
+                    reporter.internal_error,
+                    reporter.notice,
                 )
             self._watching = self._may_measure(self._timetable)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gradwatch.capture import harmless
+from gradwatch.capture import guarded
 from gradwatch.capture.loop.methods import LoopMethods
 from gradwatch.capture.loop.recorder import LoopRecorder
 from gradwatch.core import Kind, Less, SiteInfo
@@ -22,7 +22,7 @@ from gradwatch.record.fit import FitMethods
 from gradwatch.record.session import Recording
 from gradwatch.sinks import Sink
 from gradwatch.store.remote import Remote, as_remote
-from gradwatch.util import Spokesman
+from gradwatch.util import Reporter
 from gradwatch.watches import Timetable, Watch, for_diagnosis, of_the_step
 from gradwatch.watches.budget import Cost, Pacer
 
@@ -116,9 +116,9 @@ class Monitor(FitMethods, LoopMethods):
         schedule = self._pacer.schedule if every is None else schedules.as_schedule(every)
         remote = as_remote(directory)
         place = as_place(directory, remote)
-        self._spokesman = Spokesman()
+        self._reporter = Reporter()
         self._shown = Less(lambda site: False)
-        self._announcer = as_announcer(diagnose, on_finding, stop_on, self._spokesman.remark)
+        self._announcer = as_announcer(diagnose, on_finding, stop_on, self._reporter.notice)
         if self._announcer is not None:
             is_all_asked_for = layers is None and watch is None
             beside = frozenset() if is_all_asked_for else _BESIDE - {w.kind for w in watches}
@@ -134,7 +134,7 @@ class Monitor(FitMethods, LoopMethods):
             self._timetable,
             self._pacer,
             self._announcer,
-            self._spokesman,
+            self._reporter,
             unharmed=self._unharmed,
             infos=self._infos,
             on_lost=self._lose_directory,
@@ -161,7 +161,7 @@ class Monitor(FitMethods, LoopMethods):
         return [] if self._announcer is None else list(self._announcer.live.findings)
 
     @property
-    @harmless(bool)
+    @guarded(bool)
     def should_stop(self) -> bool:
         """Whether something was found for which a loop is to stop, by `stop_on`."""
         self._recording.announce()
@@ -173,7 +173,7 @@ class Monitor(FitMethods, LoopMethods):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    @harmless(plainly=False)
+    @guarded(plainly=False)
     def close(self) -> None:
         """Write out all there is, within 2 seconds, and let go of the files."""
         self._leave_fit()
@@ -193,7 +193,7 @@ class Monitor(FitMethods, LoopMethods):
                 self._recording.submit,
                 lambda loop: None if self._recording.is_open else self._recording.open(loop),
                 lambda epoch: self.epoch_ends(epoch, {}),
-                self._spokesman.remark,
+                self._reporter.notice,
                 self._may_measure,
             )
         return self._recorder
@@ -212,11 +212,11 @@ class Monitor(FitMethods, LoopMethods):
         ]
         why = agreement.refusal(wishes, list(dict.fromkeys(functions)))
         if why is not None:
-            self._spokesman.remark(why)
+            self._reporter.notice(why)
         return why is None
 
     def _fault(self, error: Exception) -> None:
-        self._spokesman.fault(error)
+        self._reporter.internal_error(error)
 
     def _lose_directory(self) -> None:
         self._recording.is_displaced = self._recorder is not None
@@ -235,7 +235,7 @@ class Monitor(FitMethods, LoopMethods):
             self.close()
             raise
         except Exception as error:
-            self._spokesman.fault(error)
+            self._reporter.internal_error(error)
 
     def __getattr__(self, name: str) -> Any:
         # Keras may be imported after the monitor is made; it becomes a callback

@@ -15,7 +15,7 @@ from gradwatch.parallel import MEANING, SignsOfLife, ranks
 from gradwatch.record.directory import RunDirectory
 from gradwatch.sinks import Pipeline, RunInfo, Sink
 from gradwatch.store.remote import Remote
-from gradwatch.util import Spokesman, environment, say
+from gradwatch.util import Reporter, environment, say
 from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
 
@@ -52,7 +52,7 @@ class Recording:
         timetable: what is measured, and when: to describe the run.
         pacer: knows what that costs.
         announcer: tells of findings; None without a diagnosis.
-        spokesman: tells the user something in words.
+        reporter: tells the user something in words.
         unharmed: a context out of which no fault of ours comes.
         infos: what is known of the sites by now.
         on_lost: called when another monitor takes the directory.
@@ -74,7 +74,7 @@ class Recording:
         timetable: Timetable,
         pacer: Pacer,
         announcer: Announcer | None,
-        spokesman: Spokesman,
+        reporter: Reporter,
         *,
         unharmed: Callable[[], AbstractContextManager[None]],
         infos: Callable[[], list[SiteInfo]],
@@ -91,7 +91,7 @@ class Recording:
         self._timetable = timetable
         self._pacer = pacer
         self._announcer = announcer
-        self._spokesman = spokesman
+        self._reporter = reporter
         self._unharmed = unharmed
         self._infos = infos
         self._on_lost = on_lost
@@ -218,7 +218,7 @@ class Recording:
         if self._announcer is None or not self._announcer.should_stop:
             return False
         if self.rank.is_one_of_many:
-            self._spokesman.remark(
+            self._reporter.notice(
                 "stop_on= is not followed in a training of several processes: the one that stopped "
                 "would leave the others waiting. What was found is in monitor.findings of rank 0."
             )
@@ -240,7 +240,7 @@ class Recording:
                 finally:
                     self.pipeline = None
                 for name in self._grouping.unmatched():
-                    self._spokesman.remark(f"The group {name!r} matched nothing that was recorded.")
+                    self._reporter.notice(f"The group {name!r} matched nothing that was recorded.")
         if self._announcer is not None:
             with self._unharmed():
                 self._announcer.live.end()
@@ -279,7 +279,7 @@ class Recording:
         if self._remote is None or self._run is None:
             return
         if not self.rank.is_first and not self._run.training:
-            self._spokesman.remark(
+            self._reporter.notice(
                 f"What rank {self.rank.index} records stays in {self.directory}: where the others "
                 f"upload to cannot be known here. gradwatch upload {self.directory} uploads it."
             )
@@ -291,7 +291,7 @@ class Recording:
                 self._remote, self.directory, self._run.training, self.rank.index
             )
             if self.rank.is_first:
-                self._spokesman.remark(
+                self._reporter.notice(
                     f"The run is kept in {self.directory} and uploaded to {self._remote.shown}."
                 )
 

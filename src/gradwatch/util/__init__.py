@@ -1,7 +1,7 @@
 """Small helpers that know nothing of training: files, threads, messages, text tables."""
 
 from gradwatch.util.background import Background
-from gradwatch.util.reporter import GradwatchWarning, Spokesman, say
+from gradwatch.util.reporter import GradwatchWarning, Reporter, say
 from gradwatch.util.text_table import Column, breadth, printable, shortened, show
 from gradwatch.util.worker import Worker
 
@@ -9,7 +9,7 @@ __all__ = [
     "Background",
     "Column",
     "GradwatchWarning",
-    "Spokesman",
+    "Reporter",
     "Worker",
     "breadth",
     "printable",

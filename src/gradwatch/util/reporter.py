@@ -1,4 +1,4 @@
-"""How gradwatch tells the user something during training: once, and without harm."""
+"""Messages to the user during training: each once, never an exception."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ def say(message: str) -> None:
         logger.warning(message)
 
 
-class Spokesman:
-    """Says each thing once and counts the rest.
+class Reporter:
+    """Tells the user each thing once, and counts repetitions.
 
-    After a fault of ours, all else may be a consequence of it, and is only logged.
+    After an internal error, further messages may be its consequences and go to the log only.
     """
 
     def __init__(self) -> None:
-        self._said: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
         self._has_failed = False
 
-    def remark(self, message: str) -> None:
-        """Say this unless it was said before."""
-        self._said[message] = self._said.get(message, 0) + 1
-        if self._said[message] == 1:
+    def notice(self, message: str) -> None:
+        """Warn about this, unless it was warned about before."""
+        self._counts[message] = self._counts.get(message, 0) + 1
+        if self._counts[message] == 1:
             if self._has_failed:
                 logger.warning(message)
             else:
                 say(message)
 
-    def fault(self, error: BaseException) -> None:
-        """Say that something of ours failed."""
-        self.remark(
-            f"gradwatch failed at something and goes on without it; training is not affected. "
-            f"{type(error).__name__}: {error}"
+    def internal_error(self, error: BaseException) -> None:
+        """Report an exception of gradwatch's own."""
+        self.notice(
+            "Internal error in gradwatch; continuing without this measurement. Training is not "
+            f"affected. {type(error).__name__}: {error}"
         )
         self._has_failed = True

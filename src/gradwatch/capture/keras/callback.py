@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import keras
 
-from gradwatch.capture.guard import harmless
+from gradwatch.capture.guard import guarded
 
 
 class FitWatcher(Protocol):
@@ -41,30 +41,30 @@ class Callback(keras.callbacks.Callback):  # type: ignore[misc]
     _model: Any = None
     _ended: tuple[int, dict[str, float]] | None = None
 
-    @harmless(plainly=False)
+    @guarded(plainly=False)
     def on_train_begin(self: Any, logs: Any = None) -> None:
         self._ended = None
         self.fit_begins(self._model)
 
-    @harmless(plainly=False)
+    @guarded(plainly=False)
     def on_epoch_begin(self: Any, epoch: int, logs: Any = None) -> None:
         self._report_ended_epoch()
         self.epoch_begins(epoch + 1, (self.params or {}).get("steps"))
 
-    @harmless(plainly=False)
+    @guarded(plainly=False)
     def on_train_batch_begin(self: Any, batch: int, logs: Any = None) -> None:
         self.batch_begins(batch)
 
-    @harmless(plainly=False)
+    @guarded(plainly=False)
     def on_train_batch_end(self: Any, batch: int, logs: Any = None) -> None:
         self.batch_ends(batch, logs or {})
 
-    @harmless(plainly=False)
+    @guarded(plainly=False)
     def on_epoch_end(self: Any, epoch: int, logs: Any = None) -> None:
         # Keras's progress bar writes its last line after this; so the report waits.
         self._ended = (epoch + 1, dict(logs or {}))
 
-    @harmless(plainly=False)
+    @guarded(plainly=False)
     def on_train_end(self: Any, logs: Any = None) -> None:
         self._report_ended_epoch()
         self.fit_ends()

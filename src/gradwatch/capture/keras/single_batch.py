@@ -128,7 +128,7 @@ class _Run:
             return result | self._tapped(tapped)
 
         compiled = not self._model.run_eagerly
-        with _untouched(self._model), differentiator.harmless(self._model):
+        with _untouched(self._model), differentiator.guarded(self._model):
             found = {
                 name: (tensor, keras.ops.convert_to_numpy(tensor))
                 for name, tensor in differentiator.run(step, compiled).items()

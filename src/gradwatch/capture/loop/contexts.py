@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradwatch.capture.errors import WrongPlaceError
-from gradwatch.capture.guard import harmless
+from gradwatch.capture.guard import guarded
 from gradwatch.capture.loop.autograph import as_it_is
 from gradwatch.capture.loop.layer_watch import layers_of
 from gradwatch.capture.loop.recorder import LoopRecorder
@@ -25,7 +25,7 @@ class LoopContexts:
         raise NotImplementedError
 
     @as_it_is
-    @harmless(Unseen)
+    @guarded(Unseen)
     def outputs_of(self, model: Any, *, group: str | None = None) -> Seen | Unseen:
         """A context that sees what layers return, and the gradients with respect to it.
 
@@ -67,7 +67,7 @@ class LoopContexts:
         return Seen(layers, self._loop(), name, self._fault)
 
     @as_it_is
-    @harmless(Unseen)
+    @guarded(Unseen)
     def reduced_by(self, optimizer: Any) -> Reduced | Unseen:
         """A context that sees the gradients that a Keras optimizer applies on TensorFlow.
 
@@ -143,14 +143,14 @@ class LoopContexts:
             return tf.GradientTape(*options)
         return tape
 
-    @harmless()
+    @guarded()
     def _own_tape(self, options: tuple[bool, bool], step: Any, epoch: Any, group: Any) -> Any:
         from gradwatch.capture.loop.tape import make_tape
 
         where = (whole_number("step", step), whole_number("epoch", epoch), group_name(group))
         return make_tape(self._loop(), self._fault, options, where)
 
-    @harmless()
+    @guarded()
     def _watch_torch(self, module: Any, optimizer: Any, group: str | None) -> None:
         """See `gradwatch.watch`."""
         from gradwatch.capture.torch.torch_watch import TorchWatch

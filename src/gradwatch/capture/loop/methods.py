@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gradwatch.capture.guard import harmless
+from gradwatch.capture.guard import guarded
 from gradwatch.capture.loop.arguments import check_arguments, one_of
 from gradwatch.capture.loop.autograph import as_it_is
 from gradwatch.capture.loop.contexts import LoopContexts
@@ -112,11 +112,11 @@ class LoopMethods(LoopContexts):
             # Not through a door of ours: TensorFlow stops replicas by an exception.
             Together.on(self)(context, asked, self._record_together)
 
-    @harmless()
+    @guarded()
     def _record_together(self, strategy: Any, every: Mapping[int, Asked]) -> None:
         record_step(self._loop(), strategy, every)
 
-    @harmless()
+    @guarded()
     def _record(
         self,
         *,
@@ -250,16 +250,16 @@ class LoopMethods(LoopContexts):
         result: dict[str, Any] = Together.on(self)(context, asked, self._measure_together)
         return result
 
-    @harmless(dict)
+    @guarded(dict)
     def _measure_together(self, strategy: Any, every: Mapping[int, Asked]) -> dict[str, Any]:
         histograms = next(iter(every.values()))["histograms"]
         return measured_together(self._loop(), strategy, every, histograms)
 
-    @harmless()
+    @guarded()
     def _replica(self) -> Any:
         return replica_context()
 
-    @harmless(dict)
+    @guarded(dict)
     def _measure(
         self,
         *,
@@ -296,7 +296,7 @@ class LoopMethods(LoopContexts):
         )
         return self._loop().measure(given, name, part, loss, histograms)
 
-    @harmless(bool)
+    @guarded(bool)
     def due(
         self,
         step: Any = None,

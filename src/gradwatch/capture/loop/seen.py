@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
-from gradwatch.capture.guard import harmless
+from gradwatch.capture.guard import guarded
 from gradwatch.capture.loop.layer_tensors import LayerTensors
 from gradwatch.capture.loop.layer_watch import Layers, LayerWatch
 from gradwatch.capture.loop.recorder import LoopRecorder
@@ -44,7 +44,7 @@ class Seen:
         self._begin()
         return self
 
-    @harmless()
+    @guarded()
     def _begin(self) -> None:
         if not any(kind.is_of_layer for kind in self._loop.timetable.kinds):
             self._loop.remark(
@@ -54,7 +54,7 @@ class Seen:
         elif self._watch is not None:
             self._stack.enter_context(self._watch.watching())
 
-    @harmless()
+    @guarded()
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
@@ -82,7 +82,7 @@ class Seen:
         self._take(prefix)
         return self._taken.get(prefix, LayerTensors())
 
-    @harmless()
+    @guarded()
     def _take(self, prefix: str) -> None:
         if self._watch is not None and prefix not in self._taken:
             self._taken[prefix] = self._watch.take(prefix)

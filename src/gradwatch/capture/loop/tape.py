@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from gradwatch.capture.errors import WrongPlaceError
-from gradwatch.capture.guard import harmless
+from gradwatch.capture.guard import guarded
 from gradwatch.capture.loop.given import understand
 from gradwatch.capture.loop.loop_meaning import TAPED
 from gradwatch.capture.loop.recorder import LoopRecorder
@@ -103,11 +103,11 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
             Together.on(self._loop)(context, asked, self._record_together)
         return result
 
-    @harmless()
+    @guarded()
     def _replica(self) -> Any:
         return replica_context() if tf.executing_eagerly() else None
 
-    @harmless(dict)
+    @guarded(dict)
     def _asked(
         self, target: Any, sources: Any, result: Any, output_gradients: Any, group: str | None
     ) -> dict[str, Any]:
@@ -131,12 +131,12 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
             "group": (self._group if group is None else group) or None,
         }
 
-    @harmless()
+    @guarded()
     def _record_together(self, strategy: Any, every: Mapping[int, Asked]) -> None:
         if all(every.values()):
             record_step(self._loop, strategy, every)
 
-    @harmless()
+    @guarded()
     def _tell(
         self, target: Any, sources: Any, result: Any, output_gradients: Any, group: str | None
     ) -> None:

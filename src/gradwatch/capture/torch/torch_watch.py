@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
-from gradwatch.capture.guard import harmless
+from gradwatch.capture.guard import guarded
 from gradwatch.capture.loop.given import ABSENT, given_of
 from gradwatch.capture.loop.layer_tensors import LayerTensors
 from gradwatch.capture.loop.layer_watch import LayerWatch
@@ -155,7 +155,7 @@ class TorchWatch:
             self._loop.is_meeting = False
         self._step = None
 
-    @harmless()
+    @guarded()
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._step = None
         if self._own_time is not None:
@@ -186,7 +186,7 @@ class TorchWatch:
             step.gradients = self._part(step, scale_of(optimizer), _is_gradient)
         self._step = step
 
-    @harmless()
+    @guarded()
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         step, moment = self._step, self._moment
         self._step = self._moment = None

@@ -68,7 +68,7 @@ def non_finite(history: History, facts: ModelFacts, limits: Limits) -> Iterator[
         return
     kinds = {each.kind for each in bad}
     if not kinds & {*_HARM, *BACKWARD}:
-        # Minus infinity is how masks are made, and NaN may mark what is left out: harmless
+        # Minus infinity is how masks are made, and NaN may mark what is left out: guarded
         # if neither loss nor gradients have it. Others in an output are not meant.
         bad = [each for each in bad if each.kind is Kind.OUTPUT and not _is_mask(history, each)]
         if not bad:

@@ -25,7 +25,7 @@ class Differentiator(Protocol):
     def run(self, step: Callable[[], dict[str, Any]], compiled: bool) -> dict[str, Any]:
         """What the step returns, which is run compiled, where the framework is made for it."""
 
-    def harmless(self, model: Any) -> AbstractContextManager[None]:
+    def guarded(self, model: Any) -> AbstractContextManager[None]:
         """Keeps what of the framework's own state Keras does not know of."""
 
 

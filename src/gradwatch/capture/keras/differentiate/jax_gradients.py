@@ -34,5 +34,5 @@ class JaxDifferentiator:
         result: dict[str, Any] = jax.jit(step)() if compiled else step()
         return result
 
-    def harmless(self, model: Any) -> AbstractContextManager[None]:
+    def guarded(self, model: Any) -> AbstractContextManager[None]:
         return nullcontext()

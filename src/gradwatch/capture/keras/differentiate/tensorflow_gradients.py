@@ -38,7 +38,7 @@ class TensorFlowDifferentiator:
         }
 
     @contextmanager
-    def harmless(self, model: Any) -> Iterator[None]:
+    def guarded(self, model: Any) -> Iterator[None]:
         generator = stateful_random_ops.global_generator
         before = None if generator is None else tf.identity(generator.state)
         try:

@@ -30,7 +30,7 @@ class TorchDifferentiator:
         return {name: tensor.detach() for name, tensor in step().items()}
 
     @contextmanager
-    def harmless(self, model: Any) -> Iterator[None]:
+    def guarded(self, model: Any) -> Iterator[None]:
         # Keras draws dropout from torch's random state; a torch module inside the
         # model has buffers of its own and a flag for training.
         devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
