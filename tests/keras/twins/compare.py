@@ -28,7 +28,7 @@ MONITORS: dict[str, dict[str, Any]] = {
 }
 SINGLE = 2.0**-23
 """The relative rounding error of float32, twice over."""
-_FAULT = "gradwatch Internal error in gradwatch"
+_FAULT = "Internal error in gradwatch"
 
 
 @dataclass(frozen=True)
