@@ -5,7 +5,7 @@
 
 Models of dense layers, in Keras `fit`: few tensors of many parameters, many tensors of few,
 and one model at several intervals. Batches are small, so that a step does little besides
-going through the parameters: the worst case for measuring. Reported is what a measured
+going through the parameters: the worst case for measuring. ReportedLoss is what a measured
 step adds; and for the interval, what it adds to a step on average. As in `overhead.py`, all
 variants train one model, with a bare `fit` between any two. Also what the first `fit` takes,
 bare and measured: most of it is compiling. `kernel.py` goes on from here, to 10^9 elements and

@@ -8,7 +8,7 @@ import pytest
 import gradwatch
 from gradwatch import Kind
 from gradwatch.diagnosis import Severity, diagnose, silence
-from gradwatch.diagnosis.of_run import findings_of
+from gradwatch.diagnosis.replay import findings_of
 from gradwatch.store.writer import StoreWriter
 from tests.cli.support import invoke
 from tests.diagnosis.ranks_support import (
@@ -103,11 +103,11 @@ def test_it_explains_what_rank_0_sees_of_it(tmp_path):
 
 def test_what_nan_explained_is_explained_by_the_rank_that_brought_it():
     from gradwatch.diagnosis.across_ranks.rank_rule import RANK_RULES, RankSymptom
-    from gradwatch.diagnosis.case import Case
     from gradwatch.diagnosis.finding import Symptom
+    from gradwatch.diagnosis.group_findings import GroupFindings
     from gradwatch.diagnosis.rule import RULES
 
-    case = Case()
+    case = GroupFindings()
     case.history.add(reading(5, {(Kind.LOSS, "loss"): [np.nan]}))
     for name in ("non-finite", "zero-gradients"):
         case.take(RULES[name], [Symptom(name)])

@@ -140,7 +140,7 @@ def test_thresholds_can_be_changed_for_all_sites_or_for_some(own_rule):
     @own_rule("large", thresholds={"most": Threshold(5.0, "why not")})
     def large(history, facts, limits):
         table = history[G]
-        above = table.latest("max") > limits.of("most", table.sites)
+        above = table.latest("max") > limits.per_site("most", table.sites)
         for i in np.flatnonzero(above):
             yield Symptom("Large.", sites=[table.sites[i]], about=table.sites[i].path)
 

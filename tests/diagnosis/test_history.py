@@ -5,10 +5,10 @@ import pytest
 
 from gradwatch import Kind, Site, Summary
 from gradwatch.diagnosis import History, ModelFacts
-from gradwatch.diagnosis.anatomy import Order, matrices
 from gradwatch.diagnosis.losses import Losses
+from gradwatch.diagnosis.network_order import LayerOrder, matrices
 from gradwatch.diagnosis.quantities import chance_level, typical_ratios, update_ratios
-from gradwatch.diagnosis.value_table import Table
+from gradwatch.diagnosis.value_table import ValueTable
 
 from .support import facts_of, reading
 
@@ -71,7 +71,7 @@ def test_slices_of_variables_are_left_out():
 
 
 def test_a_running_number_is_that_of_each_kept_step(rng):
-    table = Table(G, depth=3)
+    table = ValueTable(G, depth=3)
     seen = []
     for step in range(1, 20):
         value = rng.standard_normal(4)
@@ -130,7 +130,7 @@ def test_a_million_losses_need_no_more_memory_than_some():
 
 
 def test_a_layer_is_executed_after_what_is_inside_it():
-    order = Order([], ["net/a", "net/block", "net/block/inner", "net/block/last", "net/head"])
+    order = LayerOrder([], ["net/a", "net/block", "net/block/inner", "net/block/last", "net/head"])
     mixed = ["net/block", "net/head", "net/block/last", "net/a", "net/block/inner"]
     expected = ["net/a", "net/block/inner", "net/block/last", "net/block", "net/head"]
     assert sorted(mixed, key=order.rank) == expected

@@ -11,7 +11,7 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, ModelFacts, Site
-from gradwatch.core.reported import Reported
+from gradwatch.core.reported_loss import ReportedLoss
 from gradwatch.diagnosis import findings_file
 from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.diagnosis.means import MeanLosses, is_one_missing
@@ -77,7 +77,7 @@ def test_a_mean_that_is_not_finite_is_said_once_an_epoch():
 def test_nan_in_an_unmeasured_step_names_the_step_even_if_reports_come_out_of_order():
     diagnosis = live()
     for step in (1, 2, 4, 5, 3):
-        diagnosis.report(Reported(step, step, 1.0 if step < 3 else math.nan))
+        diagnosis.report(ReportedLoss(step, step, 1.0 if step < 3 else math.nan))
         settle(diagnosis)
     diagnosis.end()
     [finding] = diagnosis.news()
@@ -87,13 +87,13 @@ def test_nan_in_an_unmeasured_step_names_the_step_even_if_reports_come_out_of_or
 def test_a_reading_that_overtakes_reports_of_earlier_steps_waits_for_them():
     diagnosis = live()
     for step in (1, 2, 3, 5):
-        diagnosis.report(Reported(step, step, 1.0 if step < 4 else math.nan))
+        diagnosis.report(ReportedLoss(step, step, 1.0 if step < 4 else math.nan))
     diagnosis.expect()
     diagnosis.take(weights(8, math.nan, loss=math.nan))
     settle(diagnosis)
     assert diagnosis.findings == []
     for step in (7, 6, 4):
-        diagnosis.report(Reported(step, step, math.nan))
+        diagnosis.report(ReportedLoss(step, step, math.nan))
     settle(diagnosis)
     [finding] = diagnosis.news()
     assert finding.title == "NaN in the loss of step 4, of which nothing else was measured."
@@ -103,7 +103,7 @@ def test_a_reading_that_overtakes_reports_of_earlier_steps_waits_for_them():
 @pytest.mark.parametrize("number", [1, 40])
 def test_a_report_that_never_comes_holds_readings_up_for_an_epoch_at_most(number):
     diagnosis = live()
-    diagnosis.report(Reported(1, 1, 1.0))
+    diagnosis.report(ReportedLoss(1, 1, 1.0))
     for step in range(4, 4 + number):  # Step 2 is never reported.
         diagnosis.expect()
         diagnosis.take(weights(step, math.nan))
@@ -120,19 +120,19 @@ def test_which_reports_are_missing_is_told_from_the_steps_between_them():
     def missing(step, *reports, last=None):
         return is_one_missing(last, sorted(reports), step)
 
-    three = [Reported(step, step, 1.0) for step in (1, 2, 3)]
+    three = [ReportedLoss(step, step, 1.0) for step in (1, 2, 3)]
     assert not missing(100)  # of a training that reports nothing
     assert not missing(4, *three)
     assert missing(5, *three)
-    assert not missing(5, *three, Reported(4, 4, 1.0))
-    assert missing(5, *three, Reported(5, 5, 1.0))
+    assert not missing(5, *three, ReportedLoss(4, 4, 1.0))
+    assert missing(5, *three, ReportedLoss(5, 5, 1.0))
     assert missing(3, *three[1:])
     assert not missing(4, *three[1:], last=three[0])
     # An epoch begins: all of the one before has been reported, and taken.
-    assert not missing(51, Reported(50, 1, 1.0), last=three[2])
-    assert not missing(2, Reported(1, 1, 1.0), last=Reported(90, 90, 1.0))
+    assert not missing(51, ReportedLoss(50, 1, 1.0), last=three[2])
+    assert not missing(2, ReportedLoss(1, 1, 1.0), last=ReportedLoss(90, 90, 1.0))
     # Four steps at a time.
-    four = [Reported(step, step, 1.0, 4) for step in (4, 8)]
+    four = [ReportedLoss(step, step, 1.0, 4) for step in (4, 8)]
     assert not missing(12, *four)
     assert missing(13, *four)
     assert missing(12, four[0])
@@ -142,7 +142,7 @@ def test_a_report_waits_for_the_reading_of_its_step():
     diagnosis = live()
     for step in (1, 2, 3):
         diagnosis.expect()
-        diagnosis.report(Reported(step, step, 1.0 if step < 3 else math.nan))
+        diagnosis.report(ReportedLoss(step, step, 1.0 if step < 3 else math.nan))
     for step in (1, 2):
         diagnosis.take(weights(step, loss=1.0))
     diagnosis.take(weights(3, math.nan, loss=math.nan))
@@ -156,7 +156,7 @@ def test_a_reading_that_never_comes_holds_nothing_up():
     diagnosis = live()
     diagnosis.expect()
     diagnosis.take(None)
-    diagnosis.report(Reported(1, 1, math.inf))
+    diagnosis.report(ReportedLoss(1, 1, math.inf))
     diagnosis.end()
     assert [finding.rule for finding in diagnosis.news()] == ["non-finite"]
 

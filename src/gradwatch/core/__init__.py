@@ -13,7 +13,7 @@ from gradwatch.core.histogram import (
 )
 from gradwatch.core.model_facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
 from gradwatch.core.reading import Less, Reading, scope, stacked
-from gradwatch.core.reported import Reported
+from gradwatch.core.reported_loss import ReportedLoss
 from gradwatch.core.sites import Kind, Site, SiteInfo
 from gradwatch.core.summary import (
     COUNTS,
@@ -51,7 +51,7 @@ __all__ = [
     "ModelFacts",
     "OptimizerFacts",
     "Reading",
-    "Reported",
+    "ReportedLoss",
     "Site",
     "SiteInfo",
     "Summary",

@@ -5,8 +5,7 @@ from gradwatch.diagnosis.announcing import Announcer
 from gradwatch.diagnosis.engine import Diagnosis
 from gradwatch.diagnosis.finding import Finding, Severity, Symptom
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.of_run import findings_of, in_order
-from gradwatch.diagnosis.replay import diagnose
+from gradwatch.diagnosis.replay import diagnose, findings_of, in_order
 from gradwatch.diagnosis.rule import Threshold, rule
 from gradwatch.diagnosis.settings import Settings, as_severity
 from gradwatch.diagnosis.silence import silence

@@ -13,12 +13,12 @@ import numpy as np
 import gradwatch.diagnosis.across_ranks
 import gradwatch.diagnosis.rules  # noqa: F401  (declares them)
 from gradwatch.core import Kind, ModelFacts, Reading
-from gradwatch.diagnosis.across_ranks.rank_rule import RANK_RULES, Ranks, RankSymptom
-from gradwatch.diagnosis.case import Case
+from gradwatch.diagnosis.across_ranks.rank_rule import RANK_RULES, RankData, RankSymptom
 from gradwatch.diagnosis.finding import Finding, Severity
+from gradwatch.diagnosis.group_findings import GroupFindings
 from gradwatch.diagnosis.limits import Limits
 from gradwatch.diagnosis.rule import RULES, Rule
-from gradwatch.diagnosis.silence import Silence, heard
+from gradwatch.diagnosis.silence import Silence, without_silenced
 
 Thresholds: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By rule: thresholds by name; or, under a selector, thresholds for these sites."""
@@ -83,7 +83,7 @@ class Diagnosis:
             ]
             for known in (RULES, RANK_RULES)
         )
-        self._cases: dict[str, Case] = {}
+        self._cases: dict[str, GroupFindings] = {}
         self._losses_unasked = 0
 
     @property
@@ -137,7 +137,7 @@ class Diagnosis:
         """Take a number of the training's own: its `learning_rate` or `loss_scale`."""
         self._case(group).history.add_number(name, step, value)
 
-    def compare(self, ranks: Ranks) -> list[Finding]:
+    def compare(self, ranks: RankData) -> list[Finding]:
         """Take what several ranks have recorded, after all else; returns what is newly found."""
         for rule, limits in self._rank_rules:
             try:
@@ -146,12 +146,12 @@ class Diagnosis:
                 self._say_failed(rule, error)
                 continue
             for symptom in found:
-                left = heard(rule.name, symptom, self.silences)
+                left = without_silenced(rule.name, symptom, self.silences)
                 if isinstance(left, RankSymptom):
                     self._case(left.group).note(rule, left)
         for case in self._cases.values():
             case.explain()
-        return [finding for case in self._cases.values() for finding in case.news()]
+        return [finding for case in self._cases.values() for finding in case.new_findings()]
 
     def _learn(self, reading: Reading) -> None:
         """Take what a reading tells of the training, where that was not known."""
@@ -160,12 +160,12 @@ class Diagnosis:
             if told is not None and told >= 1:
                 self.facts = replace(self.facts, batch_size=round(told))
 
-    def _case(self, group: str) -> Case:
+    def _case(self, group: str) -> GroupFindings:
         if group not in self._cases:
-            self._cases[group] = Case(group, self.facts.batch_size)
+            self._cases[group] = GroupFindings(group, self.facts.batch_size)
         return self._cases[group]
 
-    def _ask(self, case: Case) -> list[Finding]:
+    def _ask(self, case: GroupFindings) -> list[Finding]:
         self._losses_unasked = 0
         fresh = {kind for kind in Kind if case.history.is_fresh(kind)}
         # Of numbers that are not finite, or all 0, rules need not take special care.
@@ -176,16 +176,16 @@ class Diagnosis:
                 if case.is_broken:
                     break
         case.explain()
-        return case.news()
+        return case.new_findings()
 
-    def _ask_one(self, case: Case, rule: Rule, limits: Limits) -> None:
+    def _ask_one(self, case: GroupFindings, rule: Rule, limits: Limits) -> None:
         try:
             found = list(rule.check(case.history, self.facts, limits) or ())
         except Exception as error:
             self._switch_off(rule, error)
             return
         if self.silences:
-            left = [heard(rule.name, symptom, self.silences) for symptom in found]
+            left = [without_silenced(rule.name, symptom, self.silences) for symptom in found]
             found = [symptom for symptom in left if symptom is not None]
         case.take(rule, found)
 

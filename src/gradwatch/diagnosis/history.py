@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gradwatch.core import Kind, Reading, Site
 from gradwatch.diagnosis.losses import Losses
-from gradwatch.diagnosis.value_table import Table
+from gradwatch.diagnosis.value_table import ValueTable
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ DEPTH = 64
 
 
 @dataclass(frozen=True)
-class Epoch:
+class EpochLogs:
     """What was known at an epoch's end."""
 
     epoch: int
@@ -31,7 +31,7 @@ class History:
     """The course of a training so far, in bounded memory.
 
     It is fed reading by reading, live or from a recorded run. Of each kind it keeps the
-    last measured steps in full, see `Table`; losses of every step that is known; and
+    last measured steps in full, see `ValueTable`; losses of every step that is known; and
     what epochs ended with.
 
     Args:
@@ -58,7 +58,7 @@ class History:
         self.first_step = 0
         """The first step that anything is known of."""
         self.losses = Losses(pool)
-        self.epochs: list[Epoch] = []
+        self.epochs: list[EpochLogs] = []
         self.numbers: dict[str, list[tuple[int, float]]] = {}
         """Other numbers by name, such as `learning_rate` and `loss_scale`: (step, value), where
         it changed."""
@@ -66,14 +66,14 @@ class History:
         """The newest reading."""
         self._depth = depth
         self._known: dict[object, object] = {}
-        self._tables: dict[Kind, Table] = {}
+        self._tables: dict[Kind, ValueTable] = {}
         self._last_sites: list[Site] = []
         self._places: dict[Kind, tuple[list[Site], NDArray[np.intp]]] = {}
 
-    def __getitem__(self, kind: Kind) -> Table:
+    def __getitem__(self, kind: Kind) -> ValueTable:
         """The measurements of a kind; without any, a table of no sites."""
         if kind not in self._tables:
-            self._tables[kind] = Table(kind, self._depth)
+            self._tables[kind] = ValueTable(kind, self._depth)
         return self._tables[kind]
 
     def __contains__(self, kind: Kind) -> bool:
@@ -108,7 +108,7 @@ class History:
     def add_epoch(self, epoch: int, step: int, logs: Mapping[str, float]) -> None:
         """Take what an epoch ended with: `loss`, `val_loss`, ..."""
         self._advance(step)
-        self.epochs.append(Epoch(epoch, step, dict(logs)))
+        self.epochs.append(EpochLogs(epoch, step, dict(logs)))
 
     def add_number(self, name: str, step: int, value: float) -> None:
         """Take a number of the training's own, such as its `learning_rate`."""

@@ -26,7 +26,7 @@ class Limits:
     >>> limits = Limits({"share": 0.5}, [("conv*", {"share": 0.9})])
     >>> limits["share"], limits.at("share", "net/conv2d")
     (0.5, 0.9)
-    >>> limits.of("share", [Site(Kind.OUTPUT, "net/conv2d"), Site(Kind.OUTPUT, "net/dense")])
+    >>> limits.per_site("share", [Site(Kind.OUTPUT, "net/conv2d"), Site(Kind.OUTPUT, "net/dense")])
     array([0.9, 0.5])
     """
 
@@ -49,7 +49,7 @@ class Limits:
                 return own[name]
         return self._values[name]
 
-    def of(self, name: str, sites: Sequence[Site]) -> NDArray[np.float64] | float:
+    def per_site(self, name: str, sites: Sequence[Site]) -> NDArray[np.float64] | float:
         """The threshold at each site; one number where it is the same for all."""
         if not any(name in own for _, own in self._local):
             return self._values[name]

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from gradwatch.core import Kind, ModelFacts, Reading, Reported
+from gradwatch.core import Kind, ModelFacts, Reading, ReportedLoss
 from gradwatch.diagnosis.finding import Finding
 from gradwatch.diagnosis.findings_file import FindingsFile
 from gradwatch.diagnosis.flight import FlightRecorder
-from gradwatch.diagnosis.joining import belong_together, is_beside, joined
 from gradwatch.diagnosis.means import MeanLosses, is_one_missing
+from gradwatch.diagnosis.merge_readings import are_one_step, is_step_only, merged
 from gradwatch.diagnosis.settings import Settings
 from gradwatch.util import Worker
 
@@ -86,12 +86,12 @@ class LiveDiagnosis:
         self._file: FindingsFile | None = None
         self._worker: Worker[_Event] | None = None
         self._news: deque[Finding] = deque()
-        self._reported: deque[Reported] = deque(maxlen=1 << 16)
+        self._reported: deque[ReportedLoss] = deque(maxlen=1 << 16)
         self._under_way = 0
         self._count_lock = threading.Lock()
         self._early: deque[Reading] = deque()
         """Readings that have overtaken reports of earlier steps."""
-        self._last_reported: Reported | None = None
+        self._last_reported: ReportedLoss | None = None
         """The newest report that was looked at."""
         self._next_look = 0.0
         self._broken = 0
@@ -153,7 +153,7 @@ class LiveDiagnosis:
         if reading is None or not self._submit(reading):
             self._arrived()
 
-    def report(self, reported: Reported) -> None:
+    def report(self, reported: ReportedLoss) -> None:
         """The training has reported its loss, perhaps not quite in the order of the steps."""
         self._reported.append(reported)
         self._broken = 0 if math.isfinite(reported.mean) else self._broken + 1
@@ -232,17 +232,17 @@ class LiveDiagnosis:
     def _receive(self, reading: Reading) -> None:
         """Take a reading, together with what comes of the same step beside it."""
         held, self._held = self._held, None
-        if held is not None and belong_together(held, reading):
-            self._read(joined(held, reading))
+        if held is not None and are_one_step(held, reading):
+            self._read(merged(held, reading))
             return
         if held is not None:
             self._read(held)
-        is_beside_last = self._newest is not None and belong_together(self._newest, reading)
+        is_beside_last = self._newest is not None and are_one_step(self._newest, reading)
         # Once the loss has come after the rest, the rest waits for it: what is NaN in both
         # was so in the loss first.
         self._comes_apart |= is_beside_last
         self._newest = reading
-        if self._comes_apart and not is_beside(reading):
+        if self._comes_apart and not is_step_only(reading):
             self._held = reading
         else:
             self._read(reading)

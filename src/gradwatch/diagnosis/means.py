@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from gradwatch.core import Reported
+from gradwatch.core import ReportedLoss
 
 _REMEMBERED = 256
 _TOLERANCE = 1e-3
 
 
-def is_one_missing(last: Reported | None, reports: Iterable[Reported], step: int) -> bool:
+def is_one_missing(last: ReportedLoss | None, reports: Iterable[ReportedLoss], step: int) -> bool:
     """Whether a report of a step before that one is still on its way.
 
     Nothing is missing where nothing was ever reported.
@@ -23,9 +23,9 @@ def is_one_missing(last: Reported | None, reports: Iterable[Reported], step: int
 
     Example:
 
-    >>> from gradwatch.core.reported import Reported
+    >>> from gradwatch.core.reported_loss import ReportedLoss
     >>> from gradwatch.diagnosis.means import is_one_missing
-    >>> first, third = Reported(1, 1, 0.5), Reported(3, 3, 0.25)
+    >>> first, third = ReportedLoss(1, 1, 0.5), ReportedLoss(3, 3, 0.25)
     >>> is_one_missing(first, [third], 4), is_one_missing(first, [third], 2)
     (True, False)
     """

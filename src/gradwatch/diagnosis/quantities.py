@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import Kind, ModelFacts
-from gradwatch.diagnosis.anatomy import matrices
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.network_order import matrices
 
 Array = NDArray[np.float64]
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from gradwatch.core import ModelFacts, Reading
-from gradwatch.diagnosis.across_ranks.rank_rule import Ranks
+from gradwatch.diagnosis import findings_file
+from gradwatch.diagnosis.across_ranks.rank_rule import RankData
 from gradwatch.diagnosis.engine import Diagnosis, Thresholds
-from gradwatch.diagnosis.joining import in_steps
+from gradwatch.diagnosis.finding import Finding
+from gradwatch.diagnosis.merge_readings import one_per_step
 from gradwatch.diagnosis.silence import Silence
+from gradwatch.diagnosis.silence import silence as make_silence
 
 _OF_REPLICA = re.compile(r"(?:^|/)replica_\d+/")
 
 
-class Recorded(Protocol):
+class ReplayableRun(Protocol):
     """What is asked of a run: its steps, the readings of each, and what is known of its model.
 
     One that has `readings`, all of them in the order of steps, is asked for these instead. One of
@@ -34,7 +38,7 @@ class Recorded(Protocol):
 
 
 def diagnose(
-    source: Recorded | Iterable[Reading],
+    source: ReplayableRun | Iterable[Reading],
     facts: ModelFacts | None = None,
     *,
     epochs: Iterable[tuple[int, int, Mapping[str, float]]] = (),
@@ -70,7 +74,7 @@ def diagnose(
         facts = _model_of(source)
     diagnosis = Diagnosis(facts, rules=rules, thresholds=thresholds, silence=silence, say=say)
     ended = sorted(epochs, key=lambda epoch: epoch[1])
-    for reading in in_steps(_readings(source)):
+    for reading in one_per_step(_readings(source)):
         while ended and ended[0][1] < reading.step:
             diagnosis.observe_epoch(*ended.pop(0))
         diagnosis.observe(reading)
@@ -82,13 +86,13 @@ def diagnose(
     return diagnosis
 
 
-def _ranks_of(source: Any, facts: ModelFacts) -> Ranks | None:
+def _ranks_of(source: Any, facts: ModelFacts) -> RankData | None:
     """What can be compared of a run of several ranks, or replicas of one process."""
     if not (hasattr(source, "sql") and hasattr(source, "ranks")):
         return None
     are_several = len(source.ranks) > 1
     if are_several or any(_OF_REPLICA.search(site.path) for site in source.sites()):
-        return Ranks(source, facts)
+        return RankData(source, facts)
     return None
 
 
@@ -109,3 +113,35 @@ def _model_of(source: Any) -> ModelFacts:
     fits = known.get("fits") or [{}]
     model = known.get("model") or (fits[-1].get("model") if isinstance(fits[-1], Mapping) else None)
     return ModelFacts.from_json(model or {})
+
+
+class StoredRun(ReplayableRun, Protocol):
+    """A run that has a directory."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+
+
+def findings_of(run: StoredRun) -> list[Finding]:
+    """What the rules find in what is recorded, and what was found besides while training.
+
+    Rules that the monitor was told to silence are silent here as well. The worst come
+    first; those that others explain come last.
+    """
+    found = diagnose(run, silence=list(_silences(run.facts))).findings
+    known = {(finding.group, finding.rule) for finding in found}
+    live = [f for f in findings_file.read(run.path) if (f.group, f.rule) not in known]
+    return in_order([*found, *live])
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """The worst first; what others explain last."""
+    return sorted(findings, key=lambda f: (bool(f.explained_by), -f.severity.rank, f.detected))
+
+
+def _silences(facts: Mapping[str, Any]) -> Iterable[Silence]:
+    told = facts.get("diagnose")
+    for each in (told.get("silences") or ()) if isinstance(told, Mapping) else ():
+        where = None if each["where"] == "everywhere" else each["where"]
+        yield make_silence(each["rule"], where, because=each["because"])

@@ -30,7 +30,7 @@ class Rule:
     Attributes:
         name: in lower case, with hyphens: `dead-units`.
         check: the function; it returns or yields what it sees now, nothing if all is well. It is
-            given the `History`, or the `Ranks` if it compares them, and facts and limits.
+            given the `History`, or the `RankData` if it compares them, and facts and limits.
         severity: of its findings, unless a symptom has its own.
         remedy: what to do, unless a symptom has its own.
         thresholds: the numbers that it goes by.

@@ -30,7 +30,7 @@ class Silence:
                 f"Say why {self.rule!r} is silenced: because='...' is kept in the run."
             )
 
-    def left_of(self, symptom: Symptom) -> Symptom | None:
+    def remainder(self, symptom: Symptom) -> Symptom | None:
         """What of a symptom is still to be heard; None if nothing."""
         if self.where is None:
             return None
@@ -67,10 +67,10 @@ def silence(rule: str, where: selectors.Spec | None = None, *, because: str) -> 
     return Silence(rule, because, where)
 
 
-def heard(name: str, symptom: Symptom, silences: Sequence[Silence]) -> Symptom | None:
+def without_silenced(name: str, symptom: Symptom, silences: Sequence[Silence]) -> Symptom | None:
     """What of a rule's symptom is to be heard; None if nothing."""
     left: Symptom | None = symptom
     for each in silences:
         if left is not None and each.rule == name:
-            left = each.left_of(left)
+            left = each.remainder(left)
     return left

@@ -27,7 +27,7 @@ class _Series:
     """How many measured steps had been seen."""
 
 
-class Table:
+class ValueTable:
     """What was measured of a kind in the last steps, one row a measured step.
 
     A site that was not measured in a step has NaN in its place. Slices of variables
@@ -41,8 +41,8 @@ class Table:
 
     >>> import numpy as np
     >>> from gradwatch import Kind, Site, Summary
-    >>> from gradwatch.diagnosis.value_table import Table
-    >>> table = Table(Kind.GRADIENT, depth=8)
+    >>> from gradwatch.diagnosis.value_table import ValueTable
+    >>> table = ValueTable(Kind.GRADIENT, depth=8)
     >>> table.add(1, [Site(Kind.GRADIENT, "a/kernel")], Summary.of([3.0, 4.0]).pack()[None])
     >>> table.statistic("l2", 1)
     array([[5.]])

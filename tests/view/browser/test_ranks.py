@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.diagnosis.of_run import findings_of
+from gradwatch.diagnosis.replay import findings_of
 from tests.view.browser import made_ranks, numbers
 from tests.view.browser.made_ranks import CRASHED, LATE, MISSING, SLOW
 from tests.view.browser.visiting import site_route

@@ -188,7 +188,7 @@ def test_a_signature_changes_with_the_files(tmp_path):
 
 
 def test_findings_are_those_of_the_whole_run_and_come_later(place, diagnoses):
-    from gradwatch.diagnosis.of_run import findings_of
+    from gradwatch.diagnosis.replay import findings_of
 
     runs = library(place, diagnoses)
     [id, *_] = runs.names

@@ -28,7 +28,7 @@ from gradwatch.capture.keras.step_inputs import around_sites
 from gradwatch.capture.keras.variables import fit_of, sites_of
 from gradwatch.capture.readings import Layout, reading_of
 from gradwatch.capture.values import names_due
-from gradwatch.core import Kind, ModelFacts, Reading, Reported, Site, SiteInfo
+from gradwatch.core import Kind, ModelFacts, Reading, ReportedLoss, Site, SiteInfo
 from gradwatch.core.schedule import Moment
 from gradwatch.watches import Due, Plan, Timetable
 from gradwatch.watches.budget import Pacer
@@ -105,10 +105,10 @@ class FitCapture:
         """The number of the next step, as far as it is known before it begins."""
         return self._counter.steps_so_far() + 1
 
-    def reported(self, batch: int, loss: float) -> Reported:
+    def reported(self, batch: int, loss: float) -> ReportedLoss:
         """What Keras reports when the batch with that index in the epoch has ended."""
         stride = self._model.steps_per_execution
-        return Reported(self._counter.step_of(batch), batch + 1, loss, stride)
+        return ReportedLoss(self._counter.step_of(batch), batch + 1, loss, stride)
 
     def facts(self) -> ModelFacts:
         """What is known of the model."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.across_ranks.rank_rule import (
-    Ranks,
+    RankData,
     RankSymptom,
     in_words,
     of_one_training,
@@ -65,7 +65,7 @@ _CHECKS = f"""
         ),
     },
 )
-def drifting_replicas(ranks: Ranks, facts: ModelFacts, limits: Limits) -> Iterator[RankSymptom]:
+def drifting_replicas(ranks: RankData, facts: ModelFacts, limits: Limits) -> Iterator[RankSymptom]:
     """Weights that must be the same on all ranks are not."""
     is_half = any(info.dtype in _HALF for info in ranks.run.infos if info.kind is Kind.WEIGHT)
     tolerance = limits["on unlike hardware" + ", in half precision" * is_half]
@@ -120,7 +120,7 @@ def _differing(tolerance: float) -> str:
 
 
 def _symptom(
-    ranks: Ranks, tensors: Sequence[_Tensor], tolerance: float, limits: Limits
+    ranks: RankData, tensors: Sequence[_Tensor], tolerance: float, limits: Limits
 ) -> RankSymptom:
     first = tensors[0]
     copies = _copies(ranks, first)
@@ -161,7 +161,7 @@ def _symptom(
     )
 
 
-def _copies(ranks: Ranks, tensor: _Tensor) -> list[_Copy]:
+def _copies(ranks: RankData, tensor: _Tensor) -> list[_Copy]:
     columns = ", ".join(f'"{name}"' for name in (*_EXACT, *_SIZES))
     rows = ranks.ask(
         f"WITH {_CHECKS} SELECT rank, {columns} FROM weights "
@@ -191,7 +191,7 @@ def _is_unlike(copy: _Copy, usual: _Copy, tolerance: float) -> bool:
     return gap > tolerance * (usual.sizes[-1] or 1.0) or copy.exact[:4] != usual.exact[:4]
 
 
-def _course(ranks: Ranks, tensor: _Tensor) -> tuple[int | None, int, int]:
+def _course(ranks: RankData, tensor: _Tensor) -> tuple[int | None, int, int]:
     """The last check before at which all were alike, the last one at all, and tensors compared."""
     rows: list[tuple[Any, ...]] = ranks.ask(
         f"WITH {_CHECKS}, compared AS (SELECT path, step FROM weights "

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.across_ranks.rank_rule import (
-    Ranks,
+    RankData,
     RankSymptom,
     in_words,
     of_one_training,
     rank_rule,
 )
-from gradwatch.diagnosis.execution import BACKWARD, PHASES, moment_of
 from gradwatch.diagnosis.finding import Severity
 from gradwatch.diagnosis.limits import Limits
+from gradwatch.diagnosis.network_order import BACKWARD, PHASES, moment_of
 
 _CHUNKS = (4, 16, 64, 256)
 """Of the steps at which anything is not finite, so many are looked at, until one is found."""
@@ -40,7 +40,7 @@ _ROWS = f"""SELECT *, {_IS_BAD} AS bad,
     severity=Severity.ERROR,
     thresholds={},
 )
-def non_finite_rank(ranks: Ranks, facts: ModelFacts, limits: Limits) -> Iterator[RankSymptom]:
+def non_finite_rank(ranks: RankData, facts: ModelFacts, limits: Limits) -> Iterator[RankSymptom]:
     """A NaN or Inf on some ranks, or replicas, that others do not have at the same step."""
     found: set[str] = set()
     at = 0
@@ -79,7 +79,7 @@ def _first_alone(steps: Sequence[int]) -> str:
     return f"WITH {_alone(steps)} SELECT DISTINCT main, step FROM alone ORDER BY step, main"
 
 
-class _Bad(NamedTuple):
+class _BadRow(NamedTuple):
     rank: int
     replica: int | None
     kind: str
@@ -100,14 +100,14 @@ class _Bad(NamedTuple):
         return Site(Kind(self.kind), self.place)
 
 
-def _symptom(ranks: Ranks, group: str, step: int) -> RankSymptom | None:
+def _symptom(ranks: RankData, group: str, step: int) -> RankSymptom | None:
     rows = ranks.ask(
         f"WITH {_alone([step])} SELECT rank, replica, kind, place, path, nan, posinf + neginf, "
         '"count", holders FROM compared JOIN alone USING (main, kind, place, step, whole) '
         "WHERE bad AND main = ?",
         group,
     )
-    bad = [_Bad(*row) for row in rows]
+    bad = [_BadRow(*row) for row in rows]
     order = ranks.order()
     site = min({each.site for each in bad}, key=lambda site: (moment_of(site, order), site))
     here = sorted((each for each in bad if each.site == site), key=lambda each: each.number)
@@ -146,7 +146,7 @@ def _symptom(ranks: Ranks, group: str, step: int) -> RankSymptom | None:
     )
 
 
-def _consequences(ranks: Ranks, group: str, step: int) -> tuple[int | None, bool]:
+def _consequences(ranks: RankData, group: str, step: int) -> tuple[int | None, bool]:
     """Since when gradients or weights of all are bad, and whether anything is after the step.
 
     Of a run that ended with the step, it is not known that it would have gone on well.

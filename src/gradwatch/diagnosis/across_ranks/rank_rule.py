@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from gradwatch.core import Kind, ModelFacts, Site, SiteInfo
-from gradwatch.diagnosis.anatomy import Order
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.limits import Limits
+from gradwatch.diagnosis.network_order import LayerOrder
 from gradwatch.diagnosis.rule import Rule, Threshold
 
 RANK_RULES: dict[str, Rule] = {}
@@ -19,7 +19,7 @@ _RESTART = 5.0
 """Seconds that rows of one step may be apart without being of two trainings."""
 
 
-class Recorded(Protocol):
+class RankedRun(Protocol):
     """What is asked of a run of several ranks."""
 
     @property
@@ -37,7 +37,7 @@ class Recorded(Protocol):
         """Ask in SQL; what it returns has `fetchall()`."""
 
 
-class Ranks:
+class RankData:
     """The ranks of a run side by side: a rule asks in SQL, whatever their number.
 
     Args:
@@ -45,7 +45,7 @@ class Ranks:
         facts: what is known of the model.
     """
 
-    def __init__(self, run: Recorded, facts: ModelFacts) -> None:
+    def __init__(self, run: RankedRun, facts: ModelFacts) -> None:
         self.run = run
         self._facts = facts
 
@@ -54,11 +54,11 @@ class Ranks:
         rows: list[tuple[Any, ...]] = self.run.sql(query, parameters).fetchall()
         return rows
 
-    def order(self) -> Order:
+    def order(self) -> LayerOrder:
         """The order in which layers are executed, as far as it is known."""
         kinds = (Kind.OUTPUT, Kind.GRADIENT, Kind.WEIGHT)
         paths = [site.layer for kind in kinds for site in self.run.sites(kind)]
-        return Order(self._facts.layers, paths)
+        return LayerOrder(self._facts.layers, paths)
 
 
 def of_one_training(rows: str) -> str:
@@ -93,7 +93,7 @@ class RankSymptom(Symptom):
     until: int | None = None
 
 
-RankCheck: TypeAlias = Callable[[Ranks, ModelFacts, Limits], Iterable[RankSymptom]]
+RankCheck: TypeAlias = Callable[[RankData, ModelFacts, Limits], Iterable[RankSymptom]]
 
 
 def rank_rule(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.across_ranks.rank_rule import (
-    Ranks,
+    RankData,
     RankSymptom,
     capital,
     in_words,
@@ -44,7 +44,7 @@ _IS_STEP = "kind = 'scalar' AND (path = 'step_seconds' OR path LIKE '%/step_seco
         "values": Threshold(20, "of fewer, three quarters may be high by chance"),
     },
 )
-def straggling_rank(ranks: Ranks, facts: ModelFacts, limits: Limits) -> Iterator[RankSymptom]:
+def straggling_rank(ranks: RankData, facts: ModelFacts, limits: Limits) -> Iterator[RankSymptom]:
     """A rank takes clearly longer by itself than the others do, so that they wait for it."""
     rows = ranks.ask(_times(limits["values"]))
     for group, of_group in groupby(rows, key=lambda row: row[0]):

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import Kind, ModelFacts
-from gradwatch.diagnosis.anatomy import is_relu_like
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.limits import Limits
+from gradwatch.diagnosis.network_order import is_relu_like
 from gradwatch.diagnosis.quantities import has_learned, progress
 from gradwatch.diagnosis.rule import Threshold, rule
-from gradwatch.diagnosis.value_table import Table
+from gradwatch.diagnosis.value_table import ValueTable
 
 
 @rule(
@@ -42,7 +42,9 @@ def dead_units(history: History, facts: ModelFacts, limits: Limits) -> Iterator[
     if table.measured <= limits["measured steps"]:
         return
     shares = table.latest("mean")
-    suspects = (shares > limits.of("warn share", table.sites)) & _can_die(table, history, facts)
+    suspects = (shares > limits.per_site("warn share", table.sites)) & _can_die(
+        table, history, facts
+    )
     if not suspects.any():
         return
     samples = _samples_a_step(table, history)
@@ -86,7 +88,7 @@ def dead_units(history: History, facts: ModelFacts, limits: Limits) -> Iterator[
         return
 
 
-def _can_die(table: Table, history: History, facts: ModelFacts) -> NDArray[np.bool_]:
+def _can_die(table: ValueTable, history: History, facts: ModelFacts) -> NDArray[np.bool_]:
     known = table.fixed(
         "can die",
         lambda: [is_relu_like(facts, site) for site in table.sites],
@@ -99,11 +101,11 @@ def _can_die(table: Table, history: History, facts: ModelFacts) -> NDArray[np.bo
     return np.array([g if k is None else k for k, g in zip(known, guesses, strict=True)], bool)
 
 
-def _minimum(outputs: Table) -> NDArray[np.float64]:
+def _minimum(outputs: ValueTable) -> NDArray[np.float64]:
     return outputs.latest("min") if len(outputs) else np.empty(0)
 
 
-def _samples_a_step(table: Table, history: History) -> NDArray[np.float64]:
+def _samples_a_step(table: ValueTable, history: History) -> NDArray[np.float64]:
     """For each site, how many values of a unit a step has: samples times positions."""
     outputs = history[Kind.OUTPUT]
     counts = np.ones(len(table.sites))

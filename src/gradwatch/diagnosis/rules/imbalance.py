@@ -47,7 +47,8 @@ def imbalance(history: History, facts: ModelFacts, limits: Limits) -> Iterator[S
     typical = np.median(ratios[:, there], axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):
         large = np.all(
-            (ratios > limits.of("factor", table.sites) * typical) & (ratios > limits["ratio"]),
+            (ratios > limits.per_site("factor", table.sites) * typical)
+            & (ratios > limits["ratio"]),
             axis=0,
         )
     if not large.any():

@@ -44,8 +44,8 @@ def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Iterator
     if first is not None and _TAKES_ANY.search(first.class_name or ""):
         return
     sizes = np.median(table.statistic("rms", 3), axis=0)
-    large = sizes > limits.of("large", table.sites)
-    strange = large | ((sizes < limits.of("small", table.sites)) & (sizes > 0))
+    large = sizes > limits.per_site("large", table.sites)
+    strange = large | ((sizes < limits.per_site("small", table.sites)) & (sizes > 0))
     if not strange.any():
         return
     worst = int(np.argmax(np.where(strange, np.abs(np.log(np.maximum(sizes, 1e-300))), -1.0)))

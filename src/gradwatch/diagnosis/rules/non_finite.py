@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gradwatch.core import FIELDS, Kind, ModelFacts, Site
-from gradwatch.diagnosis.anatomy import Order, order_of
-from gradwatch.diagnosis.execution import BACKWARD, PHASES, moment_of
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.limits import Limits
+from gradwatch.diagnosis.network_order import BACKWARD, PHASES, LayerOrder, moment_of, order_of
 from gradwatch.diagnosis.rule import Threshold, rule
 
 _HARM = (Kind.LOSS, Kind.APPLIED_GRADIENT, Kind.UPDATE, Kind.WEIGHT)
@@ -178,7 +177,7 @@ def _running(history: History, kind: Kind) -> int:
     return int(bad.shape[0]) - (int(good[-1]) + 1 if good.size else 0)
 
 
-def _culprit(first: _Bad, order: Order, history: History) -> str:
+def _culprit(first: _Bad, order: LayerOrder, history: History) -> str:
     """The layer that computed the first bad tensor; empty if it is none's."""
     if first.kind in (Kind.INPUT, Kind.TARGET, Kind.LOSS):
         return ""

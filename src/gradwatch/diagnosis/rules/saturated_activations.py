@@ -37,11 +37,11 @@ def saturated_activations(history: History, facts: ModelFacts, limits: Limits) -
     is_flat = progress(history, facts) < limits["improvement"]
     if is_flat and not has_learned(history, facts):
         shares = table.statistic("mean", count)
-        stuck = np.all(shares > limits.of("share", table.sites), axis=0)
+        stuck = np.all(shares > limits.per_site("share", table.sites), axis=0)
     elif not table.first_steps:
         # So from the beginning on: learning goes on past these units.
         shares = table.statistic("mean", len(table))
-        stuck = np.all(shares > limits.of("share at start", table.sites), axis=0)
+        stuck = np.all(shares > limits.per_site("share at start", table.sites), axis=0)
     else:
         return
     stuck &= table.fixed(

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradwatch.core import FIELDS, Kind, ModelFacts, Site
-from gradwatch.diagnosis.anatomy import matrices
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.limits import Limits
+from gradwatch.diagnosis.network_order import matrices
 from gradwatch.diagnosis.quantities import (
     has_learned,
     is_growing,
@@ -20,7 +20,7 @@ from gradwatch.diagnosis.quantities import (
     update_ratios,
 )
 from gradwatch.diagnosis.rule import Threshold, rule
-from gradwatch.diagnosis.value_table import Table
+from gradwatch.diagnosis.value_table import ValueTable
 
 _FROZEN_REMEDY = (
     "These layers have trainable=False. If they do not hold what another training has learned, set "
@@ -61,7 +61,7 @@ def _stalled(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Sy
     if history.is_fresh(Kind.UPDATE) and history[Kind.UPDATE].measured > count:
         table = history[Kind.UPDATE]
         ratios = update_ratios(history, facts, count)
-        still = np.all(ratios < limits.of("ratio", table.sites), axis=0)
+        still = np.all(ratios < limits.per_site("ratio", table.sites), axis=0)
         of = int((~np.isnan(ratios[-1])).sum())
         # A schedule that warms up makes larger steps all the time.
         if is_growing(typical_ratios(history, facts)):
@@ -127,7 +127,7 @@ def _frozen(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Sym
 
 
 def _frozen_sites(
-    table: Table, trained: tuple[Site, ...], facts: ModelFacts
+    table: ValueTable, trained: tuple[Site, ...], facts: ModelFacts
 ) -> tuple[list[Site], float]:
     """The matrices that are not trained, and what share of all elements they have."""
     chosen = matrices(table, facts)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradwatch.core import EDGES, NONFINITE, ZERO, Kind, ModelFacts
-from gradwatch.diagnosis.anatomy import matrices
 from gradwatch.diagnosis.finding import Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.limits import Limits
+from gradwatch.diagnosis.network_order import matrices
 from gradwatch.diagnosis.quantities import has_learned, progress
 from gradwatch.diagnosis.rule import Threshold, rule
 
@@ -50,7 +50,7 @@ def underflow(history: History, facts: ModelFacts, limits: Limits) -> Iterator[S
         return
     lost = _lost_share(history, smallest, facts.optimizer.loss_scale or 1.0, count)
     mixing = matrices(table, facts)
-    chosen = np.all(lost > limits.of("share", table.sites), axis=0) & mixing
+    chosen = np.all(lost > limits.per_site("share", table.sites), axis=0) & mixing
     is_flat = progress(history, facts) < limits["improvement"]
     # Where it is all of the gradients, the loss need not be waited for.
     if not (is_flat and chosen.any()) and not np.all(lost[:, mixing] > 0.99):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts, Site
-from gradwatch.diagnosis.anatomy import matrices
 from gradwatch.diagnosis.finding import Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.limits import Limits
+from gradwatch.diagnosis.network_order import matrices
 from gradwatch.diagnosis.quantities import has_learned, progress
 from gradwatch.diagnosis.rule import Threshold, rule
 
@@ -48,7 +48,7 @@ def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> 
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = norms / largest
     name = "ratio" if is_flat else "ratio at once"
-    limit = limits.of(name, [Site(Kind.GRADIENT, f"{layer}/") for layer in layers])
+    limit = limits.per_site(name, [Site(Kind.GRADIENT, f"{layer}/") for layer in layers])
     # Exact zeros have another cause: see zero-gradients. What starts at 0 grows from step to step.
     small = np.all((ratios < limit) & (norms > 0), axis=0) & (ratios[-1] < 3.0 * ratios[0])
     if not small.any() or np.argmax(small) > np.nanargmax(norms[-1]):

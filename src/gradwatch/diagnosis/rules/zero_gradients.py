@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from gradwatch.core import FIELDS, Kind, ModelFacts
-from gradwatch.diagnosis.anatomy import matrices
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.limits import Limits
+from gradwatch.diagnosis.network_order import matrices
 from gradwatch.diagnosis.quantities import has_learned
 from gradwatch.diagnosis.rule import Threshold, rule
 

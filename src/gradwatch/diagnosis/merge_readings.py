@@ -10,32 +10,32 @@ import numpy as np
 from gradwatch.core import Reading, Summary
 
 
-def is_beside(reading: Reading) -> bool:
+def is_step_only(reading: Reading) -> bool:
     """Whether it tells only of the loss and the batch, not of the network."""
     return all(site.kind.is_number or site.kind.is_of_batch for site in reading.sites)
 
 
-def belong_together(reading: Reading, beside: Reading) -> bool:
+def are_one_step(reading: Reading, beside: Reading) -> bool:
     """Whether the second is of the same step, and tells what surrounds the network."""
     return (
         (reading.step, reading.group, reading.micro_batch)
         == (beside.step, beside.group, beside.micro_batch)
-        and is_beside(beside)
-        and not is_beside(reading)
+        and is_step_only(beside)
+        and not is_step_only(reading)
     )
 
 
-def joined(reading: Reading, beside: Reading) -> Reading:
+def merged(reading: Reading, beside: Reading) -> Reading:
     """Both as one reading.
 
     Example:
 
     >>> from gradwatch import Kind, Reading, Site, Summary
-    >>> from gradwatch.diagnosis.joining import joined
+    >>> from gradwatch.diagnosis.merge_readings import merged
     >>> row = Summary.of([0.5]).pack()[None]
     >>> weights = Reading(3, 1, 0.0, [Site(Kind.WEIGHT, "a")], Summary.unpack(row))
     >>> loss = Reading(3, 1, 0.0, [Site(Kind.LOSS, "loss")], Summary.unpack(row))
-    >>> [str(site) for site in joined(weights, loss).sites]
+    >>> [str(site) for site in merged(weights, loss).sites]
     ['weight a', 'loss loss']
     """
     rows = np.concatenate([reading.summary.pack(), beside.summary.pack()])
@@ -44,12 +44,12 @@ def joined(reading: Reading, beside: Reading) -> Reading:
     )
 
 
-def in_steps(readings: Iterable[Reading]) -> Iterator[Reading]:
+def one_per_step(readings: Iterable[Reading]) -> Iterator[Reading]:
     """The readings, those joined that belong together."""
     held: Reading | None = None
     for reading in readings:
-        if held is not None and belong_together(held, reading):
-            held = joined(held, reading)
+        if held is not None and are_one_step(held, reading):
+            held = merged(held, reading)
             continue
         if held is not None:
             yield held

@@ -25,10 +25,10 @@ class _Entry:
     finding: Finding
     last_seen: int
     absent: int = 0
-    was_said: bool = False
+    was_reported: bool = False
 
 
-class Case:
+class GroupFindings:
     """A history, and what has been found in it.
 
     Args:
@@ -71,7 +71,7 @@ class Case:
             old = entry.finding
             worse = found.severity.rank > old.severity.rank
             if worse:
-                entry.was_said = False
+                entry.was_reported = False
             if rule.name != "non-finite" or not old.is_open:
                 # What was NaN first stays so, however it spreads. What comes back is the
                 # same finding, open again: one that comes and goes is not said each time.
@@ -128,12 +128,12 @@ class Case:
             if root:
                 entry.finding = replace(entry.finding, explained_by=root)
 
-    def news(self) -> list[Finding]:
+    def new_findings(self) -> list[Finding]:
         """The open findings that have not been said, or have become worse since."""
         news = []
         for entry in self._entries.values():
-            if not entry.was_said and entry.finding.is_open and not entry.finding.explained_by:
-                entry.was_said = True
+            if not entry.was_reported and entry.finding.is_open and not entry.finding.explained_by:
+                entry.was_reported = True
                 news.append(entry.finding)
         return news
 

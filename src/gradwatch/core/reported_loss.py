@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, order=True)
-class Reported:
+class ReportedLoss:
     """What a training has reported at a step: the mean of the loss over an epoch's steps."""
 
     step: int

@@ -1,4 +1,4 @@
-"""What the parts of a model are: matrices, biases, norms; which layer comes after which."""
+"""The parts of a network: which variables are matrices, and what a step computes first."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import LayerFacts, ModelFacts, Site
-from gradwatch.diagnosis.value_table import Table
+from gradwatch.core import Kind, LayerFacts, ModelFacts, Site
+from gradwatch.diagnosis.value_table import ValueTable
 
 RELU_LIKE = frozenset({"relu", "relu6", "ReLU", "ReLU6"})
 """Activations that return exactly 0 for a range of inputs, and have no slope there."""
@@ -33,7 +33,7 @@ def layer_facts(facts: ModelFacts, path: str) -> LayerFacts | None:
     return None
 
 
-def matrices(table: Table, facts: ModelFacts) -> NDArray[np.bool_]:
+def matrices(table: ValueTable, facts: ModelFacts) -> NDArray[np.bool_]:
     """For each site of variables, whether it is a matrix or kernel that mixes features.
 
     Biases, the scales and shifts of normalisations and embeddings have ranges of their
@@ -42,7 +42,7 @@ def matrices(table: Table, facts: ModelFacts) -> NDArray[np.bool_]:
     return table.fixed("matrices", lambda: _matrices(table, facts))
 
 
-def _matrices(table: Table, facts: ModelFacts) -> NDArray[np.bool_]:
+def _matrices(table: ValueTable, facts: ModelFacts) -> NDArray[np.bool_]:
     sizes = np.nan_to_num(table.latest("count")) if len(table) else np.zeros(len(table.sites))
     biases = {
         site.layer: size
@@ -65,7 +65,7 @@ def _matrices(table: Table, facts: ModelFacts) -> NDArray[np.bool_]:
     return np.array(found, bool)
 
 
-class Order:
+class LayerOrder:
     """The order in which layers are executed, as far as it is known.
 
     By the facts if they have it, else by the order in which the layers' outputs were
@@ -73,8 +73,8 @@ class Order:
 
     Example:
 
-    >>> from gradwatch.diagnosis.anatomy import Order
-    >>> order = Order([], ["net/block", "net/block/a", "net/block/b", "net/head"])
+    >>> from gradwatch.diagnosis.network_order import LayerOrder
+    >>> order = LayerOrder([], ["net/block", "net/block/a", "net/block/b", "net/head"])
     >>> sorted(["net/head", "net/block", "net/block/b", "net/block/a"], key=order.rank)
     ['net/block/a', 'net/block/b', 'net/block', 'net/head']
     """
@@ -110,10 +110,10 @@ def _contents_first(paths: Sequence[str]) -> list[str]:
     return sorted(unique, key=lambda path: (last[path], -path.count("/")))
 
 
-def order_of(facts: ModelFacts, tables: Sequence[Table]) -> Order:
+def order_of(facts: ModelFacts, tables: Sequence[ValueTable]) -> LayerOrder:
     """The order of execution of all layers that anything was measured of."""
     paths = [site.layer for table in tables for site in table.sites]
-    return Order(facts.layers, paths)
+    return LayerOrder(facts.layers, paths)
 
 
 def is_relu_like(facts: ModelFacts, site: Site) -> bool | None:
@@ -122,3 +122,40 @@ def is_relu_like(facts: ModelFacts, site: Site) -> bool | None:
     if known is None or (known.activation is None and known.class_name is None):
         return None
     return known.activation in RELU_LIKE or known.class_name in RELU_LIKE
+
+
+PHASES = {
+    Kind.INPUT: 0,
+    Kind.OUTPUT: 1,
+    Kind.TARGET: 2,
+    Kind.LOSS: 3,
+    Kind.OUTPUT_GRADIENT: 4,
+    Kind.GRADIENT: 4,
+    Kind.APPLIED_GRADIENT: 5,
+    Kind.UPDATE: 6,
+    Kind.WEIGHT: 7,
+}
+"""The phase of a step in which a kind is computed."""
+BACKWARD = (Kind.OUTPUT_GRADIENT, Kind.GRADIENT, Kind.APPLIED_GRADIENT)
+
+
+def moment_of(site: Site, order: LayerOrder) -> tuple[int, int, int]:
+    """When in the step it is computed; smaller is earlier.
+
+    Within the backward pass, layers come in reverse.
+
+    Example:
+
+    >>> from gradwatch import Kind, Site
+    >>> from gradwatch.diagnosis.network_order import LayerOrder
+    >>> from gradwatch.diagnosis.network_order import moment_of
+    >>> order = LayerOrder([], ["a", "b"])
+    >>> sites = [Site(kind, path) for kind in (Kind.OUTPUT_GRADIENT, Kind.OUTPUT) for path in "ab"]
+    >>> [str(site) for site in sorted(sites, key=lambda site: moment_of(site, order))]
+    ['output a', 'output b', 'output_gradient b', 'output_gradient a']
+    """
+    rank = order.rank(site.layer)
+    if site.kind in (Kind.OUTPUT_GRADIENT, Kind.GRADIENT):
+        # The gradient with respect to a layer's output comes before those of its variables.
+        return PHASES[site.kind], -rank, int(site.kind is Kind.GRADIENT)
+    return PHASES[site.kind], rank, 0
