@@ -90,7 +90,7 @@ def _through_layers(history: History, facts: ModelFacts, limits: Limits) -> Iter
     sizes = np.min(table.statistic("rms", count), axis=0)
     given = history[Kind.INPUT].latest("rms") if history.is_fresh(Kind.INPUT) else sizes[:1]
     # Of small inputs, what matters is whether the outputs are large.
-    start = max(float(np.nanmax(given)), 1.0)
+    start = float(np.fmax.reduce(given, initial=1.0))
     largest = int(np.nanargmax(np.where(np.isnan(sizes), -1.0, sizes)))
     most = limits["amplification with such a loss" if is_worse else "amplification"] * start
     if not sizes[largest] > most or (not is_worse and has_learned(history, facts)):

@@ -1,0 +1,131 @@
+"""What holds for every rule, those of ranks included: a new rule is covered by existing."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradwatch import Kind, silence
+from gradwatch.diagnosis import Diagnosis, Finding, ModelFacts
+from gradwatch.diagnosis.across_ranks.rank_rule import RANK_RULES
+from gradwatch.diagnosis.precedence import explains
+from gradwatch.diagnosis.rule import RULES
+
+from .support import course, facts_of, falling, observed
+
+ALL = {**RULES, **RANK_RULES}
+DOCS = Path(__file__).parents[2] / "docs" / "diagnosis.md"
+KINDS = [kind for kind in Kind if kind not in (Kind.LOSS, Kind.SCALAR)]
+FACTS = facts_of(
+    [("net/a", "Dense", "relu", 4), ("net/b", "Dense", "softmax", 2)],
+    "categorical_crossentropy",
+    optimizer="adam",
+    batch_size=32,
+)
+
+every_rule = pytest.mark.parametrize("name", ALL)
+every_live_rule = pytest.mark.parametrize("name", RULES)
+
+
+def arrays_of(value):
+    """Arrays of every kind, of two layers with a kernel and a bias each."""
+
+    def arrays(step):
+        found = {}
+        for kind in KINDS:
+            for layer in ("net/a", "net/b"):
+                parts = ("kernel", "bias") if kind.is_of_variable else ("",)
+                for part in parts:
+                    found[kind, f"{layer}/{part}".rstrip("/")] = value(step)
+        return found
+
+    return arrays
+
+
+WILD = {
+    "zeros": lambda step: np.zeros(6),
+    "nothing": lambda step: np.empty(0),
+    "NaN": lambda step: np.full(6, np.nan),
+    "Inf": lambda step: np.array([np.inf, -np.inf, 1.0]),
+    "one element": lambda step: np.array([0.5]),
+    "constant": lambda step: np.full(6, 3.0),
+    "huge": lambda step: np.full(6, 1e300),
+    "tiny": lambda step: np.full(6, 1e-300),
+    "negative": lambda step: -np.arange(6.0),
+    "appearing": lambda step: np.empty(0) if step < 5 else np.ones(6) * step,
+}
+
+
+@every_rule
+def test_a_rule_has_a_name_words_a_remedy_and_reasons(name):
+    rule = ALL[name]
+    assert rule.name == name
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
+    assert rule.about.endswith(".")
+    # Rules whose remedy depends on the symptom give it with the finding.
+    assert rule.remedy or name in ("non-finite", "structural-mismatch", "non-finite-rank")
+    for threshold in rule.thresholds.values():
+        assert np.isfinite(threshold.value)
+        assert threshold.reason
+
+
+@every_rule
+def test_a_rule_is_documented(name):
+    assert f"`{name}`" in DOCS.read_text()
+
+
+@every_rule
+def test_a_rule_can_be_silenced_and_its_thresholds_changed(name):
+    thresholds = {name: {each: x.value * 2 for each, x in ALL[name].thresholds.items()}}
+    Diagnosis(rules=[name], thresholds=thresholds, silence=silence(name, because="a test"))
+    with pytest.raises(ValueError, match=f"The rule '{name}' has no threshold 'no such'"):
+        Diagnosis(thresholds={name: {"no such": 1.0}})
+
+
+@every_rule
+def test_a_rule_does_not_explain_itself(name):
+    assert not explains(name, name)
+
+
+@every_live_rule
+@pytest.mark.parametrize("wild", WILD)
+@pytest.mark.parametrize("facts", [ModelFacts(), FACTS], ids=["nothing known", "facts known"])
+def test_a_rule_never_raises_and_says_what_can_be_kept(name, wild, facts):
+    readings = course(12, arrays_of(WILD[wild]), [1.0] * 12)
+    # `observed` fails the test if the rule raises.
+    for finding in observed(readings, facts, rules=[name]).findings:
+        assert finding.rule == name
+        assert Finding.from_json(finding.to_json()) == finding
+        assert finding.text().endswith(f"[{name}]")
+        assert 1 <= finding.since <= finding.detected <= 12
+
+
+@every_live_rule
+def test_a_rule_is_silent_about_nothing_and_about_losses_alone(name):
+    diagnosis = Diagnosis(rules=[name])
+    assert diagnosis.findings == []
+    for step, loss in enumerate(falling(80), 1):
+        diagnosis.observe_loss(step, loss)
+    assert diagnosis.findings == []
+
+
+@every_live_rule
+def test_a_rule_is_silent_about_a_healthy_training(name):
+    rng = np.random.default_rng(0)
+    scales = {Kind.UPDATE: 1e-3, Kind.DEAD_UNIT: 0.0, Kind.SATURATED: 0.0, Kind.GRADIENT: 1e-2}
+
+    def arrays(step):
+        made = arrays_of(lambda step: rng.normal(size=64))(step)
+        return {site: x * scales.get(site[0], 1.0) for site, x in made.items()}
+
+    facts = ModelFacts(FACTS.layers, ["net/b"], batch_size=32)
+    assert observed(course(60, arrays, falling(60)), facts, rules=[name]).alarms == []
+
+
+@every_live_rule
+def test_a_rule_finds_nothing_where_it_is_silenced(name):
+    told = silence(name, because="a test")
+    for wild in WILD.values():
+        readings = course(12, arrays_of(wild), [1.0] * 12)
+        assert observed(readings, FACTS, rules=[name], silence=told).findings == []
