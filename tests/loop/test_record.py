@@ -284,7 +284,7 @@ def test_two_monitors_of_one_loop_do_not_fight_for_a_directory(tmp_path):
 def test_a_loop_that_nobody_closes_is_written_out_at_exit(tmp_path):
     code = """
 import sys, numpy as np, gradwatch
-gradwatch.exits.PATIENCE = 60.0  # A busy machine may take longer than users are made to wait.
+gradwatch.util.exits.PATIENCE = 60.0  # A busy machine may take longer than users are made to wait.
 monitor = gradwatch.Monitor(sys.argv[1], every=1)
 monitor.record(gradients={"w": np.array([3.0, 4.0])}, loss=0.125)
 """

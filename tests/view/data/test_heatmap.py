@@ -6,8 +6,7 @@ import pytest
 import gradwatch
 from gradwatch.core.sites import Kind, Site
 from gradwatch.read.merged_rows import Rows
-from gradwatch.view.data import Shown, StaleTreeError, Window
-from gradwatch.view.data import heatmap_data as heatmap
+from gradwatch.view.data import Shown, StaleTreeError, Window, heatmap
 from gradwatch.view.data.labels import statistics_of
 from tests.store.recorded import TRUTH, Recorder, array
 from tests.view.data.made import (

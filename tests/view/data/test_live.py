@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.view.data import Shown, Window, numbers
-from gradwatch.view.data import heatmap_data as heatmap
-from gradwatch.view.data import series_data as series
+from gradwatch.view.data import Shown, Window, heatmap, numbers, series
 from tests.store.recorded import settle
 from tests.view.data.made import cells, doubles, recorder
 

@@ -10,8 +10,7 @@ from gradwatch.core.sites import Kind, Site
 from gradwatch.core.summary import Summary
 from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.store.writer import StoreWriter
-from gradwatch.view.data import Shown, Window, numbers, selection
-from gradwatch.view.data import series_data as series
+from gradwatch.view.data import Shown, Window, numbers, selection, series
 from gradwatch.view.data.series_data import STATISTICS
 from tests.store.recorded import array, loss_at
 from tests.view.data.made import columns, doubles, members, recorder, truth
