@@ -1,9 +1,8 @@
-"""For tests of your own: does a model train?"""
+"""Assertions for tests of models."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +22,24 @@ def assert_trains(
     diagnose: Spec = True,
     **fit: Any,
 ) -> list[Finding]:
-    """Train a compiled Keras model for some steps, and fail if something is wrong with that.
+    """Train a compiled Keras model for some steps; fail if the diagnosis finds a problem.
 
-    The model itself is trained: give it a copy if it is needed as it is.
+    The model itself is trained. Pass a copy to keep the original.
 
     Args:
         model: the model.
         x, y: as for `fit`: arrays, or a dataset.
-        steps: how many training steps to run; the data is repeated as need be.
+        steps: how many training steps to run; the data is repeated as needed.
         batch_size: as for `fit`.
-        severity: how bad a finding must be to fail.
+        severity: the least severity that fails.
         diagnose: rules, silences and thresholds, as for `Monitor`.
         fit: other arguments for `fit`.
 
     Returns:
-        The findings that were not as bad as that.
+        The findings of lower severity.
 
     Raises:
-        AssertionError: something is wrong; the message says what, where, and what to do.
+        AssertionError: there is a finding; the message says what, where, and what to do.
 
     Example:
 
@@ -53,40 +52,31 @@ def assert_trains(
     >>> assert_trains(model, x, x.sum(1, keepdims=True), steps=20)
     []
     """
-    worst = as_severity("severity", severity) or Severity.WARNING
+    least = as_severity("severity", severity) or Severity.WARNING
     with tempfile.TemporaryDirectory(prefix="gradwatch-test-") as directory:
         monitor = Monitor(Path(directory), every=1, sinks=[], diagnose=diagnose)
         fit.setdefault("verbose", 0)
         callbacks = fit.pop("callbacks", None) or []
-        several = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
-        several += [_Steps.after(steps), monitor]
-        model.fit(x, y, batch_size=batch_size, epochs=steps, callbacks=several, **fit)
+        callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
+        callbacks += [_stop_after(steps), monitor]
+        model.fit(x, y, batch_size=batch_size, epochs=steps, callbacks=callbacks, **fit)
         monitor.close()
-    return _judged(monitor.findings, worst)
-
-
-def _judged(findings: Sequence[Finding], worst: Severity) -> list[Finding]:
-    bad = [f for f in findings if not f.explained_by and f.severity.rank >= worst.rank]
+    bad = [f for f in monitor.findings if not f.explained_by and f.severity.rank >= least.rank]
     if bad:
-        raise AssertionError(
-            "The model does not train as it should:\n" + "\n".join(f.text() for f in bad)
-        )
-    return list(findings)
+        raise AssertionError("The model does not train well:\n" + "\n".join(f.text() for f in bad))
+    return list(monitor.findings)
 
 
-class _Steps:
-    """A callback of Keras's that ends `fit` after a number of steps."""
+def _stop_after(steps: int) -> Any:
+    """A Keras callback that ends `fit` after a number of steps."""
+    import keras
 
-    @staticmethod
-    def after(steps: int) -> Any:
-        import keras
+    class StepLimit(keras.callbacks.Callback):  # type: ignore[misc]
+        begun = 0
 
-        class Steps(keras.callbacks.Callback):  # type: ignore[misc]
-            begun = 0
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            self.begun += self._model.steps_per_execution
+            if self.begun >= steps:
+                self._model.stop_training = True
 
-            def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-                self.begun += self._model.steps_per_execution
-                if self.begun >= steps:
-                    self._model.stop_training = True
-
-        return Steps()
+    return StepLimit()

@@ -4,7 +4,11 @@ import random
 
 import pytest
 
-from gradwatch.integrations.tensorboard_import.event_records import Gap, Record, read
+from gradwatch.integrations.tensorboard_import.event_records import (
+    DamagedBytes,
+    EventRecord,
+    read_records,
+)
 from gradwatch.sinks.event_file import record
 
 PAYLOADS = [bytes([i]) * (5 + 7 * i) for i in range(1, 9)]
@@ -18,17 +22,17 @@ def path(tmp_path):
 
 
 def found(path):
-    return [each.data for each in read(path) if isinstance(each, Record)]
+    return [each.data for each in read_records(path) if isinstance(each, EventRecord)]
 
 
 def test_a_whole_file_comes_back_whole(path):
     assert found(path) == PAYLOADS
-    assert not any(isinstance(each, Gap) for each in read(path))
+    assert not any(isinstance(each, DamagedBytes) for each in read_records(path))
 
 
 def test_an_empty_file_has_no_records(tmp_path):
     (tmp_path / "a").write_bytes(b"")
-    assert list(read(tmp_path / "a")) == []
+    assert list(read_records(tmp_path / "a")) == []
 
 
 def test_every_bit_flip_loses_one_record_and_says_where(path):
@@ -41,7 +45,7 @@ def test_every_bit_flip_loses_one_record_and_says_where(path):
         path.write_bytes(flipped)
         hit = max(i for i, start in enumerate(starts) if start <= position)
         assert found(path) == PAYLOADS[:hit] + PAYLOADS[hit + 1 :]
-        (gap,) = (each for each in read(path) if isinstance(each, Gap))
+        (gap,) = (each for each in read_records(path) if isinstance(each, DamagedBytes))
         assert (gap.start, gap.end) == (starts[hit], starts[hit + 1])
         assert gap.at_end == (hit == len(PAYLOADS) - 1 and position < starts[hit] + 12)
 
@@ -53,5 +57,5 @@ def test_a_file_that_was_cut_off_gives_all_its_whole_records(path):
         path.write_bytes(data[:size])
         whole = sum(end <= size for end in ends)
         assert found(path) == PAYLOADS[:whole]
-        gaps = [each for each in read(path) if isinstance(each, Gap)]
+        gaps = [each for each in read_records(path) if isinstance(each, DamagedBytes)]
         assert [gap.at_end for gap in gaps] == [True] * (size not in (0, *ends))

@@ -1,12 +1,14 @@
 """Event files of other tools become a run with the same numbers."""
 
+import sys
+
 import numpy as np
 import pytest
 
 import gradwatch.read.runs as reading
 from gradwatch import Summary
-from gradwatch.integrations.tensorboard_import.import_run import import_tensorboard
-from gradwatch.integrations.tensorboard_import.tag_numbers import packed
+from gradwatch.integrations.tensorboard_import import import_tensorboard
+from gradwatch.integrations.tensorboard_import.logged_numbers import summarize
 from gradwatch.sinks.event_file import EventFile, scalar, start_event, summary_event
 from tests.cli.support import invoke, strict
 
@@ -56,7 +58,7 @@ def test_values_that_are_not_finite_stay_what_they_are(tmp_path):
 
 def test_the_summaries_of_numbers_are_those_of_the_reference():
     values = np.array([0.0, -0.0, 1.5, -2.5, np.nan, np.inf, -np.inf, 1e-300])
-    for row, value in zip(packed(values), values, strict=True):
+    for row, value in zip(summarize(values).pack(), values, strict=True):
         np.testing.assert_equal(row, Summary.of(np.array([value])).pack())
 
 
@@ -71,7 +73,7 @@ def test_subdirectories_are_parts_of_the_run(tmp_path):
 def test_of_a_number_that_was_logged_again_the_later_counts(tmp_path):
     log(tmp_path / "logs", [("a", 1, 0.0, 1.0), ("a", 2, 1.0, 2.0), ("a", 1, 2.0, 3.0)])
     report = import_tensorboard(tmp_path / "logs", tmp_path / "run")
-    assert report.repeated == 1
+    assert report.replaced == 1
     assert series(tmp_path / "run", "a") == {1: 3.0, 2: 2.0}
 
 
@@ -115,6 +117,14 @@ def test_a_directory_without_event_files_is_a_mistake_and_makes_no_run(tmp_path)
         "no event files"
         in invoke("import-tensorboard", tmp_path / "logs", tmp_path / "run", code=2).stderr
     )
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_tensorboard_the_error_names_the_extra(tmp_path, monkeypatch):
+    log(tmp_path / "logs", [("a", 1, 0.0, 1.0)])
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    message = invoke("import-tensorboard", tmp_path / "logs", tmp_path / "run", code=2).stderr
+    assert "pip install 'gradwatch[tensorboard]'" in message
     assert not (tmp_path / "run").exists()
 
 

@@ -11,7 +11,7 @@ from gradwatch.cli.faults import FINE, FOUND, Fault, asking
 from gradwatch.cli.json_text import dumps
 from gradwatch.cli.progress import progress
 from gradwatch.cli.text import counted, echo, printable
-from gradwatch.integrations.tensorboard_import import import_run as tensorboard
+from gradwatch.integrations import tensorboard_import as tensorboard
 
 
 @click.command(name="import-tensorboard", short_help="Read event files into a new run.")
@@ -25,7 +25,7 @@ def import_tensorboard(logdir: Path, run: Path, as_json: bool) -> int:
     known: count, smallest and largest element, and the moments where they are given.
     Subdirectories such as train and validation become parts of the run. Texts, images and
     graphs are passed over. Damaged records are named and passed over too; the exit
-    code is then 1. TensorBoard need not be installed.
+    code is then 1. Needs TensorBoard: pip install 'gradwatch[tensorboard]'.
     """
     if not logdir.exists():
         raise Fault(f"There is no directory {logdir}.")
@@ -48,7 +48,7 @@ def import_tensorboard(logdir: Path, run: Path, as_json: bool) -> int:
                     "records": report.records,
                     "numbers": report.numbers,
                     "series": len(report.tags),
-                    "replaced": report.repeated,
+                    "replaced": report.replaced,
                     "passed_over": report.other,
                     "damage": [{"file": d.file, "what": d.what} for d in report.damage],
                 },
@@ -60,12 +60,12 @@ def import_tensorboard(logdir: Path, run: Path, as_json: bool) -> int:
     return FOUND if report.damage else FINE
 
 
-def _show(report: tensorboard.Report) -> None:
+def _show(report: tensorboard.ImportReport) -> None:
     what = f"{counted(report.numbers, 'number')} of {len(report.tags):,} series"
     echo(f"{what} from {counted(report.files, 'file')} in {printable(str(report.directory))}")
-    if report.repeated:
+    if report.replaced:
         echo(
-            f"{counted(report.repeated, 'number')} logged again at the same step: the later counts"
+            f"{counted(report.replaced, 'number')} logged again at the same step: the later counts"
         )
     if report.other:
         names = ", ".join(f"{counted(n, printable(name))}" for name, n in report.other.items())

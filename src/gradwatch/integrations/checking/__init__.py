@@ -1,4 +1,4 @@
-"""Running a training script, without editing it, to see whether it trains."""
+"""Runs an unmodified training script for some steps and reports whether it trains."""
 
 from gradwatch.integrations.checking.script import run_script
 

@@ -1,4 +1,4 @@
-"""Watching every `fit` of Keras that a script calls."""
+"""Monitors every Keras `fit` that a script calls."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from gradwatch.integrations.checking.course import Course
+from gradwatch.integrations.checking.checked_training import CheckedTraining
 
 
-def watch_fits(keras: Any, course: Course) -> Callable[[], None]:
-    """Have each `fit` of a Keras model watched; returns what undoes it.
+def patch_fit(keras: Any, training: CheckedTraining) -> Callable[[], None]:
+    """Add a monitor to each `fit` of a Keras model; returns a function that undoes it.
 
     Args:
         keras: the module.
-        course: is told of the steps.
+        training: counts the steps.
     """
     model_class = keras.Model
     own = vars(model_class).get("fit")
     fit = model_class.fit
     monitors: dict[int, tuple[Any, Any]] = {}
 
-    class Steps(keras.callbacks.Callback):  # type: ignore[misc]
-        """Counts steps, and ends the script after the last one."""
+    class StepCounter(keras.callbacks.Callback):  # type: ignore[misc]
+        """Counts steps; `CheckedTraining` ends the script after the last one."""
 
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-            # Not `self.model`: on JAX that has the whole state written back.
-            course.begin_step(self._model.steps_per_execution)
+            # Not `self.model`: on JAX, that writes the whole state back.
+            training.begin_step(self._model.steps_per_execution)
 
     @wraps(fit)
-    def watched_fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def monitored_fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         if id(self) not in monitors:
-            # The model is kept, so that its id stays its own.
-            monitors[id(self)] = self, course.monitor()
-        given = inspect.signature(fit).bind(self, *args, **kwargs)
-        before = given.arguments.get("callbacks") or []
-        if isinstance(before, keras.callbacks.CallbackList):
-            before = before.callbacks
-        several = list(before) if isinstance(before, list | tuple) else [before]
-        given.arguments["callbacks"] = [*several, Steps(), monitors[id(self)][1]]
-        return fit(*given.args, **given.kwargs)
+            # Keeping the model keeps its id from being reused.
+            monitors[id(self)] = self, training.monitor()
+        bound = inspect.signature(fit).bind(self, *args, **kwargs)
+        callbacks = bound.arguments.get("callbacks") or []
+        if isinstance(callbacks, keras.callbacks.CallbackList):
+            callbacks = callbacks.callbacks
+        own_callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
+        bound.arguments["callbacks"] = [*own_callbacks, StepCounter(), monitors[id(self)][1]]
+        return fit(*bound.args, **bound.kwargs)
 
     def undo() -> None:
         if own is None:
@@ -48,5 +48,5 @@ def watch_fits(keras: Any, course: Course) -> Callable[[], None]:
         else:
             model_class.fit = own
 
-    model_class.fit = watched_fit
+    model_class.fit = monitored_fit
     return undo

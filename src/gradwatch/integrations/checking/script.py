@@ -1,31 +1,30 @@
-"""Running a training script for a number of steps under the monitor."""
+"""Runs a training script for a number of steps under the monitor."""
 
 from __future__ import annotations
 
 import runpy
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gradwatch.diagnosis import Finding
-from gradwatch.integrations.checking.after_import import after_import
-from gradwatch.integrations.checking.course import Course, EnoughSteps
-from gradwatch.integrations.checking.keras_fit import watch_fits
-from gradwatch.integrations.checking.torch_steps import watch_optimizers
+from gradwatch.integrations.checking.checked_training import CheckedTraining, EnoughSteps
+from gradwatch.integrations.checking.import_hook import after_import
+from gradwatch.integrations.checking.keras_fit import patch_fit
+from gradwatch.integrations.checking.torch_steps import patch_optimizers
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a script.
+    """The result of a script.
 
     Attributes:
-        findings: what was found, the worst first.
-        steps: how many training steps were run.
-        failure: what the script itself ended with, in words; empty if it did not fail.
+        findings: the findings of all its models.
+        steps: how many training steps ran.
+        failure: how the script itself failed; empty if it did not.
     """
 
     findings: Sequence[Finding]
@@ -34,20 +33,20 @@ class Outcome:
 
 
 def run_script(script: Path, arguments: Sequence[str], steps: int, directory: Path) -> Outcome:
-    """Run a script as `python script arguments` would, watch what it trains, and end it.
+    """Run a script as `python script arguments` would, with monitors on what it trains.
 
-    Each `fit` of a Keras model is watched, and each torch optimizer with the module that
+    Each `fit` of a Keras model is monitored, and each torch optimizer with the module that
     holds its parameters. The script's output passes through.
 
     Args:
         script: the file.
         arguments: for the script.
-        steps: after how many training steps it is ended.
+        steps: how many training steps to run before the script is ended.
         directory: where the run is recorded.
     """
-    course = Course(directory, steps)
+    training = CheckedTraining(directory, steps)
     failure = ""
-    with _watched(course), _as_main(script, arguments):
+    with _monitored(training), _as_main(script, arguments):
         try:
             runpy.run_path(str(script), run_name="__main__")
         except EnoughSteps:
@@ -57,21 +56,17 @@ def run_script(script: Path, arguments: Sequence[str], steps: int, directory: Pa
         except Exception as error:
             traceback.print_exc()
             failure = f"{type(error).__name__}: {error}"
-    course.close()
-    return Outcome(course.findings, course.steps, failure)
+    training.close()
+    return Outcome(training.findings, training.steps, failure)
 
 
 @contextmanager
-def _watched(course: Course) -> Iterator[None]:
-    with ExitStack() as undone:
-
-        def once(watch: Callable[[Any, Course], Callable[[], None]]) -> Callable[[Any], None]:
-            def do(module: Any) -> None:
-                undone.callback(watch(module, course))
-
-            return do
-
-        actions = {"keras": once(watch_fits), "torch": once(watch_optimizers)}
+def _monitored(training: CheckedTraining) -> Iterator[None]:
+    with ExitStack() as undo:
+        actions = {
+            "keras": lambda keras: undo.callback(patch_fit(keras, training)),
+            "torch": lambda torch: undo.callback(patch_optimizers(torch, training)),
+        }
         with after_import(actions):
             yield
 

@@ -1,4 +1,4 @@
-"""Watching every optimizer of torch that a script makes."""
+"""Monitors every torch optimizer that a script creates."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from gradwatch.integrations.checking.course import Course
+from gradwatch.integrations.checking.checked_training import CheckedTraining
 from gradwatch.record import watch
 from gradwatch.watches import watch as watches
 
 
-def watch_optimizers(torch: Any, course: Course) -> Callable[[], None]:
-    """Have each optimizer watched together with the module it trains; returns what undoes it.
+def patch_optimizers(torch: Any, training: CheckedTraining) -> Callable[[], None]:
+    """Monitor each optimizer and the module that it trains; returns a function that undoes it.
 
     Args:
         torch: the module.
-        course: is told of the steps.
+        training: counts the steps.
     """
-    hooks_of = import_module("torch.optim.optimizer")  # which torch.optim does not name
+    step_hooks = import_module("torch.optim.optimizer")  # not exported by torch.optim
     optimizer_class, tensor_class = torch.optim.Optimizer, torch.Tensor
     init, backward = optimizer_class.__init__, tensor_class.backward
     watched: dict[int, tuple[Any, Any]] = {}
@@ -31,26 +31,27 @@ def watch_optimizers(torch: Any, course: Course) -> Callable[[], None]:
         init(self, *args, **kwargs)
         module = _module_of(self, torch.nn.Module)
         if module is not None and id(self) not in watched:
-            options = {"watch": [*_WATCHED, watches.outputs(per_unit=True)]}
-            # The optimizer is kept, so that its id stays its own.
-            watched[id(self)] = self, watch(module, self, course.monitor(**options))
+            kinds = [watches.gradients(), watches.weights(), watches.updates()]
+            monitor = training.monitor(watch=[*kinds, watches.outputs(per_unit=True)])
+            # Keeping the optimizer keeps its id from being reused.
+            watched[id(self)] = self, watch(module, self, monitor)
 
     @wraps(backward)
-    def noting_backward(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def watched_backward(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self.numel() == 1:
             losses[:] = [self.detach().reshape(())]
         return backward(self, *args, **kwargs)
 
-    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        course.begin_step()
+    def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        training.begin_step()
 
-    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
         if id(optimizer) in watched and losses:
             watched[id(optimizer)][1].record(loss=losses.pop())
 
     hooks = [
-        hooks_of.register_optimizer_step_pre_hook(before),
-        hooks_of.register_optimizer_step_post_hook(after),
+        step_hooks.register_optimizer_step_pre_hook(before_step),
+        step_hooks.register_optimizer_step_post_hook(after_step),
     ]
 
     def undo() -> None:
@@ -60,23 +61,21 @@ def watch_optimizers(torch: Any, course: Course) -> Callable[[], None]:
             hook.remove()
 
     optimizer_class.__init__ = watched_init
-    tensor_class.backward = noting_backward
+    tensor_class.backward = watched_backward
     return undo
 
 
-_WATCHED = [watches.gradients(), watches.weights(), watches.updates()]
-
-
 def _module_of(optimizer: Any, module_class: type[Any]) -> Any:
-    """The module that holds all that the optimizer trains; None if there is none.
+    """The module that holds all parameters of the optimizer; None if there is none.
 
     Of several, the one with the fewest other parameters, and of these the outermost.
     """
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    fitting: list[tuple[int, int, int, Any]] = []
+    candidates: list[tuple[int, int, int, Any]] = []
     for each in gc.get_objects():
         if issubclass(type(each), module_class):
             own = {id(p) for p in each.parameters()}
             if held <= own:
-                fitting.append((len(own), -sum(1 for _ in each.modules()), len(fitting), each))
-    return min(fitting)[-1] if fitting else None
+                depth = sum(1 for _ in each.modules())
+                candidates.append((len(own), -depth, len(candidates), each))
+    return min(candidates)[-1] if candidates else None

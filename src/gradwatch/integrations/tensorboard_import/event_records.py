@@ -1,4 +1,7 @@
-"""The records of a TFRecord file, each checked; what is damaged is told and passed over."""
+"""Reads the records of an event file and reports the damaged ones.
+
+TensorBoard's own loader stops at the first damaged record, so the framing is read here.
+"""
 
 from __future__ import annotations
 
@@ -13,84 +16,84 @@ import google_crc32c
 _HEADER = 12
 _CHECKSUM = 4
 _CHUNK = 1 << 16
-FRAMING = _HEADER + _CHECKSUM
-"""The bytes that a record takes beside its data."""
 
 
 @dataclass(frozen=True)
-class Record:
-    """The bytes of one record, and where it ends in its file."""
+class EventRecord:
+    """The data of one record, and the offset at which the record ends."""
 
     data: bytes
     end: int
 
+    @property
+    def size(self) -> int:
+        """The size of the record in the file, with its length and checksums."""
+        return _HEADER + len(self.data) + _CHECKSUM
+
 
 @dataclass(frozen=True)
-class Gap:
-    """Bytes of a file, from `start` to `end`, that are no whole record.
+class DamagedBytes:
+    """Bytes of a file, from `start` to `end`, that are not a whole record.
 
     Attributes:
-        at_end: nothing follows: the file is being written, or its process was killed.
+        at_end: no record follows: the file is being written, or its process was killed.
     """
 
     start: int
     end: int
     at_end: bool
 
+    def __str__(self) -> str:
+        problem = "the file ends within a record" if self.at_end else "damaged, skipped"
+        return f"bytes {self.start:,} to {self.end:,}: {problem}"
 
-def read(path: Path) -> Iterator[Record | Gap]:
-    """What the file holds, in its order, a record at a time.
 
-    The length of a record has a checksum of its own. So a record with damaged content
-    is passed over by its length; and after a damaged length, the next record is where the
-    bytes fit their checksums again.
+def read_records(path: Path) -> Iterator[EventRecord | DamagedBytes]:
+    """The records of a file in order, with the damaged stretches between them.
+
+    A record's length has its own checksum, so a record with damaged data is skipped by its
+    length. After a damaged length, reading continues where the checksums match again.
 
     Example:
 
     >>> import pathlib, tempfile
-    >>> from gradwatch.integrations.tensorboard_import import records
+    >>> from gradwatch.integrations.tensorboard_import.event_records import read_records
     >>> from gradwatch.sinks.event_file import record
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "a"
     >>> _ = path.write_bytes(record(b"one") + record(b"two")[:-1] + b"?" + record(b"three")[:-2])
-    >>> [(r.data if isinstance(r, records.Record) else r) for r in records.read(path)]
-    [b'one', Gap(start=19, end=38, at_end=False), Gap(start=38, end=57, at_end=True)]
+    >>> for each in read_records(path): print(each)
+    EventRecord(data=b'one', end=19)
+    bytes 19 to 38: damaged, skipped
+    bytes 38 to 57: the file ends within a record
     """
     with path.open("rb") as file:
         size = file.seek(0, 2)
         start = 0
         while start < size:
-            length = _length_at(file, start)
-            end = start + _HEADER + (length or 0) + _CHECKSUM
-            if length is not None and end > size:
-                yield Gap(start, size, at_end=True)
-                return
+            file.seek(start)
+            length = _length(file.read(_HEADER))
             if length is None:
                 found = _next_record(file, start + 1, size)
-                yield Gap(start, size if found is None else found, at_end=found is None)
-                start = size if found is None else found
-                continue
-            data = file.read(length)
-            if file.read(_CHECKSUM) == masked_crc(data):
-                yield Record(data, end)
+                end = size if found is None else found
+                yield DamagedBytes(start, end, at_end=found is None)
+            elif (end := start + _HEADER + length + _CHECKSUM) > size:
+                end = size
+                yield DamagedBytes(start, end, at_end=True)
             else:
-                yield Gap(start, end, at_end=False)
+                data = file.read(length)
+                is_intact = file.read(_CHECKSUM) == _masked_crc(data)
+                yield EventRecord(data, end) if is_intact else DamagedBytes(start, end, False)
             start = end
 
 
-def masked_crc(data: bytes) -> bytes:
-    """The checksum of a record, as it stands in the file."""
+def _masked_crc(data: bytes) -> bytes:
     crc: int = google_crc32c.value(data)
     return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
-def _length_at(file: BinaryIO, offset: int) -> int | None:
-    """The length of the record that begins there; None if none does."""
-    file.seek(offset)
-    return _length(file.read(_HEADER))
-
-
 def _length(header: bytes) -> int | None:
-    if len(header) < _HEADER or masked_crc(header[:8]) != header[8:]:
+    """The length in a record's header; None if its checksum does not match."""
+    if len(header) < _HEADER or _masked_crc(header[:8]) != header[8:]:
         return None
     return int.from_bytes(header[:8], "little")
 

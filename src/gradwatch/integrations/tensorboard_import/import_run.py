@@ -1,4 +1,4 @@
-"""From a TensorBoard log directory to a run."""
+"""Writes TensorBoard event files into a run."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradwatch.core import Kind
-from gradwatch.integrations.tensorboard_import import event_records as records
-from gradwatch.integrations.tensorboard_import.events import Event, Reader
-from gradwatch.integrations.tensorboard_import.protobuf import MessageError
-from gradwatch.integrations.tensorboard_import.tag_numbers import Numbers
+from gradwatch.integrations.tensorboard_import.event_records import DamagedBytes, read_records
+from gradwatch.integrations.tensorboard_import.logged_numbers import LoggedNumbers
 from gradwatch.record import RunDirectory
 from gradwatch.store import Damage, StoreWriter
 from gradwatch.util import environment
+
+if TYPE_CHECKING:
+    from gradwatch.integrations.tensorboard_import.events import Event
 
 MEANING = "A number that another tool logged."
 _PATTERN = "*tfevents*"
 
 
 @dataclass
-class Report:
-    """What was taken over, and what was not.
+class ImportReport:
+    """What was imported and what was not.
 
     Attributes:
         directory: the run.
         files, records, numbers: how many were read, and how many numbers are in the run.
-        tags: the paths of the series that they make.
-        repeated: numbers that a later one of the same tag and step has replaced.
-        other: by its name what is not numbers, and how many there were.
+        tags: the paths of the imported series.
+        replaced: numbers left out because the same tag was logged again at the same step.
+        other: how many values of each other type were skipped.
         damage: what could not be read.
     """
 
@@ -39,17 +41,16 @@ class Report:
     records: int = 0
     numbers: int = 0
     tags: set[str] = field(default_factory=set)
-    repeated: int = 0
+    replaced: int = 0
     other: Counter[str] = field(default_factory=Counter)
     damage: list[Damage] = field(default_factory=list)
 
 
 def event_files(logs: Path) -> dict[str, list[Path]]:
-    """The event files below a directory, by the part of the training that they are of.
+    """The event files below a directory, by the part of the training that logged them.
 
-    As in TensorBoard, each directory with event files is one; its name is its path from
-    the top, and empty for the top itself. Files sort by their names, which begin with
-    the time of their making.
+    As in TensorBoard, each directory with event files is one part, named by its path below
+    `logs`. Files sort by name, which begins with the time of creation.
     """
     if logs.is_file():
         return {"": [logs]}
@@ -63,23 +64,23 @@ def event_files(logs: Path) -> dict[str, list[Path]]:
 
 def import_tensorboard(
     logs: Path, directory: Path, progress: Callable[[int], object] = lambda done: None
-) -> Report:
-    """Write what event files hold into a new run.
+) -> ImportReport:
+    """Write the numbers in event files into a new run.
 
-    Scalars are kept as numbers of kind `scalar` under their tags; histograms as far as they
-    can be told exactly, see `events.Reader`. The files of one part of the
-    training are read in their order; when it restarted at an earlier step, what had been
-    logged from there on is an earlier attempt. An interrupt leaves a whole run of the parts
-    that were done.
+    Scalars are kept as numbers of kind `scalar` under their tags; of histograms, the exact
+    statistics (see `EventParser`). The files of one part of the training are read in order.
+    Where training restarted at an earlier step, the values logged from there on become an
+    earlier attempt. After an interrupt, the run holds the parts that were complete.
 
     Args:
         logs: the log directory, or one event file.
-        directory: the run; it must not exist, or be empty.
+        directory: the new run; it must not exist, or be empty.
         progress: called with the number of bytes read since its last call.
 
     Raises:
         FileNotFoundError: there are no event files.
         FileExistsError: the run's directory is not empty.
+        ImportError: TensorBoard is not installed.
 
     Example:
 
@@ -98,8 +99,9 @@ def import_tensorboard(
         raise FileNotFoundError(f"There are no event files ({_PATTERN}) in or below {logs}.")
     if directory.exists() and any(directory.iterdir()):
         raise FileExistsError(f"{directory} is not empty. Name a new directory for the run.")
+    _check_tensorboard()
     run = RunDirectory(directory, on_lost=lambda: None)
-    report = Report(run.path)
+    report = ImportReport(run.path)
     try:
         run.describe(
             {
@@ -112,12 +114,12 @@ def import_tensorboard(
         writer = StoreWriter(run.path, first_step=0)
         try:
             for group, files in groups.items():
-                for attempt in _attempts(group, files, report, progress):
+                for attempt in _attempts(group, _events(files, report, progress)):
                     for reading in attempt.readings():
                         writer.write(reading)
                         report.numbers += len(reading)
-                    report.tags |= attempt.paths
-                    report.repeated += attempt.repeated
+                    report.tags.update(attempt.paths)
+                    report.replaced += attempt.replaced
             run.amend("ended", _now())
         finally:
             writer.close()
@@ -126,18 +128,26 @@ def import_tensorboard(
     return report
 
 
-def _attempts(
-    group: str, files: list[Path], report: Report, progress: Callable[[int], object]
-) -> Iterator[Numbers]:
+def _check_tensorboard() -> None:
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "Reading event files needs TensorBoard. "
+            "Install it with: pip install 'gradwatch[tensorboard]'"
+        ) from error
+
+
+def _attempts(group: str, events: Iterator[Event]) -> Iterator[LoggedNumbers]:
     """The numbers of one part of the training, from restart to restart."""
-    numbers = Numbers(group)
+    numbers = LoggedNumbers(group)
     newest: int | None = None
-    for event in _events(files, report, progress):
-        # TensorBoard's writers begin each file with a start; it is a restart only
-        # where something was logged that it takes back.
+    for event in events:
+        # Writers begin each file with a start event. It is a restart only if it voids
+        # something that was logged.
         if event.is_start and newest is not None and event.step <= newest:
             yield numbers
-            numbers, newest = Numbers(group), None
+            numbers, newest = LoggedNumbers(group), None
         for tag, value in event.numbers.items():
             numbers.add(tag, event.step, event.time, value)
             newest = event.step if newest is None else max(newest, event.step)
@@ -145,22 +155,24 @@ def _attempts(
 
 
 def _events(
-    files: list[Path], report: Report, progress: Callable[[int], object]
+    files: list[Path], report: ImportReport, progress: Callable[[int], object]
 ) -> Iterator[Event]:
+    from gradwatch.integrations.tensorboard_import.events import EventError, EventParser
+
     for path in files:
         report.files += 1
-        reader = Reader()
-        for record in records.read(path):
-            if isinstance(record, records.Gap):
-                report.damage.append(Damage(path, _words(record)))
+        parser = EventParser()
+        for record in read_records(path):
+            if isinstance(record, DamagedBytes):
+                report.damage.append(Damage(path, str(record)))
                 continue
             report.records += 1
-            progress(len(record.data) + records.FRAMING)
+            progress(record.size)
             try:
-                event = reader.event(record.data)
-            except MessageError as error:
-                what = f"the record that ends at byte {record.end:,} is no event ({error})"
-                report.damage.append(Damage(path, what))
+                event = parser.parse(record.data)
+            except EventError as error:
+                problem = f"the record that ends at byte {record.end:,} is no event ({error})"
+                report.damage.append(Damage(path, problem))
                 continue
             report.other.update(event.other)
             yield event
@@ -168,8 +180,3 @@ def _events(
 
 def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
-
-
-def _words(gap: records.Gap) -> str:
-    where = f"bytes {gap.start:,} to {gap.end:,}"
-    return f"{where}: " + ("it ends within a record" if gap.at_end else "damaged, passed over")

@@ -1,4 +1,4 @@
-"""Doing something as soon as a module has been imported, whoever imports it."""
+"""Calls a function as soon as a module has been imported."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ Action = Callable[[Any], None]
 
 @contextmanager
 def after_import(actions: Mapping[str, Action]) -> Iterator[None]:
-    """While the context lasts, call an action with each of these modules once it is there.
+    """While the context lasts, call an action with each of these modules once it is imported.
 
-    A script may choose its framework's settings before it imports it, so it must not be
-    imported for it.
+    The modules are not imported here: a script may configure its framework before importing it.
 
     Args:
-        actions: by the module's name; at once for those that are imported already.
+        actions: by module name; called at once for modules that are already imported.
 
     Example:
 
     >>> import sys
-    >>> from gradwatch.integrations.checking.after_import import after_import
-    >>> _ = sys.modules.pop("this", None); _ = sys.modules.pop("colorsys", None)
+    >>> from gradwatch.integrations.checking.import_hook import after_import
+    >>> _ = sys.modules.pop("colorsys", None)
     >>> with after_import({"colorsys": lambda module: print(module.__name__)}):
     ...     import colorsys
     colorsys
@@ -50,14 +49,12 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        # Popped, so that the search below does not come back here.
         action = self.actions.pop(name, None)
-        if action is None:
-            return None
-        # Not asked again: it is not among the actions any more.
-        spec = importlib.util.find_spec(name)
-        loader: Any = None if spec is None else spec.loader
-        if loader is None:
+        spec = None if action is None else importlib.util.find_spec(name)
+        if action is None or spec is None or spec.loader is None:
             return spec
+        loader: Any = spec.loader
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
