@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-Action = Callable[[Any], None]
+Action = Callable[[Any], object]
 
 
 @contextmanager
