@@ -4,6 +4,7 @@ from gradwatch.read.across_ranks import RankSeries, RankTable
 from gradwatch.read.catalog import Catalog, Segment, Writer
 from gradwatch.read.comparison import Comparison, compare
 from gradwatch.read.database import Database, QueryError
+from gradwatch.read.export_table import export_table
 from gradwatch.read.grid import Bucketing
 from gradwatch.read.heatmap import Heatmap, by_width
 from gradwatch.read.members import NotRecordedError, kind_of
@@ -51,6 +52,7 @@ __all__ = [
     "by_width",
     "checked",
     "compare",
+    "export_table",
     "is_live",
     "kind_of",
     "literal",

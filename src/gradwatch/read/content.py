@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,19 @@ class Content:
             )
             self._database, self._seen = database, seen
             return True
+
+    @contextmanager
+    def database_writing(self, file: Path) -> Iterator[Database]:
+        """Another database of the same rows, which can also write this one file."""
+        with self._lock:
+            segments = {t: tuple(s.path for s in self.catalog.segments(t)) for t in SCHEMAS}
+            database = Database(segments, output=file)
+            Tail().give(self.catalog, database)
+            Snapshot(self.catalog, database, self._moments, segments["summaries"])
+        try:
+            yield database
+        finally:
+            database.close()
 
     def close(self) -> None:
         """Let go of the database."""

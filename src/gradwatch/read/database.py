@@ -57,15 +57,17 @@ class Database:
 
     Args:
         segments: by table the files to read, all found whole.
+        output: a file that may be written, for an export.
     """
 
-    def __init__(self, segments: Mapping[str, Sequence[Path]]) -> None:
+    def __init__(self, segments: Mapping[str, Sequence[Path]], output: Path | None = None) -> None:
         import duckdb
 
         self._segments = {table: [p.absolute() for p in segments[table]] for table in SCHEMAS}
         self._connection = duckdb.connect(":memory:")
         self._lock = threading.Lock()
-        allowed = [views.literal(str(p)) for paths in self._segments.values() for p in paths]
+        files = [path for paths in self._segments.values() for path in paths]
+        allowed = [views.literal(str(p)) for p in (*files, *([output] if output else []))]
         for setting in (
             "temp_directory = ''",
             "autoinstall_known_extensions = false",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from gradwatch.core import Kind, Site, SiteInfo, select
 from gradwatch.read import rank_choice, rank_statuses
 from gradwatch.read import run_json as facts
 from gradwatch.read.content import Content
+from gradwatch.read.database import Database
 from gradwatch.read.epochs import Epoch, epochs_of
 from gradwatch.read.members import kind_of, members
 from gradwatch.read.moments import Moments
@@ -53,6 +55,10 @@ class OpenedRun:
     def close(self) -> None:
         """Let go of what is held in memory; the files are not open in between."""
         self._content.close()
+
+    def database_writing(self, file: Path) -> AbstractContextManager[Database]:
+        """A database of this run's rows that can also write one file; see `export_table`."""
+        return self._content.database_writing(file)
 
     @property
     def name(self) -> str:
