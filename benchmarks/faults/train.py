@@ -129,7 +129,7 @@ class _Unhurried(keras.callbacks.Callback):
         self.monitor = monitor
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        while batch % 16 == 0 and not self.monitor._recording.is_quiet:
+        while batch % 16 == 0 and not self.monitor._session.is_idle:
             time.sleep(0.0005)
 
 

@@ -28,4 +28,4 @@ def until(is_so: Callable[[], object]) -> None:
 
 def until_written(monitor: Any) -> None:
     """Wait until all that a monitor has measured by now is where it belongs."""
-    until(lambda: monitor._recording.is_quiet)
+    until(lambda: monitor._session.is_idle)

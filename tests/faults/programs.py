@@ -90,15 +90,15 @@ def train_until_killed(directory: str, seed: int, black_box: str) -> None:
 
 def _waiting(monitor: Any) -> int:
     """How many readings are not written yet; of more than 128, some would be lost."""
-    pipeline = monitor._recording.pipeline
+    pipeline = monitor._session.pipeline
     workers = (pipeline._fetcher, *(outlet._worker for outlet in pipeline._outlets))
     return max(len(worker._items) for worker in workers)
 
 
 def drain(monitor: Any) -> None:
     """Wait until all that was recorded is written, or lost."""
-    while not monitor._recording.is_quiet:
-        monitor._recording.pipeline.drain(0.1)
+    while not monitor._session.is_idle:
+        monitor._session.pipeline.drain(0.1)
 
 
 class Hanging(gradwatch.Sink):
@@ -123,7 +123,7 @@ def end_by(how: str, directory: str, seed: int, steps: int, note: str, hangs: bo
     for step in range(1, steps + 1):
         record(monitor, seed, [step], pause=0.002)
     if hangs:  # For what is not written by then, there are the endings without one that hangs.
-        pipeline = monitor._recording.pipeline
+        pipeline = monitor._session.pipeline
         for worker in (pipeline._fetcher, *(each._worker for each in pipeline._outlets[:2])):
             assert worker.drain(60.0)
     Path(note).write_text(str(time.monotonic()))
@@ -210,7 +210,7 @@ def train_with_a_slow_sink(directory: str, seed: int, steps: int, seconds: float
         with monitor_of(directory, gradwatch.Store(), slow) as monitor:
             for step in range(1, steps + 1):
                 record(monitor, seed, [step])
-                pipeline = monitor._recording.pipeline
+                pipeline = monitor._session.pipeline
                 store, _ = pipeline._outlets
                 assert pipeline._fetcher.drain(600.0)
                 assert store.drain(600.0)

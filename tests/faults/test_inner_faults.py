@@ -14,7 +14,7 @@ from tests.faults.nursery import ROOT
 
 CLOSING = "The record is not complete"
 # On JAX each trial compiles; what lies behind the capture is the same on all of them.
-OWN_OF_KERAS = "capture,monitor"
+OWN_OF_KERAS = "capture,record"
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ OWN_OF_KERAS = "capture,monitor"
     [
         ("numpy_loop", "torch", 24, 0, ""),
         ("torch_loop", "torch", 16, 0, ""),
-        ("torch_seen", "torch", 8, 0, "capture,monitor"),
+        ("torch_seen", "torch", 8, 0, "capture,record"),
         ("keras_fit", "torch", 16, 0, ""),
         ("keras_fit", "jax", 4, 150, OWN_OF_KERAS),
     ],

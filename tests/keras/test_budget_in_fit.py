@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.record import monitor as monitor_module
+from gradwatch.record import session as session_module
 from gradwatch.watches.budget import Pacer
 from tests.distributed.patience import until_written
 
@@ -40,7 +40,7 @@ class Clock(keras.callbacks.Callback):
         moment = gradwatch.schedule.Moment(
             step, stands_for_epoch=step % self._per_epoch == 0 and step > 0
         )
-        is_measured = step > 0 and self.monitor._timetable.is_due(moment)
+        is_measured = step > 0 and self.monitor._session.timetable.is_due(moment)
         self.now += 1.0 + (self.added if is_measured else 0.0)
         self._step += 1
 
@@ -62,7 +62,7 @@ def timed(monkeypatch, directory, added, per_epoch, **options):
     """A monitor that lives in a clock's time."""
     clock = Clock(added, per_epoch)
     monkeypatch.setattr(
-        monitor_module,
+        session_module,
         "Pacer",
         # Threads do not live in the clock's time: how far they lag behind is left out.
         lambda budget, is_quiet: Pacer(budget, lambda: True, clock=lambda: clock.now),

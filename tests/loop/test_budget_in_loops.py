@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import gradwatch
-from gradwatch.record import monitor as monitor_module
+from gradwatch.record import session as session_module
 from gradwatch.watches.budget import Pacer
 
 
@@ -16,7 +16,7 @@ class World:
     def __init__(self, monkeypatch, directory, **options):
         self.now = 0.0
         monkeypatch.setattr(
-            monitor_module,
+            session_module,
             "Pacer",
             # These loops take no time at all, so that no sink could ever keep up.
             lambda budget, _: Pacer(budget, lambda: True, clock=lambda: self.now),

@@ -184,12 +184,12 @@ def test_outputs_of_layers_which_a_loop_does_not_show_are_remarked_on(make_monit
 
 
 def test_a_fault_of_ours_does_not_stop_the_loop(make_monitor, monkeypatch):
-    from gradwatch.capture.loop import methods
+    from gradwatch.capture.loop import loop_capture
 
     def broken(**_):
         raise KeyError("a bug")
 
-    monkeypatch.setattr(methods, "understand", broken)
+    monkeypatch.setattr(loop_capture, "understand", broken)
     monitor, keep = make_monitor()
     with pytest.warns(gradwatch.GradwatchWarning, match="a bug"):
         monitor.record(gradients=G, variables=W)

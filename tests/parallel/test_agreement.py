@@ -8,6 +8,7 @@ import pytest
 from gradwatch.core.schedule import Moment
 from gradwatch.parallel import agreement
 from gradwatch.parallel.ranks import Rank
+from gradwatch.watches import Timetable, gradients
 from gradwatch.watches.budget import Pacer
 
 
@@ -122,16 +123,17 @@ def test_a_process_that_is_late_is_told_the_same_as_the_others(late):
     assert "was too late" in told[0]
 
 
-def test_a_process_on_its_own_asks_nobody():
-    assert agreement.refusal(["all"]) is None
+def test_a_process_on_its_own_asks_nobody_and_keeps_its_pace():
+    pacer = Pacer(0.01)
+    assert agreement.refusal(Timetable([gradients()], pacer.schedule), pacer) is None
+    assert pacer.schedule.due(Moment(10))
 
 
 def test_under_jax_a_budget_chooses_steps_that_do_not_depend_on_time(monkeypatch):
-    pacer = Pacer(0.01)
-    agreement.pace(pacer)
-    assert pacer.schedule.due(Moment(10))
+    pacer, store = Pacer(0.01), Shared(1)
     monkeypatch.setattr(agreement, "current", lambda: Rank(1, 2, "jax"))
-    agreement.pace(pacer)
+    monkeypatch.setattr(agreement, "_JaxStore", lambda: store)
+    assert "no monitor" in agreement.refusal(Timetable([gradients()], pacer.schedule), pacer)
     for step in range(1, 400):
         pacer.tick([Moment(step)], pacer.schedule.due(Moment(step)))
     assert [step for step in range(1, 401) if pacer.schedule.due(Moment(step))] == [

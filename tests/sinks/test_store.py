@@ -6,7 +6,7 @@ import pytest
 
 import gradwatch
 from gradwatch.core.sites import Kind, Site
-from gradwatch.record.arguments import as_sinks
+from gradwatch.record.monitor_arguments import as_sinks
 from gradwatch.sinks import RunInfo, Store
 from tests.store.written import written
 

@@ -1,5 +1,6 @@
 """The algebra and the addresses: sites, summaries, histograms, readings, selection, schedules."""
 
+from gradwatch.core.framework_types import KerasModel, TorchModule, TorchOptimizer
 from gradwatch.core.groups import Grouping
 from gradwatch.core.histogram import (
     BINS_A_SIDE,
@@ -44,6 +45,7 @@ __all__ = [
     "ZERO",
     "Grouping",
     "Histogram",
+    "KerasModel",
     "Kind",
     "LayerFacts",
     "Less",
@@ -55,6 +57,8 @@ __all__ = [
     "Site",
     "SiteInfo",
     "Summary",
+    "TorchModule",
+    "TorchOptimizer",
     "finite",
     "l2",
     "linf",

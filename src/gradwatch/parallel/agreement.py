@@ -16,9 +16,11 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
+from gradwatch.core.schedule import Schedule
 from gradwatch.parallel.ranks import Rank, current
+from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
 
 EVERY = 100
@@ -40,34 +42,41 @@ class Store(Protocol):
         """Wait for a value; None if there is none in that time."""
 
 
-def refusal(wishes: Sequence[str], functions: Sequence[str] = ()) -> str | None:
-    """Why nothing may be measured here, in words; None if it may.
+def refusal(timetable: Timetable, pacer: Pacer) -> str | None:
+    """The reason why nothing may be measured here; None if measuring is allowed.
 
     Every process asks, as often as every other. It waits for the others where JAX trains in
     several processes, and nowhere else.
 
-    Args:
-        wishes: what is to be measured, and when.
-        functions: the names of schedules that are functions of the user's.
+    Where it waits, a budget measures every 100th step: each process measures its own cost, and
+    they would come to different steps.
 
-    >>> from gradwatch import agreement
-    >>> agreement.refusal(["gradients()", "every 10"])
+    Args:
+        timetable: what is to be measured, and when.
+        pacer: chooses the steps of a budget.
+
+    >>> from gradwatch import gradients
+    >>> from gradwatch.core.schedule import every
+    >>> from gradwatch.parallel import agreement
+    >>> from gradwatch.watches import Timetable
+    >>> from gradwatch.watches.budget import Pacer
+    >>> agreement.refusal(Timetable([gradients()], every(10)), Pacer(None))
     """
     rank = current()
     if rank.engine != "jax":
         return None
-    client = sys.modules["jax._src.distributed"].global_state.client
+    pacer.follow(lambda step: step % EVERY == 0)
+    wishes = [*map(str, timetable.watches), str(timetable.every)]
+    schedules = [timetable.every, *(s for w in timetable.watches for s in (w.every, w.histogram))]
+    functions = [
+        schedule.name
+        for schedule in schedules
+        if isinstance(schedule, Schedule)
+        and schedule is not pacer.schedule
+        and not schedule.is_fixed
+    ]
     name = f"gradwatch/{next(_numbers)}"
-    return agree(rank, _JaxStore(client), name, wishes, PATIENCE, functions)
-
-
-def pace(pacer: Pacer) -> None:
-    """Have a budget measure every 100th step, where processes must measure the same steps.
-
-    What measuring costs, each finds out for itself; they would come to different steps.
-    """
-    if current().engine == "jax":
-        pacer.follow(lambda step: step % EVERY == 0)
+    return agree(rank, _JaxStore(), name, wishes, PATIENCE, list(dict.fromkeys(functions)))
 
 
 def agree(
@@ -78,16 +87,16 @@ def agree(
     patience: float,
     functions: Sequence[str] = (),
 ) -> str | None:
-    """The same of any store.
+    """The reason why nothing may be measured, agreed through a store; None if there is none.
 
     Args:
         rank: this process's.
         store: what it shares with the others.
-        name: what this is about; the same for all.
-        wishes: see `refusal`.
+        name: the key of this agreement; the same for all.
+        wishes: what is to be measured, and when, in words.
         patience: seconds that the first process waits for the others; these wait twice as long
             for what it decides.
-        functions: see `refusal`.
+        functions: the names of schedules that are functions of the user's.
     """
     # Addresses differ from process to process.
     said = re.sub(r" at 0x[0-9a-f]+", "", "; ".join(wishes))
@@ -139,8 +148,8 @@ def _absent(other: int, count: int) -> str:
 class _JaxStore:
     """The key-value store of `jax.distributed`."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self) -> None:
+        self._client = sys.modules["jax._src.distributed"].global_state.client
 
     def write_once(self, key: str, value: str) -> None:
         try:

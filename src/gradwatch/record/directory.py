@@ -83,6 +83,9 @@ class RunDirectory:
             is_free = fcntl is None or self._take_lock()
         except OSError:
             is_free = True  # A file system without locks: as on Windows.
+        except BaseException:
+            os.close(self._lock)
+            raise
         if not is_free:
             os.close(self._lock)
             return False

@@ -1,36 +1,29 @@
-"""The one object that users handle: it wires selection, capture and sinks together."""
+"""The one object that users handle: a Keras callback, and the methods that loops call."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gradwatch.capture import guarded
-from gradwatch.capture.loop.methods import LoopMethods
-from gradwatch.capture.loop.recorder import LoopRecorder
-from gradwatch.core import Kind, Less, SiteInfo
+from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
 from gradwatch.diagnosis import Finding, Severity
 from gradwatch.diagnosis.settings import Spec as DiagnosisSpec
-from gradwatch.parallel import agreement
-from gradwatch.record.arguments import as_announcer, as_place, as_sinks, as_watches
-from gradwatch.record.fit import FitMethods
-from gradwatch.record.session import Recording
+from gradwatch.record.fit_recorder import FitRecorder
+from gradwatch.record.keras_callback import KerasCallback, Logs
+from gradwatch.record.loop_interface import LoopInterface
+from gradwatch.record.session import Session
 from gradwatch.sinks import Sink
-from gradwatch.store.remote import Remote, as_remote
-from gradwatch.util import Reporter
-from gradwatch.watches import Timetable, Watch, for_diagnosis, of_the_step
-from gradwatch.watches.budget import Cost, Pacer
-
-BUDGET = 0.01
-_BESIDE = frozenset({Kind.LOSS, Kind.SCALAR})
+from gradwatch.store.remote import Remote
+from gradwatch.util.json_type import Json
+from gradwatch.watches import Watch
+from gradwatch.watches.budget import Cost
 
 
-class Monitor(FitMethods, LoopMethods):
+class Monitor(KerasCallback, LoopInterface):
     """Watches a model while it trains, in Keras's `fit` or in a loop of your own.
 
     Without further arguments it summarises every weight and every gradient of
@@ -88,9 +81,6 @@ class Monitor(FitMethods, LoopMethods):
     ['weight', 'net/line/kernel']
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Monitor:
-        return object.__new__(_as_keras_callback(cls))
-
     def __init__(
         self,
         directory: str | Path | Remote | None = None,
@@ -104,68 +94,48 @@ class Monitor(FitMethods, LoopMethods):
         on_finding: Callable[[Finding], object] | None = None,
         stop_on: Severity | str | None = None,
     ) -> None:
-        if every is not None and budget is not None:
-            raise ValueError(
-                "Give either every= or budget=: the steps to measure, or what that may cost. "
-                f"Received: every={every!r}, budget={budget!r}"
-            )
-        watches = as_watches(layers, watch)
-        if budget is None and every is None and any(w.every is None for w in watches):
-            budget = BUDGET
-        self._pacer = Pacer(budget, lambda: self._recording.is_quiet)
-        schedule = self._pacer.schedule if every is None else schedules.as_schedule(every)
-        remote = as_remote(directory)
-        place = as_place(directory, remote)
-        self._reporter = Reporter()
-        self._shown = Less(lambda site: False)
-        self._announcer = as_announcer(diagnose, on_finding, stop_on, self._reporter.notice)
-        if self._announcer is not None:
-            is_all_asked_for = layers is None and watch is None
-            beside = frozenset() if is_all_asked_for else _BESIDE - {w.kind for w in watches}
-            watches += [*(for_diagnosis() if is_all_asked_for else []), *of_the_step()]
-            # Who says what to record gets that and nothing else.
-            self._shown = Less(lambda site: site.kind in beside)
-        self._timetable = Timetable(watches, schedule)
-        self._recorder: LoopRecorder | None = None
-        self._recording = Recording(
-            place,
-            remote,
-            as_sinks(sinks),
-            self._timetable,
-            self._pacer,
-            self._announcer,
-            self._reporter,
-            unharmed=self._unharmed,
-            infos=self._infos,
-            on_lost=self._lose_directory,
-            is_named=directory is not None,
-        )
+        self._arguments: dict[str, Any] = {
+            "directory": directory,
+            "every": every,
+            "budget": budget,
+            "layers": layers,
+            "watch": watch,
+            "sinks": sinks,
+            "diagnose": diagnose,
+            "on_finding": on_finding,
+            "stop_on": stop_on,
+        }
+        self._session = Session(**self._arguments)
+        self._fault = self._session.reporter.internal_error
+        super().__init__(LoopCapture(self._session))
+        self._fit = FitRecorder(self._session)
+        self._session.sources = (self._fit, self._loop)
 
     @property
     def directory(self) -> Path:
         """Where the run is kept on this machine."""
-        return self._recording.directory
+        return self._session.directory
 
     @property
     def cost(self) -> Cost:
         """What measuring costs, as far as it is known by now; see `gradwatch.Cost`."""
-        return self._pacer.cost()
+        return self._session.pacer.cost()
 
-    def cost_facts(self) -> dict[str, Any]:
+    def cost_facts(self) -> dict[str, Json]:
         """The same for JSON; times in seconds, None where not known."""
         return self.cost.facts()
 
     @property
     def findings(self) -> list[Finding]:
         """What was found in the training so far, the worst first; see `gradwatch.Finding`."""
-        return [] if self._announcer is None else list(self._announcer.live.findings)
+        announcer = self._session.announcer
+        return [] if announcer is None else list(announcer.live.findings)
 
     @property
     @guarded(bool)
     def should_stop(self) -> bool:
         """Whether something was found for which a loop is to stop, by `stop_on`."""
-        self._recording.announce()
-        return self._recording.must_stop()
+        return self._session.should_stop()
 
     def __enter__(self) -> Monitor:
         return self
@@ -176,81 +146,42 @@ class Monitor(FitMethods, LoopMethods):
     @guarded(plainly=False)
     def close(self) -> None:
         """Write out all there is, within 2 seconds, and let go of the files."""
-        self._leave_fit()
-        with self._unharmed():
-            if self._recorder is not None:
-                self._recorder.end()
-        self._recording.close()
+        self._session.close()
 
-    # The course of a loop, as `capture.loop` reports it.
+    @guarded(plainly=False)
+    def on_train_begin(self, logs: Logs = None) -> None:
+        self._fit.begin(self._model)
 
-    def _loop(self) -> LoopRecorder:
-        if self._recorder is None:
-            self._recorder = LoopRecorder(
-                # What a loop says that a step was given is recorded, whatever is watched.
-                self._timetable.along(Kind.INPUT, Kind.TARGET),
-                self._pacer,
-                self._recording.submit,
-                lambda loop: None if self._recording.is_open else self._recording.open(loop),
-                lambda epoch: self.epoch_ends(epoch, {}),
-                self._reporter.notice,
-                self._may_measure,
-            )
-        return self._recorder
+    @guarded(plainly=False)
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
+        self._fit.begin_epoch(epoch + 1, (self.params or {}).get("steps"))
 
-    def _may_measure(self, timetable: Timetable) -> bool:
-        """Whether all processes of this training measure the same, where that matters."""
-        agreement.pace(self._pacer)
-        wishes = [*map(str, timetable.watches), str(timetable.every)]
-        every = [timetable.every, *(s for w in timetable.watches for s in (w.every, w.histogram))]
-        functions = [
-            schedule.name
-            for schedule in every
-            if isinstance(schedule, schedules.Schedule)
-            and schedule is not self._pacer.schedule
-            and not schedule.is_fixed
-        ]
-        why = agreement.refusal(wishes, list(dict.fromkeys(functions)))
-        if why is not None:
-            self._reporter.notice(why)
-        return why is None
+    @guarded(plainly=False)
+    def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
+        self._fit.begin_batch(batch)
 
-    def _fault(self, error: Exception) -> None:
-        self._reporter.internal_error(error)
+    @guarded(plainly=False)
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        self._fit.end_batch(batch, logs or {})
 
-    def _lose_directory(self) -> None:
-        self._recording.is_displaced = self._recorder is not None
-        self.close()
+    @guarded(plainly=False)
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        self._fit.end_epoch(epoch + 1, logs or {})
 
-    def _infos(self) -> list[SiteInfo]:
-        """What is known of the sites of the fit and of the loop."""
-        return [i for c in (self._capture, self._recorder) if c is not None for i in c.infos()]
+    @guarded(plainly=False)
+    def on_train_end(self, logs: Logs = None) -> None:
+        self._fit.end()
 
-    @contextmanager
-    def _unharmed(self) -> Iterator[None]:
-        """Keep training from our own faults, but not from the user's mistakes."""
-        try:
-            yield
-        except selectors.SelectionError:
-            self.close()
-            raise
-        except Exception as error:
-            self._reporter.internal_error(error)
-
-    def __getattr__(self, name: str) -> Any:
-        # Keras may be imported after the monitor is made; it becomes a callback
-        # when it is first asked to behave like one.
-        callback = _as_keras_callback(type(self))
-        if callback is type(self) or name.startswith("__"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.__class__ = callback
-        return getattr(self, name)
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy begins a run of its own: sessions have threads and files.
+        own = {name: value for name, value in vars(self).items() if name not in _OWN}
+        return _make, (type(self), self._arguments), own or None
 
 
-def _as_keras_callback(cls: type[Monitor]) -> type[Monitor]:
-    """The class as a Keras callback too, if Keras is in use; it is not imported for this."""
-    if "keras" not in sys.modules:
-        return cls
-    from gradwatch.capture.keras.callback import as_callback
+_OWN = {"_arguments", "_session", "_fault", "_loop", "_fit", "_model", "params"}
 
-    return as_callback(cls)
+
+def _make(cls: type[Monitor], arguments: dict[str, Any]) -> Monitor:
+    monitor = cls.__new__(cls)
+    Monitor.__init__(monitor, **arguments)
+    return monitor

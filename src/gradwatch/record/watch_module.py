@@ -69,5 +69,5 @@ def watch(
         monitor = directory
     else:
         monitor = Monitor(directory, **options)
-    monitor._watch_torch(module, optimizer, group)
+    monitor._loop.watch_torch(module, optimizer, group)
     return monitor

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 logger = logging.getLogger("gradwatch")
 
@@ -46,3 +48,26 @@ class Reporter:
             f"affected. {type(error).__name__}: {error}"
         )
         self._has_failed = True
+
+    @contextmanager
+    def guard(self, *raised: type[Exception]) -> Iterator[None]:
+        """Report exceptions as internal errors, and do not raise them.
+
+        Args:
+            raised: exceptions that are raised nevertheless: errors of the caller.
+
+        Example:
+
+        >>> from gradwatch.util import Reporter
+        >>> with Reporter().guard(KeyError):
+        ...     {}["a"]
+        Traceback (most recent call last):
+        KeyError: 'a'
+        """
+        try:
+            yield
+        except raised:
+            raise
+        except Exception as error:
+            with suppress(Exception):  # Not even the report may stop training.
+                self.internal_error(error)

@@ -114,7 +114,9 @@ def budget() -> None:
     """No schedule but the budget, which has room for other steps on each worker."""
     keep = Keep()
     monitor = gradwatch.Monitor(OUT / "budget", watch=WATCH, sinks=[keep, gradwatch.Store()])
-    monitor._pacer.follow(lambda step: step % (2 + RANK) == 0)  # As if it had found that out.
+    monitor._session.pacer.follow(
+        lambda step: step % (2 + RANK) == 0
+    )  # As if it had found that out.
     watched = trained("plain", monitor, epochs=6)["weights"]
     found = {
         "weights": (watched, unwatched("plain", epochs=6)["weights"]),

@@ -42,7 +42,7 @@ for step in range(1, steps + 1):
     if step == steps // 2:
         print("half", flush=True)
 if len(sys.argv) > 5:  # Another is waited for, so that both are there at once.
-    while not monitor._recording.uploader._claim._held:
+    while not monitor._session.uploader._claim._held:
         time.sleep(0.01)
     print("claimed", flush=True)
     sys.stdin.readline()
@@ -168,7 +168,7 @@ def test_failing_uploads_are_said_once_counted_and_made_up_for(memory, monkeypat
     monitor = gradwatch.Monitor(gradwatch.Remote(url, every=0.05), every=1, sinks=gradwatch.Store())
     record(monitor, range(1, 6))
     until(lambda: outage.attempts >= 4)
-    uploader = monitor._recording.uploader
+    uploader = monitor._session.uploader
     assert uploader.failures >= 3
     assert remote_files(url) == []
     outage.is_on = False
@@ -197,7 +197,7 @@ def test_a_bucket_that_is_made_later_gets_all_of_the_run(s3, monkeypatch):
     url = f"{s3}later/runs/a"
     monitor = gradwatch.Monitor(gradwatch.Remote(url, every=0.2), every=1, sinks=gradwatch.Store())
     record(monitor, range(1, 6))
-    until(lambda: monitor._recording.uploader.failures >= 2)
+    until(lambda: monitor._session.uploader.failures >= 2)
     fsspec.filesystem("s3", skip_instance_cache=True).mkdir(f"{s3}later".removeprefix("s3://"))
     monitor.close()
     drain()
@@ -348,7 +348,7 @@ def test_an_unreachable_server_delays_nothing_and_the_end_says_what_to_do(tmp_pa
         "monitor.record(gradients={'dense/kernel': np.array([3.0, 4.0])})\n"
         # Else a busy machine may not come to it in the time that the end may take.
         "about = monitor.directory / 'run.json'\n"
-        "while not (monitor._recording.is_quiet and about.exists()):\n"
+        "while not (monitor._session.is_idle and about.exists()):\n"
         "    time.sleep(0.01)\n"
         "print('trained')\n"
     )

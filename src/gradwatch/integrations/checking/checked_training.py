@@ -72,7 +72,7 @@ class CheckedTraining:
 
     def _wait(self) -> None:
         deadline = time.monotonic() + TIMEOUT
-        while not self._is_stuck and not all(m._recording.is_quiet for m in self.monitors):
+        while not self._is_stuck and not all(m._session.is_idle for m in self.monitors):
             self._is_stuck = time.monotonic() > deadline
             time.sleep(0.001)
         self._diagnosed = self.steps

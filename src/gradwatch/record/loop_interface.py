@@ -1,33 +1,24 @@
-"""What a monitor offers to hand-written loops."""
+"""The methods of a monitor that hand-written loops call."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from gradwatch.capture.guard import guarded
-from gradwatch.capture.loop.arguments import check_arguments, one_of
 from gradwatch.capture.loop.autograph import as_it_is
-from gradwatch.capture.loop.contexts import LoopContexts
-from gradwatch.capture.loop.given import understand
+from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.loop.reduced import Reduced
-from gradwatch.capture.loop.replica_step import (
-    OWN,
-    Asked,
-    Together,
-    measured_together,
-    record_step,
-    record_together,
-    replica_context,
-    writes_common,
-)
-from gradwatch.capture.loop.seen import require_own
-from gradwatch.capture.loop.step_count import group_name, whole_number
-from gradwatch.capture.loop.step_layout import check_loss
+from gradwatch.capture.loop.seen import Seen, Unseen
 
 
-class LoopMethods(LoopContexts):
-    """The part of `Monitor` that loops call."""
+class LoopInterface:
+    """Records hand-written loops; see `Monitor`.
+
+    Args:
+        loop: captures their steps.
+    """
+
+    def __init__(self, loop: LoopCapture) -> None:
+        self._loop = loop
 
     @as_it_is
     def record(
@@ -104,92 +95,25 @@ class LoopMethods(LoopContexts):
         >>> [line.split(",")[3:5] for line in lines]
         [['weight', 'layer/kernel'], ['gradient', 'layer/kernel'], ['loss', 'loss']]
         """
-        asked = {name: x for name, x in locals().items() if name != "self"}
-        context = self._replica()
-        if context is None:
-            self._record(**asked)
-        else:
-            # Not through a door of ours: TensorFlow stops replicas by an exception.
-            Together.on(self)(context, asked, self._record_together)
-
-    @guarded()
-    def _record_together(self, strategy: Any, every: Mapping[int, Asked]) -> None:
-        record_step(self._loop(), strategy, every)
-
-    @guarded()
-    def _record(
-        self,
-        *,
-        readings: Any,
-        gradients: Any,
-        variables: Any,
-        parameters: Any,
-        loss: Any,
-        previous: Any,
-        applied_gradients: Any,
-        names: Any,
-        outputs: Any,
-        output_gradients: Any,
-        inputs: Any,
-        targets: Any,
-        step: Any,
-        epoch: Any,
-        group: str | None,
-        micro_batch: int | None,
-        reduced: bool,
-    ) -> None:
-        """See `record`."""
-        variables = one_of(variables, parameters)
-        if isinstance(gradients, Reduced):
-            gradients = gradients.in_order_of(variables)
-        tensors = {
-            "gradients": gradients,
-            "variables": variables,
-            "previous": previous,
-            "applied_gradients": applied_gradients,
-            "names": names,
-            "outputs": outputs,
-            "output_gradients": output_gradients,
-        }
-        batch = {"inputs": inputs, "targets": targets}
-        has_batch = inputs is not None or targets is not None
-        has_tensors = any(x is not None for x in tensors.values())
-        check_arguments(readings, has_tensors, loss, epoch, micro_batch, has_batch)
-        if loss is not None:
-            check_loss(loss)
-        name, part = group_name(group), whole_number("micro_batch", micro_batch)
-        step, epoch = whole_number("step", step), whole_number("epoch", epoch)
-        loop = self._loop()
-        require_own(outputs, loop, name)
-        progress = loop.progress(name)
-        if not has_tensors and readings is None and progress.is_watched:
-            # The steps are the optimizer's own, and this one is past.
-            if epoch is not None:
-                loop.enter_epoch(epoch)
-                progress.next_epoch(epoch)
-            if loss is not None or has_batch:
-                loop.record_beside(progress.past(step), name, loss, **batch)
-            return
-        moment = progress.moment(step, epoch)
-        is_first = progress.epoch is None
-        loop.enter_epoch(moment.epoch)
-        if part is None:
-            loop.advance(name, moment, was_measured=readings is not None)
-        if readings is not None:
-            if isinstance(readings, Mapping) and OWN in readings:
-                record_together(loop, readings, moment, loss, name)
-            elif readings != {} and writes_common():
-                # It is, where a fault of ours kept us from measuring.
-                loop.record_readings(readings, moment, loss)
-            if has_batch and writes_common():
-                loop.record_beside(moment, name, None, **batch)
-        elif not has_tensors:
-            if writes_common():
-                loop.record_beside(moment, name, loss, **batch)
-        elif (is_first or loop.is_due(moment)) and writes_common():
-            # The first time in any case, so that a mistake is heard of at once.
-            given = understand(**tensors, **batch, group=name, micro_batch=part)
-            loop.record_tensors(given, moment, name, part, loss)
+        self._loop.record(
+            readings=readings,
+            gradients=gradients,
+            variables=variables,
+            parameters=parameters,
+            loss=loss,
+            previous=previous,
+            applied_gradients=applied_gradients,
+            names=names,
+            outputs=outputs,
+            output_gradients=output_gradients,
+            inputs=inputs,
+            targets=targets,
+            step=step,
+            epoch=epoch,
+            group=group,
+            micro_batch=micro_batch,
+            reduced=reduced,
+        )
 
     @as_it_is
     def measure(
@@ -243,60 +167,22 @@ class LoopMethods(LoopContexts):
         >>> monitor.record(readings, step=1)
         >>> monitor.close()
         """
-        asked = {name: x for name, x in locals().items() if name != "self"}
-        context = self._replica()
-        if context is None:
-            return self._measure(**asked)
-        result: dict[str, Any] = Together.on(self)(context, asked, self._measure_together)
-        return result
-
-    @guarded(dict)
-    def _measure_together(self, strategy: Any, every: Mapping[int, Asked]) -> dict[str, Any]:
-        histograms = next(iter(every.values()))["histograms"]
-        return measured_together(self._loop(), strategy, every, histograms)
-
-    @guarded()
-    def _replica(self) -> Any:
-        return replica_context()
-
-    @guarded(dict)
-    def _measure(
-        self,
-        *,
-        gradients: Any,
-        parameters: Any,
-        variables: Any,
-        loss: Any,
-        previous: Any,
-        applied_gradients: Any,
-        names: Any,
-        outputs: Any,
-        output_gradients: Any,
-        group: str | None,
-        micro_batch: int | None,
-        histograms: Any,
-        reduced: bool,
-    ) -> dict[str, Any]:
-        """See `measure`."""
-        variables = one_of(variables, parameters)
-        if isinstance(gradients, Reduced):
-            gradients = gradients.in_order_of(variables)
-        name, part = group_name(group), whole_number("micro_batch", micro_batch)
-        require_own(outputs, self._loop(), name)
-        given = understand(
+        return self._loop.measure(
             gradients=gradients,
+            parameters=parameters,
             variables=variables,
+            loss=loss,
             previous=previous,
             applied_gradients=applied_gradients,
             names=names,
             outputs=outputs,
             output_gradients=output_gradients,
-            group=name,
-            micro_batch=part,
+            group=group,
+            micro_batch=micro_batch,
+            histograms=histograms,
+            reduced=reduced,
         )
-        return self._loop().measure(given, name, part, loss, histograms)
 
-    @guarded(bool)
     def due(
         self,
         step: Any = None,
@@ -320,6 +206,108 @@ class LoopMethods(LoopContexts):
         >>> [step for step in range(1, 31) if monitor.due(step)]
         [10, 20, 30]
         """
-        progress = self._loop().progress(group_name(group))
-        moment = progress.moment(whole_number("step", step), whole_number("epoch", epoch))
-        return self._loop().is_due(moment, histograms=histograms)
+        return self._loop.due(step, epoch=epoch, group=group, histograms=histograms)
+
+    @as_it_is
+    def outputs_of(self, model: Any, *, group: str | None = None) -> Seen | Unseen:
+        """A context that sees what layers return, and the gradients with respect to it.
+
+        Run the forward and the backward pass of a step in it, eager or inside
+        `tf.function` or `jax.jit`, and hand what it gives to `record` or `measure` as
+        `outputs=`. It sees the layers that the monitor's `outputs` and
+        `output_gradients` select; the model is left as it was.
+
+        In JAX it goes around the differentiation: around `jax.value_and_grad(...)(...)`.
+
+        Args:
+            model: a Keras model, or a torch module.
+            group: as for `record`, and the same.
+
+        Raises:
+            TypeError: it is neither.
+
+        Example:
+
+        >>> import gradwatch, tempfile, torch
+        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()],
+        ...                             watch=[gradwatch.outputs(), gradwatch.output_gradients()])
+        >>> module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+        >>> with monitor.outputs_of(module) as seen:
+        ...     module(torch.ones(2, 3)).sum().backward()
+        >>> monitor.record(outputs=seen)
+        >>> monitor.close()
+        >>> lines = (monitor.directory / "summaries.csv").read_text().splitlines()[1:]
+        >>> [line.split(",")[3:5] for line in lines]
+        [['output', '0'], ['output_gradient', '0'], ['output', '1'], ['output_gradient', '1']]
+        """
+        return self._loop.outputs_of(model, group)
+
+    @as_it_is
+    def reduced_by(self, optimizer: Any) -> Reduced | Unseen:
+        """A context that sees the gradients that a Keras optimizer applies on TensorFlow.
+
+        In a step that several replicas of `tf.distribute` run, an optimizer sums the
+        gradients over them and then updates the variables. Apply them in this context, and
+        hand what it gives to `measure` or `record` as `gradients=`: those are the gradients
+        of all replicas together, after any clipping by the optimizer. Nothing is reduced
+        a second time. With one replica it works the same.
+
+        Args:
+            optimizer: of Keras on TensorFlow; not one that scales the loss.
+
+        Raises:
+            TypeError: it is another one.
+
+        Example:
+
+        >>> import os; _ = os.environ.setdefault("KERAS_BACKEND", "jax")
+        >>> import gradwatch, tempfile
+        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp())
+        >>> monitor.reduced_by("adam")
+        Traceback (most recent call last):
+        TypeError: reduced_by() takes an optimizer of Keras on TensorFlow. Received: builtins.str
+        """
+        return self._loop.reduced_by(optimizer)
+
+    @as_it_is
+    def tape(
+        self,
+        persistent: bool = False,
+        watch_accessed_variables: bool = True,
+        *,
+        step: Any = None,
+        epoch: Any = None,
+        group: str | None = None,
+    ) -> Any:
+        """A `tf.GradientTape` whose `gradient()` is recorded by itself.
+
+        Recorded are the gradients with respect to variables, the variables' values
+        (before the update, which is still to come) and the target as the loss. One
+        tape is one step; with a persistent tape, the second call of `gradient()` is
+        recorded under `call_2/...`, unless it is given a `group=`.
+
+        For eager loops: inside `tf.function`, use `tf.GradientTape` and `measure`.
+
+        Args:
+            persistent: as for `tf.GradientTape`.
+            watch_accessed_variables: as for `tf.GradientTape`.
+            step: as for `record`.
+            epoch: as for `record`.
+            group: as for `record`.
+
+        Raises:
+            RuntimeError: called inside `tf.function`.
+
+        Example:
+
+        >>> import gradwatch, tempfile
+        >>> import tensorflow as tf
+        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()])
+        >>> w = tf.Variable([1.0, 2.0], name="w")
+        >>> with monitor.tape() as tape:
+        ...     loss = tf.reduce_sum(w * w)
+        >>> gradient = tape.gradient(loss, w)
+        >>> monitor.close()
+        """
+        options = (persistent, watch_accessed_variables)
+        return self._loop.tape(options, step, epoch, group)

@@ -1,0 +1,130 @@
+"""Recording Keras's `fit`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gradwatch.core import KerasModel, SiteInfo
+from gradwatch.core.select import SelectionError
+from gradwatch.parallel import ranks
+from gradwatch.record.session import Session
+
+if TYPE_CHECKING:
+    from gradwatch.capture.keras import FitCapture
+
+
+class FitRecorder:
+    """Follows `fit` from hook to hook: has its steps measured, opens and closes the run.
+
+    Args:
+        session: the session that records it.
+    """
+
+    reopens = False
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._capture: FitCapture | None = None
+        self._is_measuring = False
+        self._is_stopped = False
+        """Whether the run was closed during `fit`; it is not opened again before the next."""
+        self._ended_epoch: tuple[int, dict[str, float]] | None = None
+
+    def begin(self, model: KerasModel) -> None:
+        """`fit` begins."""
+        session = self._session
+        self._ended_epoch = None
+        self._is_measuring = False
+        session.close()
+        self._is_stopped = False
+        keras = sys.modules.get("keras")
+        if keras is None or not isinstance(model, keras.Model):
+            session.reporter.notice(
+                "fit is recorded for models of Keras 3. Received: "
+                f"{type(model).__module__}.{type(model).__name__}. Nothing is recorded. "
+                "Record a loop with monitor.tape() or monitor.record() instead."
+            )
+            return
+        from gradwatch.capture.keras import FitCapture, refusal
+
+        why = refusal(model)
+        if why is not None:
+            session.reporter.notice(why)
+            return
+        if self._capture is None or not self._capture.serves(model):
+            session.forget()
+            self._capture = FitCapture(
+                model,
+                session.timetable,
+                session.pacer,
+                session.submit_fit,
+                session.reporter.internal_error,
+                session.reporter.notice,
+            )
+        self._is_measuring = session.may_measure(session.timetable)
+
+    def begin_epoch(self, epoch: int, batches: int | None) -> None:
+        """Epoch `epoch`, counted from 1, begins; `batches` is None if not known."""
+        self._report_ended_epoch()
+        if self._is_measuring and self._capture is not None:
+            self._capture.begin_epoch(epoch, batches)
+            if not self._is_stopped:
+                self._session.open(self._capture)
+
+    def begin_batch(self, batch: int) -> None:
+        """The batch with that index in the epoch begins."""
+        if not self._is_measuring or self._capture is None:
+            return
+        try:
+            # First, and whatever else fails: all processes must measure the same steps.
+            self._capture.begin_batch(batch)
+        except SelectionError:
+            self._session.close()
+            raise
+        if self._session.should_stop():
+            self._capture.stop()
+
+    def end_batch(self, batch: int, logs: Mapping[str, Any]) -> None:
+        """The batch has ended; may be called on a thread of Keras's."""
+        loss = logs.get("loss")
+        if self._capture is not None and loss is not None:
+            self._session.report(self._capture.reported(batch, float(loss)))
+
+    def end_epoch(self, epoch: int, logs: Mapping[str, Any]) -> None:
+        """The epoch has ended."""
+        # Keras's progress bar writes its last line after this; so the report waits.
+        self._ended_epoch = (epoch, dict(logs))
+
+    def end(self) -> None:
+        """`fit` has ended."""
+        self._report_ended_epoch()
+        with self._session.reporter.guard():
+            if self._capture is not None:
+                self._capture.end()
+        self._is_measuring = False
+        self._session.close()
+
+    def stop(self) -> None:
+        """The run is closed: measure no more of this `fit`."""
+        self._is_stopped = True
+        rank = ranks.current()
+        if self._is_measuring and rank.is_one_of_many and rank.measures_alike:
+            # The others run measured steps, and wait in them for this process.
+            return
+        self._is_measuring = False
+        if self._capture is not None:
+            self._capture.release()
+
+    def infos(self) -> list[SiteInfo]:
+        """The facts known about the measured sites."""
+        return [] if self._capture is None else self._capture.infos()
+
+    def _report_ended_epoch(self) -> None:
+        if self._ended_epoch is not None:
+            epoch, logs = self._ended_epoch
+            self._ended_epoch = None
+            with self._session.reporter.guard():
+                last_step = 0 if self._capture is None else self._capture.next_step - 1
+                self._session.end_epoch(epoch, logs, last_step)
