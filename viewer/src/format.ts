@@ -63,6 +63,19 @@ export function printable(name: string): string {
   });
 }
 
+/** Shortens a text in the middle: both ends of a name say more than its middle. */
+export function shortened(content: string, most: number): string {
+  if (content.length <= most) return content;
+  const end = Math.floor((most - 1) * 0.6);
+  return `${content.slice(0, most - 1 - end)}…${content.slice(content.length - end)}`;
+}
+
+/** Shortens a text at its beginning: the end of a path says more. */
+export function ending(content: string, most: number): string {
+  const room = Math.max(4, Math.floor(most));
+  return content.length <= room ? content : `…${content.slice(content.length - room + 1)}`;
+}
+
 /** One step, or the first and last of several. */
 export function stepRange(first: number, last: number): string {
   return first === last ? `step ${count(first)}` : `steps ${count(first)} – ${count(last)}`;

@@ -4,11 +4,11 @@ export type Theme = "light" | "dark";
 
 const KEY = "gradwatch.theme";
 const listeners = new Set<() => void>();
-const system = window.matchMedia("(prefers-color-scheme: dark)");
+const system = () => window.matchMedia("(prefers-color-scheme: dark)");
 
 /** Light or dark: what the user has chosen here, or what the system says. */
 export function theme(): Theme {
-  return chosen() ?? (system.matches ? "dark" : "light");
+  return chosen() ?? (system().matches ? "dark" : "light");
 }
 
 export function toggleTheme(): void {
@@ -18,7 +18,7 @@ export function toggleTheme(): void {
 /** Follows the system and the user; called once, before anything is drawn. */
 export function startTheme(): void {
   apply();
-  system.addEventListener("change", apply);
+  system().addEventListener("change", apply);
 }
 
 /** The theme; the component is rendered again when it changes (canvases must redraw). */

@@ -1,31 +1,40 @@
+import type { Picture } from "./scene";
+import { scenePng } from "./scene-canvas";
+import { sceneSvg } from "./scene-svg";
 import { csvText, type Table } from "./table";
 
-/** What can be saved of a chart. Both are made when asked for, from what is shown then. */
+/** What can be saved of a chart. Both are built on demand, from what is shown at that time. */
 export interface Exportable {
-  /** The parts of the file's name, such as the run, the path and the statistic. */
+  /** The parts of the file name, such as the run, the path and the statistic. */
   name: readonly string[];
-  /** The chart as a whole SVG document; PNG is made of it too. */
-  svg: () => string;
+  picture: () => Picture;
   table: () => Table;
 }
 
 export type Format = "PNG" | "SVG" | "CSV";
 
-/** Pixels of a PNG for each of the chart's: sharp on paper and on dense screens. */
-const PNG_SCALE = 2;
+/** PNG pixels for each CSS pixel: sharp on paper and on dense screens. */
+const PNG_RATIO = 2;
 
-/** Saves a chart as a file, as the browser saves downloads. */
+/** Saves a chart as a file, through a download of the browser. */
 export async function save(chart: Exportable, format: Format): Promise<void> {
-  const name = fileName(chart.name);
-  if (format === "CSV")
-    download(new Blob([csvText(chart.table())], { type: "text/csv;charset=utf-8" }), `${name}.csv`);
-  else if (format === "SVG") download(svgBlob(chart.svg()), `${name}.svg`);
-  else download(await pngOf(chart.svg()), `${name}.png`);
+  download(await contentOf(chart, format), `${fileName(chart.name)}.${format.toLowerCase()}`);
+}
+
+async function contentOf(chart: Exportable, format: Format): Promise<Blob> {
+  switch (format) {
+    case "CSV":
+      return new Blob([csvText(chart.table())], { type: "text/csv;charset=utf-8" });
+    case "SVG":
+      return new Blob([sceneSvg(chart.picture())], { type: "image/svg+xml;charset=utf-8" });
+    case "PNG":
+      return await scenePng(chart.picture(), PNG_RATIO);
+  }
 }
 
 /**
- * A name that is safe on every file system: letters, digits, dots, dashes and underscores, no
- * dot in front, not too long.
+ * A name that is valid on every file system: letters, digits, dots, dashes and underscores, no
+ * leading dot, not too long.
  */
 export function fileName(parts: readonly string[]): string {
   const name = parts
@@ -35,35 +44,11 @@ export function fileName(parts: readonly string[]): string {
   return name.slice(0, 120) || "chart";
 }
 
-async function pngOf(svg: string): Promise<Blob> {
-  const address = URL.createObjectURL(svgBlob(svg));
-  try {
-    const image = new Image();
-    image.src = address;
-    await image.decode();
-    const canvas = document.createElement("canvas");
-    canvas.width = image.width * PNG_SCALE;
-    canvas.height = image.height * PNG_SCALE;
-    canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-    return await new Promise((resolve, reject) =>
-      canvas.toBlob((blob) =>
-        blob ? resolve(blob) : reject(new Error("This browser cannot draw so large a picture.")),
-      ),
-    );
-  } finally {
-    URL.revokeObjectURL(address);
-  }
-}
-
-function svgBlob(svg: string): Blob {
-  return new Blob([svg], { type: "image/svg+xml;charset=utf-8" });
-}
-
 function download(content: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(content);
   link.download = name;
   link.click();
-  // The browser has begun to read it by then.
+  // The browser has started to read the content by then.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

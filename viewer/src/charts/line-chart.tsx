@@ -5,7 +5,7 @@ import { useTheme } from "../theme";
 import { useSize } from "../use";
 import { canBeLogarithmic } from "./line-layout";
 import { plotData, plotOptions, type Shown, structureOf } from "./line-options";
-import { lineSvg } from "./line-svg";
+import { linePicture } from "./line-scene";
 import type { LineModel, Range } from "./model";
 import { ChartPanel } from "./panel";
 import { Readout } from "./readout";
@@ -89,7 +89,7 @@ export function LineChart(props: LineChartProps) {
       note={note}
       chart={{
         name: [...name, model.title],
-        svg: () => lineSvg(model, shown.view, heading),
+        picture: () => linePicture(model, shown.view, heading),
         table: () => lineTable(model),
       }}
       controls={

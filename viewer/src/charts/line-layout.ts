@@ -1,4 +1,4 @@
-import type { LineModel, Range } from "./model";
+import type { Axis, Band, Line, LineModel, Range } from "./model";
 import { extent, type Interval, padded, type ScaleKind } from "./scale";
 
 /** What part of a chart is seen, and how its values are laid out: for the screen and for files. */
@@ -8,6 +8,14 @@ export interface View {
   scale: ScaleKind;
   /** The names of lines and bands that are switched off. */
   hidden: ReadonlySet<string>;
+}
+
+export function shownLines({ lines }: LineModel, { hidden }: Pick<View, "hidden">): Line[] {
+  return lines.filter(({ name }) => !hidden.has(name));
+}
+
+export function shownBands({ bands = [] }: LineModel, { hidden }: Pick<View, "hidden">): Band[] {
+  return bands.filter(({ name }) => !hidden.has(name));
 }
 
 /** The positions that are seen. */
@@ -31,7 +39,7 @@ export function visibleValues(model: LineModel, view: View): Interval {
 function* seenValues(model: LineModel, view: View): Generator<number | undefined> {
   const { low, high } = visiblePositions(model, view);
   const { position } = model.axis;
-  for (const values of drawnValues(model, view.hidden))
+  for (const values of drawnValues(model, view))
     for (let i = 0; i < position.length; i++) {
       const at = position[i] ?? 0;
       if (at >= low && at <= high) yield values[i];
@@ -42,19 +50,17 @@ function* seenValues(model: LineModel, view: View): Generator<number | undefined
 
 function drawnValues(
   model: LineModel,
-  hidden: ReadonlySet<string>,
+  view: Pick<View, "hidden">,
 ): ArrayLike<number | undefined>[] {
   return [
-    ...model.lines.filter(({ name }) => !hidden.has(name)).map(({ values }) => values),
-    ...(model.bands ?? [])
-      .filter(({ name }) => !hidden.has(name))
-      .flatMap(({ low, high }) => [low, high]),
+    ...shownLines(model, view).map(({ values }) => values),
+    ...shownBands(model, view).flatMap(({ low, high }) => [low, high]),
   ];
 }
 
 /** Whether a logarithmic scale can show anything: some line has a positive value. */
 export function canBeLogarithmic(model: LineModel): boolean {
-  return drawnValues(model, new Set()).some((values) => {
+  return drawnValues(model, { hidden: new Set() }).some((values) => {
     for (let i = 0; i < values.length; i++) {
       const value = values[i];
       if (value !== undefined && value > 0 && Number.isFinite(value)) return true;
@@ -78,13 +84,13 @@ export function belowLog(model: LineModel, view: View): { line: number; index: n
   );
 }
 
-/** As many of the sections' labels as fit, none overlapping the one before it. */
+/** The visible sections, with the labels that fit without overlap. */
 export function fittingSections(
-  model: LineModel,
+  sections: Axis["sections"],
   place: (position: number) => number,
   width: number,
 ): { at: number; label: string }[] {
-  const seen = model.axis.sections
+  const seen = sections
     .map(({ position, label }) => ({ at: place(position), label }))
     .filter(({ at }) => at >= 0 && at <= width);
   // So many lines would be a grey area that says nothing.

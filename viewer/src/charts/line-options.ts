@@ -1,11 +1,12 @@
 import type uPlot from "uplot";
 import { colour } from "../theme";
-import { drawOver, drawUnder } from "./line-drawing";
-import { type View, visiblePositions, visibleValues } from "./line-layout";
-import { unitText } from "./line-svg";
+import { shownBands, shownLines, type View, visiblePositions, visibleValues } from "./line-layout";
+import { overScene, type Plot, underScene, unitText } from "./line-scene";
 import type { Line, LineModel, Range } from "./model";
 import { tickTexts } from "./numbers";
 import { stepTicks, ticks } from "./scale";
+import type { Scene } from "./scene";
+import { drawScene } from "./scene-canvas";
 
 /** What is shown now; uPlot asks for it whenever it draws, so that data can change under it. */
 export interface Shown {
@@ -30,7 +31,7 @@ export function plotOptions(
   const { model, view } = shown();
   const font = () => `11px ${colour("--sans")}`;
   const axis = { stroke: () => colour("--muted"), font: font(), labelFont: font() };
-  const bands = bandsOf(shown()).length;
+  const bands = shownBands(model, view);
   return {
     ...size,
     // Above are the names of epochs, where no line runs through them.
@@ -72,21 +73,21 @@ export function plotOptions(
     ],
     series: [
       {},
-      ...Array.from({ length: 2 * bands }, () => ({
+      ...Array.from({ length: 2 * bands.length }, () => ({
         stroke: "transparent",
         width: 0,
         points: { show: false },
       })),
-      ...linesOf(shown()).map((line) => lineSeries(line)),
+      ...shownLines(model, view).map(lineSeries),
     ],
-    bands: bandsOf(shown()).map(({ colour: tone, opacity }, i) => ({
+    bands: bands.map(({ colour: tone, opacity }, i) => ({
       series: [2 * i + 1, 2 * i + 2] as [number, number],
       fill: () => withOpacity(colour(`--${tone}`), opacity),
     })),
     cursor: {
       y: false,
       drag: { x: true, y: false, setScale: false },
-      points: { size: (_, series) => (series > 2 * bands ? 7 : 0) },
+      points: { size: (_, series) => (series > 2 * bands.length ? 7 : 0) },
       bind: {
         dblclick: () => () => {
           handlers.onZoom(null);
@@ -102,8 +103,8 @@ export function plotOptions(
       },
     },
     hooks: {
-      drawAxes: [(u) => drawUnder(u, shown())],
-      draw: [(u) => drawOver(u, shown())],
+      drawAxes: [(u) => drawAround(u, (plot) => underScene(shown().model, plot))],
+      draw: [(u) => drawAround(u, (plot) => overScene(shown().model, shown().view, plot))],
       setCursor: [(u) => handlers.onCursor(u.cursor.idx ?? null)],
       setSelect: [(u) => zoom(u, shown().model, handlers)],
     },
@@ -111,8 +112,7 @@ export function plotOptions(
 }
 
 /** The numbers as uPlot takes them: null for a gap, undefined for no point. */
-export function plotData(shown: Shown): uPlot.AlignedData {
-  const { model, view } = shown;
+export function plotData({ model, view }: Shown): uPlot.AlignedData {
   const drawable = (value: number | undefined) => {
     if (value === undefined) return undefined;
     return Number.isFinite(value) && (view.scale !== "log" || value > 0) ? value : null;
@@ -121,8 +121,8 @@ export function plotData(shown: Shown): uPlot.AlignedData {
     Array.from({ length: model.axis.position.length }, (_, i) => drawable(values[i]));
   return [
     model.axis.position,
-    ...bandsOf(shown).flatMap(({ low, high }) => [column(high), column(low)]),
-    ...linesOf(shown).map(({ values }) => column(values)),
+    ...shownBands(model, view).flatMap(({ low, high }) => [column(high), column(low)]),
+    ...shownLines(model, view).map(({ values }) => column(values)),
   ];
 }
 
@@ -137,12 +137,24 @@ export function structureOf({ model, view }: Shown): string {
   ]);
 }
 
-function bandsOf({ model, view }: Shown) {
-  return (model.bands ?? []).filter(({ name }) => !view.hidden.has(name));
-}
-
-function linesOf({ model, view }: Shown) {
-  return model.lines.filter(({ name }) => !view.hidden.has(name));
+/** Draws shapes that uPlot does not have. uPlot measures in device pixels, a scene in CSS pixels. */
+function drawAround(u: uPlot, scene: (plot: Plot) => Scene): void {
+  const { left, top, width, height } = u.bbox;
+  const ratio = devicePixelRatio;
+  u.ctx.save();
+  u.ctx.scale(ratio, ratio);
+  drawScene(
+    u.ctx,
+    scene({
+      x: left / ratio,
+      y: top / ratio,
+      width: width / ratio,
+      height: height / ratio,
+      px: (position) => u.valToPos(position, "x", true) / ratio,
+      py: (value) => u.valToPos(value, "y", true) / ratio,
+    }),
+  );
+  u.ctx.restore();
 }
 
 function lineSeries({ colour: tone, dashed = false }: Line): uPlot.Series {

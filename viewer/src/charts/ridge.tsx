@@ -1,12 +1,11 @@
 import { useCallback, useState } from "preact/hooks";
 import { count, exact, short } from "../format";
-import { Canvas, type Draw } from "./canvas";
+import { SceneCanvas } from "./canvas";
 import { binCount, type Distribution, share } from "./distribution";
 import { percent } from "./numbers";
 import { ChartPanel } from "./panel";
-import { drawRidge } from "./ridge-drawing";
 import { ridgeAt, ridgeLayout } from "./ridge-layout";
-import { ridgeSvg } from "./ridge-svg";
+import { ridgePicture, ridgeScene } from "./ridge-scene";
 import type { Table } from "./table";
 
 const HEIGHT = 380;
@@ -35,8 +34,8 @@ function Ridges({ data, unit, name }: RidgeProps) {
   const last = data.steps.length - 1;
   // New data may have fewer steps or bins than what was pointed at.
   const marked = at && at.step <= last && at.bin < bins ? at : null;
-  const draw = useCallback<Draw>(
-    (ctx, width) => drawRidge(ctx, data, ridgeLayout(data, width, HEIGHT), unit, marked),
+  const scene = useCallback(
+    (width: number) => ridgeScene(data, ridgeLayout(data, width, HEIGHT), unit, marked),
     [data, unit, marked],
   );
   const move = (event: KeyboardEvent) => {
@@ -53,7 +52,7 @@ function Ridges({ data, unit, name }: RidgeProps) {
       note={hasTails(data) ? "the outermost bins hold the tails" : ""}
       chart={{
         name: [...name, TITLE],
-        svg: () => ridgeSvg(data, [...name, TITLE].join(" · "), unit),
+        picture: () => ridgePicture(data, [...name, TITLE].join(" · "), unit),
         table: () => ridgeTable(data),
       }}
     >
@@ -74,9 +73,9 @@ function Ridges({ data, unit, name }: RidgeProps) {
         aria-valuetext={where}
         onKeyDown={move}
       >
-        <Canvas
+        <SceneCanvas
           height={HEIGHT}
-          draw={draw}
+          scene={scene}
           onPoint={(point) =>
             setAt(point && ridgeAt(ridgeLayout(data, point.width, HEIGHT), point.x, point.y))
           }

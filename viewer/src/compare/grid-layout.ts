@@ -1,41 +1,66 @@
-import { printable } from "../format";
+import type { ColourScale } from "../cells/colour-scale";
+import { type CellColumns, type CellGrid, type CellView, cellAt, rowAt } from "../cells/grid";
+import { ending, printable } from "../format";
+import { type TimeScale, timeScale } from "../time/range";
 import type { Comparison } from "./comparison";
 
-/** Where the cells of the heatmap of differences lie, in CSS pixels. */
+/** The layout of the heatmap of differences, in CSS pixels. */
 
 export const ROW = 16;
-export const AXIS = 34;
-/** So many pixels of rows at most; more are scrolled to. */
+/** The greatest height of the rows; more rows are reached by scrolling. */
 export const MOST = 40 * ROW;
 const LABELS = { least: 74, most: 240 };
 const RIGHT = 12;
 
 export interface GridLayout {
+  /** Where the cells begin, right of the labels. */
   left: number;
-  right: number;
-  /** Where each column begins, and where the last one ends. */
-  borders: Float64Array;
+  scale: TimeScale;
 }
 
 export function gridLayout({ about, position }: Comparison, width: number): GridLayout {
   const longest = about.paths.reduce((most, path) => Math.max(most, path.length), 0);
-  const labels = Math.min(
-    LABELS.most,
-    Math.max(LABELS.least, longest * CHARACTER.bold + 12),
-    width / 3,
-  );
-  const right = width - RIGHT;
-  const columns = position.length;
-  const start = position[0] ?? 0;
-  const end = endOf(position);
-  const by = (at: number) => labels + ((at - start) / (end - start || 1)) * (right - labels);
-  const borders = Float64Array.from({ length: columns + 1 }, (_, i) =>
-    i < columns ? by(position[i] ?? start) : right,
-  );
-  return { left: labels, right, borders };
+  const wanted = Math.max(LABELS.least, longest * CHARACTER.bold + 12);
+  const left = Math.min(LABELS.most, wanted, width / 3);
+  const range = { from: position[0] ?? 0, to: endOf(position) };
+  return { left, scale: timeScale(range, width - RIGHT - left) };
 }
 
-/** The position at which the last column ends: it is as wide as they usually are. */
+/** The distances of a run from the first as rows of cells. */
+export function comparisonGrid(
+  { about, position }: Comparison,
+  distances: Float64Array,
+  colours: ColourScale,
+): CellGrid {
+  const width = position.length;
+  const columns: CellColumns = {
+    first: position,
+    ends: Float64Array.of(...position.subarray(1), endOf(position)),
+  };
+  return {
+    rows: about.paths.length,
+    row: (index) => ({
+      columns,
+      values: distances.subarray(index * width, (index + 1) * width),
+    }),
+    colours,
+  };
+}
+
+/** The cell at a point; `column` is null on a label. Null outside of the rows. */
+export function cellOrLabelAt(
+  grid: CellGrid,
+  layout: GridLayout,
+  view: CellView,
+  { x, y }: { x: number; y: number },
+): { row: number; column: number | null } | null {
+  const row = rowAt(grid.rows, view, y);
+  if (y < 0 || y >= view.height || row < 0) return null;
+  if (x < layout.left) return { row, column: null };
+  return cellAt(grid, view, { x: x - layout.left, y });
+}
+
+/** The position at which the last column ends: it is as wide as the narrowest column. */
 export function endOf(position: Float64Array): number {
   const last = position[position.length - 1] ?? 1;
   let width = Number.POSITIVE_INFINITY;
@@ -44,27 +69,10 @@ export function endOf(position: Float64Array): number {
   return last + (Number.isFinite(width) ? width : 1);
 }
 
-/** The cell at a point of the rows, `scrolled` pixels of which are above; null beside them. */
-export function cellAt(
-  layout: GridLayout,
-  rows: number,
-  at: { x: number; y: number },
-  scrolled: number,
-): { row: number; column: number | null } | null {
-  const row = Math.floor((at.y + scrolled) / ROW);
-  if (row < 0 || row >= rows || at.x > layout.right) return null;
-  if (at.x < layout.left) return { row, column: null };
-  let column = layout.borders.length - 2;
-  while (column > 0 && at.x < (layout.borders[column] ?? 0)) column--;
-  return { row, column };
-}
-
-/** How wide a character is on average: in rows' names, in those of layers, in a list. */
+/** The average width of a character: in labels of rows, in labels of layers, in a list. */
 export const CHARACTER = { plain: 6.3, bold: 7, mono: 7.3 };
 
-/** A path that fits into so many pixels: its end tells more than its beginning. */
+/** The end of a path that fits into a width. */
 export function fittingPath(path: string, pixels: number, character = CHARACTER.plain): string {
-  const shown = printable(path);
-  const most = Math.max(4, Math.floor(pixels / character));
-  return shown.length <= most ? shown : `…${shown.slice(shown.length - most + 1)}`;
+  return ending(printable(path), pixels / character);
 }

@@ -1,15 +1,23 @@
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
-import { Canvas, type Draw } from "../charts/canvas";
+import type { CellView } from "../cells/grid";
+import { SceneCanvas } from "../charts/canvas";
+import { AXIS_HEIGHT } from "../charts/frame";
 import { figures } from "../charts/numbers";
 import { ChartPanel } from "../charts/panel";
 import type { Table } from "../charts/table";
 import { counted, exact, printable } from "../format";
+import { DistanceColours, distanceText } from "./colours";
 import { type Comparison, colourLimit, distances, type Measure } from "./comparison";
-import { drawGrid } from "./grid-drawing";
-import { AXIS, cellAt, gridLayout, MOST, ROW } from "./grid-layout";
-import { gridSvg } from "./grid-svg";
+import {
+  cellOrLabelAt,
+  comparisonGrid,
+  type GridLayout,
+  gridLayout,
+  MOST,
+  ROW,
+} from "./grid-layout";
+import { gridPicture, gridScene, type Pointed } from "./grid-scene";
 import { DifferenceLegend } from "./legend";
-import { distanceText } from "./shades";
 import { placeText } from "./words";
 
 interface GridProps {
@@ -24,24 +32,27 @@ interface GridProps {
   onChoose: (path: string) => void;
 }
 
-type Pointed = { row: number; column: number | null } | null;
-
 /** How far a run is from the first one, layer by layer over time. */
 export function DifferenceGrid(props: GridProps) {
   const { comparison, run, measure, statistic, unit, chosen, onChoose } = props;
   const { paths, runs } = comparison.about;
   const [scrolled, setScrolled] = useState(0);
   const rows = useRef<HTMLDivElement>(null);
-  const [pointed, setPointed] = useState<Pointed>(null);
+  const [pointed, setPointed] = useState<Pointed | null>(null);
   const far = useMemo(() => distances(comparison, run, measure), [comparison, run, measure]);
-  const limit = useMemo(() => colourLimit(far, measure), [far, measure]);
+  const colours = useMemo(
+    () => new DistanceColours(colourLimit(far, measure), measure),
+    [far, measure],
+  );
+  const grid = useMemo(() => comparisonGrid(comparison, far, colours), [comparison, far, colours]);
   const height = Math.min(MOST, paths.length * ROW);
-  const draw = useCallback<Draw>(
-    (ctx, width) =>
-      drawGrid(ctx, gridLayout(comparison, width), {
-        ...{ comparison, far, limit, scrolled, height, chosen, pointed },
-      }),
-    [comparison, far, limit, scrolled, height, chosen, pointed],
+  const viewOf = ({ scale }: GridLayout): CellView => ({ scale, rowHeight: ROW, scrolled, height });
+  const scene = useCallback(
+    (width: number) => {
+      const layout = gridLayout(comparison, width);
+      return gridScene(comparison, grid, layout, viewOf(layout), { chosen, pointed });
+    },
+    [comparison, grid, scrolled, height, chosen, pointed],
   );
   const [base = "", other = ""] = [runs[0]?.name, runs[run]?.name];
   const title = measure === "ratio" ? "Ratio by layer" : "Difference by layer";
@@ -65,16 +76,16 @@ export function DifferenceGrid(props: GridProps) {
       note={`${counted(paths.length, "row")} in network order; click on one to overlay it above`}
       chart={{
         name: [base, other, statistic, title],
-        svg: () => gridSvg(comparison, far, limit, measure, `${other} and ${base}`, legend),
+        picture: () => gridPicture(comparison, grid, `${other} and ${base}`, legend),
         table: () => gridTable(comparison, run, far, measure),
       }}
     >
-      <DifferenceLegend limit={limit} measure={measure} label={legend} />
+      <DifferenceLegend colours={colours} label={legend} />
       <CellReadout comparison={comparison} run={run} far={far} measure={measure} at={pointed} />
       <div
         class="compare-rows"
         ref={rows}
-        style={{ height: `${height + AXIS}px` }}
+        style={{ height: `${height + AXIS_HEIGHT}px` }}
         onScroll={(event) => setScrolled(event.currentTarget.scrollTop)}
       >
         <div
@@ -88,16 +99,13 @@ export function DifferenceGrid(props: GridProps) {
           aria-valuetext={paths[pointed?.row ?? 0] ?? ""}
           onKeyDown={press}
         >
-          <Canvas
-            height={height + AXIS}
-            draw={draw}
-            onPoint={(at) =>
-              setPointed(
-                at && at.y < height
-                  ? cellAt(gridLayout(comparison, at.width), paths.length, at, scrolled)
-                  : null,
-              )
-            }
+          <SceneCanvas
+            height={height + AXIS_HEIGHT}
+            scene={scene}
+            onPoint={(at) => {
+              const layout = gridLayout(comparison, at?.width ?? 0);
+              setPointed(at && cellOrLabelAt(grid, layout, viewOf(layout), at));
+            }}
             onPress={() => pointed && onChoose(paths[pointed.row] ?? "")}
           />
         </div>
@@ -127,7 +135,7 @@ function CellReadout({
   far,
   measure,
   at,
-}: Pick<GridProps, "comparison" | "run" | "measure"> & { far: Float64Array; at: Pointed }) {
+}: Pick<GridProps, "comparison" | "run" | "measure"> & { far: Float64Array; at: Pointed | null }) {
   const { paths, runs, align } = comparison.about;
   if (at === null || at.column === null) {
     const hint = at ? printable(paths[at.row] ?? "") : "Point at a cell to read both values.";

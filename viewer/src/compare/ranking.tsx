@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 import { useSize } from "../use";
+import { distanceText } from "./colours";
 import type { Measure, Ranked } from "./comparison";
 import { CHARACTER, fittingPath } from "./grid-layout";
-import { distanceText } from "./shades";
 
 const SHOWN = 12;
 /** The part of the table's width that paths have, less their padding: see compare.css. */

@@ -1,5 +1,6 @@
 import { decodeDoubles } from "../api/doubles";
 import type { HeatmapData } from "../api/types";
+import { type CellRow, columnAt, columnEnds } from "../cells/grid";
 
 /** The cells of some rows, with their own columns. Never changed: a newer one takes its place. */
 export interface Band {
@@ -72,6 +73,17 @@ export function cellAt(band: Band, node: number, step: number): Cell | null {
   return row === undefined || column < 0 ? null : cellOf(band, row, column);
 }
 
+/** A node's cells as a row of a cell grid; null if the band does not have the node. */
+export function cellRow(band: Band, node: number): CellRow | null {
+  const row = band.place.get(node);
+  if (row === undefined) return null;
+  const begin = row * band.first.length;
+  const values = band.values.subarray(begin, begin + band.first.length);
+  const { nonfinite } = band;
+  if (nonfinite.size === 0) return { columns: band, values };
+  return { columns: band, values, nonfinite: (column) => nonfinite.has(begin + column) };
+}
+
 export function cellOf(band: Band, row: number, column: number): Cell {
   const at = row * band.first.length + column;
   return {
@@ -80,33 +92,6 @@ export function cellOf(band: Band, row: number, column: number): Cell {
     value: band.values[at] ?? Number.NaN,
     nonfinite: band.nonfinite.get(at) ?? 0,
   };
-}
-
-/** The column that a step lies in; -1 for none. */
-export function columnAt({ first, ends }: Band, step: number): number {
-  let low = 0;
-  let high = first.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((first[middle] ?? 0) <= step) low = middle + 1;
-    else high = middle;
-  }
-  return low > 0 && step < (ends[low - 1] ?? 0) ? low - 1 : -1;
-}
-
-/**
- * A value is shown until the next was measured: of steps that are measured now and then, nobody
- * wants to see stripes. A gap of more than three times the usual is shown as one.
- */
-export function columnEnds(first: readonly number[], last: readonly number[]): number[] {
-  const gaps = first.slice(1).map((step, i) => step - (first[i] ?? 0));
-  const usual = [...gaps].sort((a, b) => a - b)[gaps.length >> 1] ?? 1;
-  return first.map((step, i) => {
-    const gap = gaps[i];
-    const patience = 3 * Math.max(usual, gaps[i - 1] ?? 0);
-    if (gap !== undefined && gap <= patience) return step + gap;
-    return Math.max(step + usual, (last[i] ?? step) + 1);
-  });
 }
 
 function copyCounts(

@@ -1,5 +1,5 @@
 import { memo } from "preact/compat";
-import { count, printable } from "../format";
+import { count, ending, printable } from "../format";
 import { type Forest, isBlock } from "./rows";
 
 interface LabelsProps {
@@ -40,7 +40,7 @@ export const Labels = memo((props: LabelsProps) => {
         const link = props.linkOf(node);
         const label = printable(flat ? path : (forest.tree.label[node] ?? ""));
         const room = (width - 44 - depth * INDENT) / CHARACTER;
-        const text = flat ? endOf(label, room) : label;
+        const text = flat ? ending(label, room) : label;
         return (
           <div
             key={node}
@@ -95,11 +95,6 @@ export function labelWidth(forest: Forest, rows: readonly number[], flat: boolea
     widest = Math.max(widest, length * CHARACTER + (flat ? 0 : (forest.depth[node] ?? 0) * INDENT));
   }
   return Math.round(Math.min(340, Math.max(190, widest + 58)));
-}
-
-/** The end of a path says more than its beginning. */
-function endOf(text: string, characters: number): string {
-  return text.length <= characters ? text : `…${text.slice(-Math.floor(characters - 1))}`;
 }
 
 function titleOf({ tree, path }: Forest, node: number): string {

@@ -1,6 +1,6 @@
 import type { StatisticData } from "../api/types";
-import { ZERO } from "./colours";
-import { ColourScale, WithoutValue } from "./legend-parts";
+import { ZERO } from "../cells/colours";
+import { ColourBar, LegendKey, NonfiniteKey } from "../cells/legend";
 import type { Limits } from "./limits";
 
 interface LegendProps {
@@ -22,14 +22,10 @@ export function Legend({ limits, statistic, kindLabel }: LegendProps) {
         {kindLabel}: {statistic.label}
         {statistic.unit && <span class="muted"> ({statistic.unit})</span>}
       </span>
-      <ColourScale map={limits.map} ticks={shown} />
-      {limits.zeros && (
-        <span class="legend-key">
-          <span class="swatch" style={{ background: ZERO.css }} aria-hidden="true" />
-          exactly 0
-        </span>
-      )}
-      <WithoutValue absent="not measured" />
+      <ColourBar map={limits.map} ticks={shown} />
+      {limits.zeros && <LegendKey fill={ZERO.css}>exactly 0</LegendKey>}
+      <NonfiniteKey />
+      <LegendKey swatch="unmeasured">not measured</LegendKey>
     </div>
   );
 }

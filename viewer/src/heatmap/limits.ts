@@ -1,6 +1,7 @@
 import type { StatisticData } from "../api/types";
+import { ColourScale, type Tick } from "../cells/colour-scale";
+import { type ColourMap, divergingMap, sequentialMap, ZERO } from "../cells/colours";
 import { short } from "../format";
-import { type ColourMap, divergingMap, LEVELS, sequentialMap, ZERO } from "./colours";
 
 /** Decades that scales span at most: what is smaller looks like the smallest, or like 0. */
 const DECADES = { log: 12, signed: 4, linear: 0 };
@@ -9,7 +10,7 @@ const DECADES = { log: 12, signed: 4, linear: 0 };
  * Which values get which colours. The limits follow the values that have been seen, outwards
  * and by round numbers only, so that colours seldom change their meaning while one scrolls.
  */
-export class Limits {
+export class Limits extends ColourScale {
   /** Grows when colours have changed their meaning. */
   version = 0;
   /** Whether zeros are shown that the scale has no place for. */
@@ -19,9 +20,11 @@ export class Limits {
   private low = -1;
   private high = 0;
 
-  constructor(readonly scale: StatisticData["scale"]) {}
+  constructor(readonly scale: StatisticData["scale"]) {
+    super();
+  }
 
-  get map(): ColourMap {
+  override get map(): ColourMap {
     return this.scale === "signed" ? divergingMap() : sequentialMap();
   }
 
@@ -48,36 +51,33 @@ export class Limits {
     this.version++;
   }
 
-  /** The place of a finite value on the colour map, from 0 to 1. */
-  place(value: number): number {
-    if (this.scale === "linear") return clamp(value / this.high);
-    const size = clamp((Math.log10(Math.abs(value)) - this.low) / (this.high - this.low));
+  override place(value: number): number {
+    if (!Number.isFinite(value)) return Number.NaN;
+    if (this.scale === "linear") return value / this.high;
+    const size = clamped((Math.log10(Math.abs(value)) - this.low) / (this.high - this.low));
     if (this.scale === "log") return value > 0 ? size : 0;
     return value === 0 ? 0.5 : 0.5 + (Math.sign(value) * size) / 2;
   }
 
-  /** The colour of a finite value, as a canvas's pixel and in CSS. */
-  pixel(value: number): number {
-    if (value === 0 && this.scale === "log") return ZERO.pixel;
-    return this.map.pixels[this.level(value)] ?? 0;
+  override pixel(value: number): number {
+    return this.isZero(value) ? ZERO.pixel : super.pixel(value);
   }
 
-  css(value: number): string {
-    if (value === 0 && this.scale === "log") return ZERO.css;
-    return this.map.css[this.level(value)] ?? "";
+  override css(value: number): string | null {
+    return this.isZero(value) ? ZERO.css : super.css(value);
   }
 
-  private level(value: number): number {
-    return Math.round(this.place(value) * (LEVELS - 1));
+  /** Whether a value is a zero that a logarithmic scale does not contain. */
+  private isZero(value: number): boolean {
+    return value === 0 && this.scale === "log";
   }
 
-  /** What to write beside the legend, and where between 0 and 1. */
-  ticks(): { place: number; label: string }[] {
+  override ticks(): Tick[] {
     if (this.scale === "linear")
       return [0, 0.25, 0.5, 0.75, 1].map((place) => ({ place, label: short(place * this.high) }));
     const span = this.high - this.low;
     const every = Math.ceil(span / (this.scale === "log" ? 6 : 3));
-    const ticks: { place: number; label: string }[] = [];
+    const ticks: Tick[] = [];
     for (let power = this.high; power >= this.low; power -= every) {
       const place = (power - this.low) / span;
       if (this.scale === "log") ticks.push({ place, label: powerOfTen(power) });
@@ -100,7 +100,7 @@ export class Limits {
   }
 }
 
-function clamp(value: number): number {
+function clamped(value: number): number {
   return Math.min(1, Math.max(0, value));
 }
 

@@ -1,12 +1,15 @@
 import type { RefObject } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type CellGrid, type CellView, rowAt, visibleRows } from "../cells/grid";
+import { rect, type Scene } from "../charts/scene";
+import { drawOn } from "../charts/scene-canvas";
 import { useTheme } from "../theme";
 import { type Hover, useTimeGestures } from "../time/gestures";
 import type { Range, TimeScale } from "../time/range";
 import type { TimeRange } from "../time/use-range";
+import { cellRow } from "./band";
 import { Labels, rowId } from "./labels";
 import type { Loader } from "./loader";
-import { paintCells } from "./paint";
 import type { Forest } from "./rows";
 import "./heatmap.css";
 
@@ -51,21 +54,21 @@ export function HeatmapView(props: ViewProps) {
   const theme = useTheme();
   const [scrolled, setScrolled] = useState(0);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const begin = Math.max(0, Math.min(Math.floor(scrolled / ROW_HEIGHT), rows.length - 1));
-  const end = Math.min(rows.length, Math.ceil((scrolled + height) / ROW_HEIGHT));
+  const view: CellView = { scale, rowHeight: ROW_HEIGHT, scrolled, height };
+  const [begin, end] = visibleRows(rows.length, view);
   const top = begin * ROW_HEIGHT - scrolled;
   const visible = useMemo(() => rows.slice(begin, end), [rows, begin, end]);
 
-  const pointing = useRef({ props, scrolled });
-  pointing.current = { props, scrolled };
+  const pointing = useRef({ props, view });
+  pointing.current = { props, view };
   const pointer = useRef<Hover | null>(null);
   const hover = useCallback((at: Hover | null) => {
     pointer.current = at;
-    const { props: now, scrolled: offset } = pointing.current;
+    const { props: now, view: shown } = pointing.current;
     const box = canvas.current?.getBoundingClientRect();
     if (at === null || !box) return now.pointed(null);
-    const place = Math.floor((at.y + offset) / ROW_HEIGHT);
-    if (place < 0 || place >= now.rows.length) return now.pointed(null);
+    const place = rowAt(now.rows.length, shown, at.y);
+    if (place < 0) return now.pointed(null);
     now.pointed({
       place,
       step: now.scale.step(at.x),
@@ -79,8 +82,8 @@ export function HeatmapView(props: ViewProps) {
     hover,
     select: props.select,
     click: (at) => {
-      const place = Math.floor((at.y + scrolled) / ROW_HEIGHT);
-      if (place < rows.length) props.activate(place);
+      const place = rowAt(rows.length, view, at.y);
+      if (place >= 0) props.activate(place);
     },
     wheelZooms: false,
   });
@@ -105,14 +108,7 @@ export function HeatmapView(props: ViewProps) {
   // Names and cells must move together: paint before the browser does.
   useLayoutEffect(() => {
     if (canvas.current)
-      paintCells(canvas.current, {
-        rows: visible,
-        top,
-        rowHeight: ROW_HEIGHT,
-        height,
-        scale,
-        loader,
-      });
+      drawOn(canvas.current, { width: scale.width, height }, sceneOf(gridOf(rows, loader), view));
   }, [
     rows,
     begin,
@@ -177,6 +173,28 @@ export function HeatmapView(props: ViewProps) {
       </div>
     </div>
   );
+}
+
+/** The cells of some rows as a grid. */
+export function gridOf(rows: readonly number[], loader: Loader): CellGrid {
+  return {
+    rows: rows.length,
+    row: (index) => {
+      const node = rows[index] ?? -1;
+      const band = loader.band(node);
+      return band && cellRow(band, node);
+    },
+    colours: loader.limits,
+  };
+}
+
+/** Rows that are loading show the background. */
+function sceneOf(grid: CellGrid, view: CellView): Scene {
+  const { scale, height } = view;
+  return [
+    rect({ x: 0, y: 0, width: scale.width, height }, "--panel"),
+    { type: "cells", x: 0, y: 0, grid, view },
+  ];
 }
 
 /** The cursor and the part that is being selected, over any plot of the time axis. */

@@ -1,21 +1,15 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { RankBand } from "../api/types";
-import { seriesColour } from "../charts/model";
-import { tickTexts } from "../charts/numbers";
+import { drawOn } from "../charts/scene-canvas";
 import { exact, short } from "../format";
 import { TimeMarks } from "../heatmap/view";
-import { colour, useTheme } from "../theme";
+import { useTheme } from "../theme";
 import { useTimeGestures } from "../time/gestures";
 import type { Range, TimeScale } from "../time/range";
 import type { TimeRange } from "../time/use-range";
 import { type NumberGroup, nameOf } from "./numbers";
-import {
-  bandPieces,
-  linePieces,
-  nearestColumn,
-  type StripLayout,
-  stripLayout,
-} from "./strip-drawing";
+import { nearestColumn, stripLayout, tickLabels } from "./strip-layout";
+import { stripScene } from "./strip-scene";
 
 export const STRIP_HEIGHT = 62;
 
@@ -44,9 +38,14 @@ export function Strip(props: StripProps) {
     wheelZooms: false,
   });
   useLayoutEffect(() => {
-    if (canvas.current) paint(canvas.current, group, scale, layout);
+    if (canvas.current)
+      drawOn(
+        canvas.current,
+        { width: scale.width, height: STRIP_HEIGHT },
+        stripScene(group, scale, layout, STRIP_HEIGHT),
+      );
   }, [group, scale.width, scale.range.from, scale.range.to, theme]);
-  const texts = layout.kind === "log" ? layout.ticks.map(short) : tickTexts(layout.ticks);
+  const texts = tickLabels(layout);
   return (
     <div class="strip" style={{ height: `${STRIP_HEIGHT}px` }}>
       <div class="strip-label" style={{ width: `${labelWidth}px` }}>
@@ -125,74 +124,4 @@ function Spread({
       ranks {short(low)} – {short(high)}
     </span>
   );
-}
-
-function paint(
-  canvas: HTMLCanvasElement,
-  group: NumberGroup,
-  scale: TimeScale,
-  layout: StripLayout,
-): void {
-  const ratio = window.devicePixelRatio || 1;
-  canvas.width = Math.max(1, Math.round(scale.width * ratio));
-  canvas.height = Math.round(STRIP_HEIGHT * ratio);
-  const context = canvas.getContext("2d");
-  if (context === null) return;
-  context.scale(ratio, ratio);
-  context.strokeStyle = colour("--grid");
-  context.lineWidth = 1;
-  context.beginPath();
-  for (const tick of layout.ticks) {
-    const y = Math.round(layout.y(tick)) + 0.5;
-    context.moveTo(0, y);
-    context.lineTo(scale.width, y);
-  }
-  context.stroke();
-  group.series.forEach((series, i) => {
-    const { pieces, nonfinite } = linePieces(series, scale, layout);
-    const ink = colour(`--${seriesColour(i)}`);
-    context.strokeStyle = ink;
-    context.fillStyle = ink;
-    paintBand(context, bandPieces(series, scale, layout));
-    context.lineWidth = 1.5;
-    context.lineJoin = "round";
-    context.beginPath();
-    for (const piece of pieces)
-      piece.forEach(([x, y], at) => {
-        if (at === 0) context.moveTo(x, y);
-        else context.lineTo(x, y);
-        if (piece.length === 1) context.rect(x - 1, y - 1, 2, 2);
-      });
-    context.stroke();
-    context.fillStyle = colour("--nonfinite");
-    for (const { x, width } of nonfinite) context.fillRect(x, 0, width, STRIP_HEIGHT);
-  });
-}
-
-/** What lies between the ranks, faintly, and their median as dots, in the line's colour. */
-function paintBand(
-  context: CanvasRenderingContext2D,
-  { area, median }: ReturnType<typeof bandPieces>,
-): void {
-  context.globalAlpha = 0.2;
-  for (const corners of area) {
-    context.beginPath();
-    corners.forEach(([x, y], at) => {
-      if (at === 0) context.moveTo(x, y);
-      else context.lineTo(x, y);
-    });
-    context.fill();
-  }
-  context.globalAlpha = 0.8;
-  context.lineWidth = 1;
-  context.setLineDash([1, 3]);
-  context.beginPath();
-  for (const piece of median)
-    piece.forEach(([x, y], at) => {
-      if (at === 0) context.moveTo(x, y);
-      else context.lineTo(x, y);
-    });
-  context.stroke();
-  context.setLineDash([]);
-  context.globalAlpha = 1;
 }

@@ -1,5 +1,6 @@
 import type { RefObject } from "preact";
-import { type Band, columnAt } from "../heatmap/band";
+import { columnAt } from "../cells/grid";
+import type { Band } from "../heatmap/band";
 import { isBlock } from "../heatmap/rows";
 import { type Pointed, ROW_HEIGHT } from "../heatmap/view";
 import { setQuery } from "../route";

@@ -1,14 +1,14 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { type CellView, cellAt } from "../cells/grid";
+import { ColourBar, LegendKey, NonfiniteKey } from "../cells/legend";
 import { stepTicks } from "../charts/scale";
+import { drawOn } from "../charts/scene-canvas";
 import { count, exact, short, stepRange } from "../format";
-import { sequentialMap } from "../heatmap/colours";
-import { ColourScale, WithoutValue } from "../heatmap/legend-parts";
 import { useTheme } from "../theme";
 import { type Range, timeScale } from "../time/range";
 import { useSize } from "../use";
 import type { Colouring } from "./colouring";
-import { columnAt, paintRanks } from "./paint";
-import { type RankTable, rowName } from "./rows";
+import { type RankTable, rankGrid, rowName } from "./rows";
 import { wordOf } from "./states";
 
 const LABELS = 118;
@@ -44,15 +44,17 @@ export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
   const rowHeight = Math.min(HIGHEST, Math.max(1, HEIGHT / Math.max(1, table.rows.length)));
   const height = rowHeight * table.rows.length;
   const every = Math.ceil(LABEL_ROOM / rowHeight);
+  const grid = rankGrid(table, colouring);
+  const view: CellView = { scale, rowHeight, scrolled: 0, height };
   useLayoutEffect(() => {
-    if (canvas.current && width > 0) paintRanks(canvas.current, table, scale, rowHeight, colouring);
+    if (canvas.current && width > 0)
+      drawOn(canvas.current, { width, height }, [{ type: "cells", x: 0, y: 0, grid, view }]);
   }, [table, width, range.from, range.to, colouring, theme]);
   const point = (event: MouseEvent) => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
-    const row = Math.floor((event.clientY - box.top) / rowHeight);
-    const column = columnAt(table, scale.step(event.clientX - box.left));
-    const known = row >= 0 && row < table.rows.length && column >= 0;
-    setPointed(known ? { row, column, x: event.clientX, y: event.clientY } : null);
+    const { clientX: x, clientY: y } = event;
+    const cell = cellAt(grid, view, { x: x - box.left, y: y - box.top });
+    setPointed(cell && { ...cell, x, y });
   };
   return (
     <div class="rank-heat" ref={measure}>
@@ -71,14 +73,14 @@ export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
                 data-ranks={row.ranks.join(",")}
                 data-severity={row.severity ?? ""}
                 data-status={status}
-                title={`${rowName(row)}: ${wordOf(status)}${marked ? "; a finding names it" : ""}`}
+                title={`${rowName(row.ranks)}: ${wordOf(status)}${marked ? "; a finding names it" : ""}`}
                 style={{
                   top: `${i * rowHeight}px`,
                   lineHeight: `${Math.max(rowHeight, i % every === 0 ? 11 : rowHeight)}px`,
                   height: `${Math.max(rowHeight, i % every === 0 ? 11 : 2)}px`,
                 }}
               >
-                {i % every === 0 && rowName(row)}
+                {i % every === 0 && rowName(row.ranks)}
                 {marked && (
                   <span class={`rank-mark ${row.severity}`}>{i % every === 0 && "!"}</span>
                 )}
@@ -128,8 +130,9 @@ function Legend({
   return (
     <div class="legend">
       <span class="legend-title">{title}</span>
-      <ColourScale map={sequentialMap()} ticks={colouring.ticks()} />
-      <WithoutValue absent="not recorded" />
+      <ColourBar map={colouring.map} ticks={colouring.ticks()} />
+      <NonfiniteKey />
+      <LegendKey swatch="unmeasured">not recorded</LegendKey>
       {together > 1 && (
         <span class="muted">
           {together} ranks share a row: the one furthest from the median shows
@@ -161,7 +164,7 @@ function RankReadout({ table, title, at }: { table: RankTable; title: string; at
       }}
     >
       <div>
-        <b>{rowName(row)}</b>{" "}
+        <b>{rowName(row.ranks)}</b>{" "}
         <span class="muted">{stepRange(first[at.column] ?? 0, last[at.column] ?? 0)}</span>
       </div>
       {Number.isNaN(value) && bad === 0 ? (

@@ -1,5 +1,7 @@
 import { decodeDoubles } from "../api/doubles";
 import type { Finding, Processes, RanksData, Severity, Status } from "../api/types";
+import type { ColourScale } from "../cells/colour-scale";
+import { type CellColumns, type CellGrid, columnEnds } from "../cells/grid";
 import { count } from "../format";
 
 /** A row of the table of ranks: one of them, or several neighbours. */
@@ -23,6 +25,7 @@ export interface RankTable {
   /** By row and column, how many values are not finite. */
   nonfinite: Map<number, number>;
   rows: RankRow[];
+  columns: CellColumns;
 }
 
 export type Order = "rank" | "value";
@@ -56,14 +59,14 @@ export function rankTable(
   order: Order,
 ): RankTable {
   const values = decodeDoubles(about.values);
-  const columns = about.first.length;
+  const width = about.first.length;
   const named = severities(findings);
   const statuses = new Map(processes.rank.map((rank, i) => [rank, processes.status[i]]));
   const rows: RankRow[] = [];
   for (let first = 0; first < about.ranks.length; first += about.together) {
     const place = rows.length;
     const ranks = about.ranks.slice(first, first + about.together);
-    const own = values.subarray(place * columns, (place + 1) * columns).filter(Number.isFinite);
+    const own = values.subarray(place * width, (place + 1) * width).filter(Number.isFinite);
     rows.push({
       place,
       ranks,
@@ -82,13 +85,34 @@ export function rankTable(
   if (order === "value")
     rows.sort((a, b) => (b.mean - a.mean || 0) + (+Number.isNaN(a.mean) - +Number.isNaN(b.mean)));
   const nonfinite = new Map(
-    about.nonfinite.map(([row, column, number]) => [row * columns + column, number]),
+    about.nonfinite.map(([row, column, number]) => [row * width + column, number]),
   );
-  return { about, values, median: decodeDoubles(about.median), nonfinite, rows };
+  const { first, last } = about;
+  const columns = { first, ends: columnEnds(first, last) };
+  return { about, values, median: decodeDoubles(about.median), nonfinite, rows, columns };
+}
+
+/** The table as rows of cells; no rows while it is loading. */
+export function rankGrid(table: RankTable | null, colours: ColourScale): CellGrid {
+  if (table === null) return { rows: 0, row: () => null, colours };
+  const { rows, columns, values, nonfinite } = table;
+  const width = columns.first.length;
+  return {
+    rows: rows.length,
+    row: (index) => {
+      const begin = (rows[index]?.place ?? 0) * width;
+      return {
+        columns,
+        values: values.subarray(begin, begin + width),
+        nonfinite: (column) => nonfinite.has(begin + column),
+      };
+    },
+    colours,
+  };
 }
 
 /** "rank 3", or "ranks 4 – 7". */
-export function rowName({ ranks }: RankRow): string {
+export function rowName(ranks: readonly number[]): string {
   const [first, last] = [ranks[0] ?? 0, ranks.at(-1) ?? 0];
   return first === last ? `rank ${count(first)}` : `ranks ${count(first)} – ${count(last)}`;
 }

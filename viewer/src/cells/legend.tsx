@@ -1,14 +1,10 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
+import type { Tick } from "./colour-scale";
 import { type ColourMap, LEVELS } from "./colours";
+import "./legend.css";
 
-export interface Tick {
-  /** From 0 at the left to 1 at the right. */
-  place: number;
-  label: string;
-}
-
-/** The colours of a map side by side, and the values that some of them stand for. */
-export function ColourScale({ map, ticks }: { map: ColourMap; ticks: readonly Tick[] }) {
+/** The colours of a map side by side, with the values of some of them. */
+export function ColourBar({ map, ticks }: { map: ColourMap; ticks: readonly Tick[] }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     const context = canvas.current?.getContext("2d");
@@ -32,18 +28,25 @@ export function ColourScale({ map, ticks }: { map: ColourMap; ticks: readonly Ti
   );
 }
 
-/** How cells look that have no value, and why. */
-export function WithoutValue({ absent }: { absent: string }) {
+/** The look of cells that contain NaN or Inf. */
+export function NonfiniteKey() {
+  return <LegendKey swatch="nonfinite">NaN or Inf</LegendKey>;
+}
+
+/** A swatch with its meaning. */
+export function LegendKey({
+  swatch = "",
+  fill,
+  children,
+}: {
+  swatch?: "nonfinite" | "unmeasured" | "";
+  fill?: string;
+  children: string;
+}) {
   return (
-    <>
-      <span class="legend-key">
-        <span class="swatch nonfinite" aria-hidden="true" />
-        NaN or Inf
-      </span>
-      <span class="legend-key">
-        <span class="swatch unmeasured" aria-hidden="true" />
-        {absent}
-      </span>
-    </>
+    <span class="legend-key">
+      <span class={`swatch ${swatch}`} style={fill && { background: fill }} aria-hidden="true" />
+      {children}
+    </span>
   );
 }

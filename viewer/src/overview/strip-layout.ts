@@ -1,4 +1,6 @@
+import { tickTexts } from "../charts/numbers";
 import { extent, type Interval, padded, placed, type ScaleKind, ticks } from "../charts/scale";
+import { short } from "../format";
 import type { TimeScale } from "../time/range";
 import type { NumberGroup, NumberSeries } from "./numbers";
 
@@ -36,6 +38,11 @@ export function stripLayout(group: NumberGroup, scale: TimeScale, height: number
   return { kind, interval, ticks: marks, y };
 }
 
+/** The texts of the ticks. */
+export function tickLabels({ kind, ticks: shown }: StripLayout): string[] {
+  return kind === "log" ? shown.map(short) : tickTexts(shown);
+}
+
 /** The middle of a column's steps, where its point is drawn. */
 export function middle({ first, last }: NumberSeries, column: number): number {
   const step = first[column] ?? 0;
@@ -54,51 +61,6 @@ export function nearestColumn(series: NumberSeries, step: number): number {
     }
   });
   return best;
-}
-
-/** The corners of what lies between the least and the greatest of the ranks, in pieces. */
-export function bandPieces(
-  series: NumberSeries,
-  scale: TimeScale,
-  layout: StripLayout,
-): { area: [number, number][][]; median: [number, number][][] } {
-  if (series.ranks === null) return { area: [], median: [] };
-  const of = (values: Float64Array) => linePieces({ ...series, values }, scale, layout).pieces;
-  const lows = of(series.ranks.low);
-  const highs = of(series.ranks.high);
-  // Both are finite in the same columns, unless one of them has no place on the axis.
-  const area = highs.map((high, i) => [...high, ...[...(lows[i] ?? [])].reverse()]);
-  return { area, median: of(series.ranks.median) };
-}
-
-/** Pixels that a value which is not finite is at least marked by. */
-const LEAST = 3;
-
-/** The corners of a line, in pieces: where a value is not finite there is a gap, to be marked. */
-export function linePieces(
-  series: NumberSeries,
-  scale: TimeScale,
-  layout: StripLayout,
-): { pieces: [number, number][][]; nonfinite: { x: number; width: number }[] } {
-  const pieces: [number, number][][] = [];
-  const nonfinite: { x: number; width: number }[] = [];
-  let piece: [number, number][] = [];
-  series.values.forEach((value, column) => {
-    const x = scale.x(middle(series, column) + 0.5);
-    if (Number.isFinite(value) && (layout.kind === "linear" || value > 0)) {
-      if (piece.length === 0) pieces.push(piece);
-      piece.push([x, layout.y(value)]);
-      return;
-    }
-    piece = [];
-    if (x < 0 || x > scale.width) return;
-    const first = series.first[column] ?? 0;
-    // Whole pixels, so that no seams are seen between neighbours.
-    const left = Math.floor(scale.x(first));
-    const right = Math.ceil(scale.x((series.last[column] ?? first) + 1));
-    nonfinite.push({ x: left, width: Math.max(LEAST, right - left) });
-  });
-  return { pieces, nonfinite };
 }
 
 function shownValues(series: NumberSeries, values: Float64Array, { range }: TimeScale): number[] {
