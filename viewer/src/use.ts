@@ -70,10 +70,15 @@ export function useAnswer<T>(
   return answer;
 }
 
-/** A number that grows whenever the run (or, for null, the list of runs) has changed. */
-export function useChanges(source: Source, run: string | null): number {
+/** A number that grows whenever one of the runs (null: the list of runs) has changed. */
+export function useChanges(source: Source, runs: string | readonly string[] | null): number {
   const [count, setCount] = useState(0);
-  useEffect(() => source.onChange(run, () => setCount((old) => old + 1)), [source, run]);
+  useEffect(() => {
+    const ends = [runs].flat().map((run) => source.onChange(run, () => setCount((old) => old + 1)));
+    return () => {
+      for (const end of ends) end();
+    };
+  }, [source, runs]);
   return count;
 }
 

@@ -23,7 +23,7 @@ export function positionAxis(position: Float64Array, align: "step" | "fraction")
   return {
     label: steps ? "step" : "share of training",
     position,
-    name: (i) => (steps ? `from step ${count(position[i] ?? 0)}` : `from ${share(position[i])}`),
+    name: (i) => positionText(position[i] ?? 0, align),
     head: [steps ? "step" : "share_of_training"],
     cells: (i) => [position[i] ?? 0],
     sections: [],
@@ -35,6 +35,9 @@ function epochSections(run: RunData): Axis["sections"] {
   return run.epochs.map(({ epoch, first }) => ({ position: first, label: `epoch ${epoch}` }));
 }
 
-function share(value = 0): string {
-  return `${percent(value)} of training`;
+/** "from step 12", or "from 25 % of training". */
+export function positionText(position: number, align: "step" | "fraction"): string {
+  return align === "step"
+    ? `from step ${count(position)}`
+    : `from ${percent(position)} of training`;
 }

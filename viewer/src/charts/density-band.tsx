@@ -1,10 +1,11 @@
 import { useMemo } from "preact/hooks";
 import type { RunData } from "../api/types";
 import { short } from "../format";
+import type { Range } from "../time/range";
 import { stepAxis } from "./axes";
 import { type Distribution, quantile } from "./distribution";
 import { LineChart } from "./line-chart";
-import type { Band, LineModel, Range } from "./model";
+import type { Band, LineModel } from "./model";
 
 interface DensityBandProps {
   data: Distribution;

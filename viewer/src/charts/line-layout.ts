@@ -1,4 +1,5 @@
-import type { Axis, Band, Line, LineModel, Range } from "./model";
+import type { Range } from "../time/range";
+import type { Axis, Band, Line, LineModel } from "./model";
 import { extent, type Interval, padded, type ScaleKind } from "./scale";
 
 /** What part of a chart is seen, and how its values are laid out: for the screen and for files. */

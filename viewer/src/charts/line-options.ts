@@ -1,8 +1,9 @@
 import type uPlot from "uplot";
 import { colour } from "../theme";
+import type { Range } from "../time/range";
 import { shownBands, shownLines, type View, visiblePositions, visibleValues } from "./line-layout";
 import { overScene, type Plot, underScene, unitText } from "./line-scene";
-import type { Line, LineModel, Range } from "./model";
+import type { Line, LineModel } from "./model";
 import { tickTexts } from "./numbers";
 import { stepTicks, ticks } from "./scale";
 import type { Scene } from "./scene";

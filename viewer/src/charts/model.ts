@@ -63,11 +63,6 @@ export interface LineModel {
   format?: (value: number) => string;
 }
 
-export interface Range {
-  from: number;
-  to: number;
-}
-
 const COLOURS = 8;
 
 /** The colour of the n-th of several series. */

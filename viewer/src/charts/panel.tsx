@@ -4,6 +4,7 @@ import { printable } from "../format";
 import { DataTable } from "./data-table";
 import type { Exportable } from "./export";
 import { ExportMenu } from "./export-menu";
+import { TableButton } from "./table-button";
 import "./charts.css";
 
 /** A chart with its title and what can be done with it: choices of its own, its table, its files. */
@@ -28,15 +29,7 @@ export function ChartPanel({
         {note && <span class="chart-note">{note}</span>}
         <span class="chart-tools">
           {controls}
-          <button
-            type="button"
-            class="chart-button"
-            aria-pressed={tabular}
-            aria-label={`Table of ${title}`}
-            onClick={() => setTabular(!tabular)}
-          >
-            Table
-          </button>
+          <TableButton of={title} shown={tabular} show={setTabular} />
           <ExportMenu chart={chart} label={title} />
         </span>
       </header>

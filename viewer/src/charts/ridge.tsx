@@ -1,5 +1,6 @@
 import { useCallback, useState } from "preact/hooks";
 import { count, exact, short } from "../format";
+import { arrowMove } from "./arrows";
 import { SceneCanvas } from "./canvas";
 import { binCount, type Distribution, share } from "./distribution";
 import { percent } from "./numbers";
@@ -39,11 +40,11 @@ function Ridges({ data, unit, name }: RidgeProps) {
     [data, unit, marked],
   );
   const move = (event: KeyboardEvent) => {
-    const way = MOVES[event.key];
-    if (way === undefined) return;
+    const from = { row: marked?.step ?? last, column: marked?.bin ?? Math.floor(bins / 2) };
+    const to = arrowMove(event.key, from, { rows: last + 1, columns: bins });
+    if (to === null) return;
     event.preventDefault();
-    const from = marked ?? { step: last, bin: Math.floor(bins / 2) };
-    setAt({ step: clamp(from.step + way[0], last), bin: clamp(from.bin + way[1], bins - 1) });
+    setAt({ step: to.row, bin: to.column });
   };
   const where = marked ? binText(data, marked) : `${count(data.steps.length)} histograms`;
   return (
@@ -85,13 +86,6 @@ function Ridges({ data, unit, name }: RidgeProps) {
   );
 }
 
-const MOVES: Record<string, [step: number, bin: number]> = {
-  ArrowUp: [-1, 0],
-  ArrowDown: [1, 0],
-  ArrowLeft: [0, -1],
-  ArrowRight: [0, 1],
-};
-
 function hasTails(data: Distribution): boolean {
   return ridgeLayout(data, 1000, HEIGHT).tails.length > 0;
 }
@@ -115,8 +109,4 @@ function ridgeTable(data: Distribution): Table {
       ]),
     ),
   };
-}
-
-function clamp(value: number, most: number): number {
-  return Math.max(0, Math.min(most, value));
 }

@@ -6,7 +6,7 @@ import {
   type Palette,
   type PathShape,
   type Picture,
-  type RectShape,
+  rect,
   type Scene,
   type Shape,
   TEXT_SIZE,
@@ -41,7 +41,7 @@ export function drawOn(
 /** A picture as PNG, with `ratio` pixels for each CSS pixel. */
 export async function scenePng({ width, height, scene }: Picture, ratio: number): Promise<Blob> {
   const canvas = document.createElement("canvas");
-  const background: Shape = { type: "rect", x: 0, y: 0, width, height, fill: "--paper" };
+  const background = rect({ x: 0, y: 0, width, height }, "--paper");
   drawOn(canvas, { width, height }, [background, ...scene], ratio);
   return await new Promise((resolve, reject) =>
     canvas.toBlob((blob) =>
@@ -58,9 +58,6 @@ function drawShape(ctx: CanvasRenderingContext2D, shape: Shape, palette: Palette
   switch (shape.type) {
     case "path":
       drawPath(ctx, shape, palette);
-      break;
-    case "rect":
-      drawRect(ctx, shape, palette);
       break;
     case "text":
       drawText(ctx, shape, palette);
@@ -109,22 +106,6 @@ function drawPath(ctx: CanvasRenderingContext2D, shape: PathShape, palette: Pale
     ctx.setLineDash([]);
   }
   ctx.globalAlpha = 1;
-}
-
-function drawRect(ctx: CanvasRenderingContext2D, shape: RectShape, palette: Palette): void {
-  const { x, y, width, height, fill, stroke } = shape;
-  if (fill !== undefined) {
-    ctx.globalAlpha = shape.fillOpacity ?? 1;
-    ctx.fillStyle = palette(fill);
-    ctx.fillRect(x, y, width, height);
-    ctx.globalAlpha = 1;
-  }
-  if (stroke !== undefined) {
-    ctx.strokeStyle = palette(stroke);
-    ctx.lineWidth = shape.strokeWidth ?? 1;
-    ctx.lineJoin = "miter";
-    ctx.strokeRect(x, y, width, height);
-  }
 }
 
 function drawText(ctx: CanvasRenderingContext2D, shape: TextShape, palette: Palette): void {

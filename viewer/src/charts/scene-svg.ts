@@ -1,14 +1,14 @@
-import { type CellBox, cellBoxes, rowGaps } from "../cells/boxes";
+import { cellShapes } from "../cells/boxes";
 import { printable } from "../format";
 import { colour } from "../theme";
 import {
   type Box,
-  type CellsShape,
   cachedPalette,
   type Palette,
   type PathShape,
   type Picture,
   type Point,
+  rect,
   type Scene,
   type Shape,
   TEXT_SIZE,
@@ -16,15 +16,12 @@ import {
 } from "./scene";
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
-/** Neighbouring cells touch; smoothed edges would show as lines between them. */
-const CRISP = { "shape-rendering": "crispEdges" };
-const HATCH_GAP = 6;
 const ANCHOR = { left: undefined, center: "middle", right: "end" };
 
 /** A picture as a complete SVG document. */
 export function sceneSvg({ width, height, title, scene }: Picture, palette = colour): string {
   const writer = new Writer(cachedPalette(palette));
-  const background = writer.shape({ type: "rect", x: 0, y: 0, width, height, fill: "--paper" });
+  const background = writer.shape(rect({ x: 0, y: 0, width, height }, "--paper"));
   return element(
     "svg",
     {
@@ -52,18 +49,10 @@ class Writer {
     switch (shape.type) {
       case "path":
         return this.path(shape);
-      case "rect":
-        return element("rect", {
-          ...boxOf(shape),
-          fill: this.colour(shape.fill) ?? "none",
-          "fill-opacity": unlessOne(shape.fillOpacity),
-          stroke: this.colour(shape.stroke),
-          "stroke-width": unlessOne(shape.strokeWidth),
-        });
       case "text":
         return this.text(shape);
       case "cells":
-        return this.cells(shape);
+        return this.shape(cellShapes(shape.x, shape.y, shape.grid, shape.view));
       case "group":
         return this.group(shape.x, shape.y, this.scene(shape.content), shape.clip);
     }
@@ -79,7 +68,8 @@ class Writer {
       "stroke-opacity": unlessOne(shape.strokeOpacity),
       "stroke-dasharray": shape.dash?.join(" "),
       "stroke-linecap": shape.lines.some(({ length }) => length === 1) ? "round" : undefined,
-      "stroke-linejoin": shape.lines.some(({ length }) => length > 2) ? "round" : undefined,
+      "shape-rendering": shape.crisp ? "crispEdges" : undefined,
+      "stroke-linejoin": shape.stroke && shape.lines.some(hasCorner) ? "round" : undefined,
     });
   }
 
@@ -99,56 +89,17 @@ class Writer {
     );
   }
 
-  /** A path for each colour is far smaller than a rectangle for each cell. */
-  private cells({ x, y, grid, view }: CellsShape): string {
-    const plot = { x: 0, y: 0, width: view.scale.width, height: view.height };
-    const byColour = new Map<string, CellBox[]>();
-    for (const box of cellBoxes(grid, view)) {
-      const boxes = byColour.get(box.fill);
-      if (boxes) boxes.push(box);
-      else byColour.set(box.fill, [box]);
-    }
-    const content = [
-      this.shape({ type: "rect", ...plot, fill: "--paper" }),
-      this.path({ type: "path", lines: hatchLines(plot), stroke: "--hatch" }),
-      ...[...byColour].map(([fill, boxes]) => this.boxes(boxes, fill)),
-      this.boxes(rowGaps(grid, view), "--paper"),
-    ];
-    return this.group(x, y, content.join(""), plot);
-  }
-
-  private boxes(boxes: readonly Box[], fill: string): string {
-    const d = boxes
-      .map(({ x, y, width, height }) => {
-        const [side, tall] = [digits(width), digits(height)];
-        return `M${digits(x)} ${digits(y)}h${side}v${tall}h-${side}z`;
-      })
-      .join("");
-    return d === "" ? "" : element("path", { d, fill: this.colour(fill), ...CRISP });
-  }
-
   private group(x: number, y: number, content: string, clip?: Box): string {
     const transform = x === 0 && y === 0 ? undefined : `translate(${digits(x)} ${digits(y)})`;
     if (clip === undefined) return element("g", { transform }, content);
     const id = `clip${++this.clips}`;
-    const path = element("clipPath", { id }, element("rect", { ...boxOf(clip) }));
+    const path = element("clipPath", { id }, element("rect", { ...clip }));
     return element("g", { transform, "clip-path": `url(#${id})` }, path + content);
   }
 
   private colour(name: string | undefined): string | undefined {
     return name === undefined ? undefined : this.palette(name);
   }
-}
-
-/** Slanted lines that fill a box: nothing was measured where no cell covers them. */
-function hatchLines({ width, height }: Box): Point[][] {
-  const lines: Point[][] = [];
-  for (let x = 0; x < width + height; x += HATCH_GAP)
-    lines.push([
-      [x - height, height],
-      [x, 0],
-    ]);
-  return lines;
 }
 
 function pathData(points: readonly Point[], closed: boolean): string {
@@ -163,8 +114,8 @@ function spelled([x, y]: Point): string {
   return `${digits(x)} ${digits(y)}`;
 }
 
-function boxOf({ x, y, width, height }: Box): Box {
-  return { x, y, width, height };
+function hasCorner({ length }: readonly Point[]): boolean {
+  return length > 2;
 }
 
 function unlessOne(value: number | undefined): number | undefined {

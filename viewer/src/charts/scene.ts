@@ -6,7 +6,7 @@ import type { CellGrid, CellView } from "../cells/grid";
  */
 export type Scene = readonly Shape[];
 
-export type Shape = PathShape | RectShape | TextShape | CellsShape | GroupShape;
+export type Shape = PathShape | TextShape | CellsShape | GroupShape;
 
 export type Point = readonly [x: number, y: number];
 
@@ -17,8 +17,12 @@ export interface Box {
   height: number;
 }
 
-/** How a path or a rectangle is painted. Without `fill` or `stroke` that part is not drawn. */
-export interface Paint {
+/** One or more polylines. A polyline of a single point is drawn as a dot. */
+export interface PathShape {
+  type: "path";
+  lines: readonly (readonly Point[])[];
+  closed?: boolean;
+  /** Without `fill` or `stroke` that part is not drawn. */
   fill?: string;
   fillOpacity?: number;
   stroke?: string;
@@ -27,21 +31,8 @@ export interface Paint {
   width?: number;
   /** The lengths of dashes and gaps, alternating. */
   dash?: readonly number[];
-}
-
-/** One or more polylines. A polyline of a single point is drawn as a dot. */
-export interface PathShape extends Paint {
-  type: "path";
-  lines: readonly (readonly Point[])[];
-  closed?: boolean;
-}
-
-export interface RectShape extends Box {
-  type: "rect";
-  fill?: string;
-  fillOpacity?: number;
-  stroke?: string;
-  strokeWidth?: number;
+  /** Draws edges without smoothing, so that neighbouring areas touch. */
+  crisp?: boolean;
 }
 
 /** A line of text; `y` is its baseline. */
@@ -115,9 +106,18 @@ export function text(
   return { type: "text", x, y, text: content, ...style };
 }
 
-export function rect(box: Box, fill: string, fillOpacity = 1): RectShape {
-  const { x, y, width, height } = box;
-  return { type: "rect", x, y, width, height, fill, fillOpacity };
+export function rect(box: Box, fill: string, fillOpacity = 1): PathShape {
+  return { type: "path", lines: [corners(box)], closed: true, fill, fillOpacity };
+}
+
+/** The corners of a box, as a line to be closed. */
+export function corners({ x, y, width, height }: Box): Point[] {
+  return [
+    [x, y],
+    [x + width, y],
+    [x + width, y + height],
+    [x, y + height],
+  ];
 }
 
 export function group(x: number, y: number, content: Scene, clip?: Box): GroupShape {

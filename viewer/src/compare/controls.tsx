@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { KindData } from "../api/types";
 import { seriesColour } from "../charts/model";
+import { Choice } from "../frame/choice";
 import { type Query, setQuery } from "../route";
 import { useDebounced } from "../use";
 
@@ -17,18 +18,21 @@ export function Controls({ kinds, kind, statistic, align, query }: ControlsProps
   return (
     <div class="compare-controls">
       <Choice
+        visible
         label="Kind"
         value={kind.kind}
         options={kinds.map((one) => [one.kind, one.label])}
         onChoose={(value) => setQuery({ kind: value, stat: "", path: "" })}
       />
       <Choice
+        visible
         label="Statistic"
         value={statistic}
         options={kind.statistics.map(({ name, label }) => [name, label])}
         onChoose={(value) => setQuery({ stat: value })}
       />
       <Choice
+        visible
         label="Align by"
         value={align}
         options={[
@@ -70,31 +74,6 @@ export function RunKeys({
         </li>
       ))}
     </ul>
-  );
-}
-
-function Choice({
-  label,
-  value,
-  options,
-  onChoose,
-}: {
-  label: string;
-  value: string;
-  options: readonly (readonly [value: string, label: string])[];
-  onChoose: (value: string) => void;
-}) {
-  return (
-    <label>
-      {label}
-      <select value={value} onChange={(event) => onChoose(event.currentTarget.value)}>
-        {options.map(([name, text]) => (
-          <option key={name} value={name}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </label>
   );
 }
 

@@ -3,7 +3,7 @@ import { cellPicture } from "../cells/picture";
 import { axisTicks, bottomAxis } from "../charts/frame";
 import { tickTexts } from "../charts/numbers";
 import { stepTicks, ticks } from "../charts/scale";
-import { group, type Picture, type Shape, text } from "../charts/scene";
+import { corners, group, type Picture, type Shape, text } from "../charts/scene";
 import type { Comparison } from "./comparison";
 import { CHARACTER, fittingPath, type GridLayout, gridLayout, ROW } from "./grid-layout";
 
@@ -88,9 +88,10 @@ function rowShapes(
   const shapes: Shape[] = [
     text(left - 8, row * ROW + ROW / 2 + 4, label, { fill, bold, align: "right" }),
   ];
-  const outline = (x: number, width: number, stroke: string): Shape => ({
-    ...{ type: "rect", x, y: row * ROW, width, height: ROW - 1, stroke, strokeWidth: 1.5 },
-  });
+  const outline = (x: number, width: number, stroke: string): Shape => {
+    const box = corners({ x, y: row * ROW, width, height: ROW - 1 });
+    return { type: "path", lines: [box], closed: true, stroke, width: 1.5 };
+  };
   if (isChosen) shapes.push(outline(left, scale.width, "--accent"));
   const columns = grid.row(row)?.columns;
   if (isPointed && pointed.column !== null && columns) {

@@ -1,5 +1,7 @@
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import type { CellView } from "../cells/grid";
+import { arrowMove } from "../charts/arrows";
+import { positionText } from "../charts/axes";
 import { SceneCanvas } from "../charts/canvas";
 import { AXIS_HEIGHT } from "../charts/frame";
 import { figures } from "../charts/numbers";
@@ -18,7 +20,6 @@ import {
 } from "./grid-layout";
 import { gridPicture, gridScene, type Pointed } from "./grid-scene";
 import { DifferenceLegend } from "./legend";
-import { placeText } from "./words";
 
 interface GridProps {
   comparison: Comparison;
@@ -61,14 +62,14 @@ export function DifferenceGrid(props: GridProps) {
       ? `${statistic} of ${other} relative to ${base}`
       : `${statistic} of ${other} minus that of ${base}${unit && `, ${unit}`}`;
   const press = (event: KeyboardEvent) => {
-    const way = MOVES[event.key];
-    const at = pointed ?? { row: 0, column: 0 };
-    if (event.key === "Enter") onChoose(paths[at.row] ?? "");
-    if (way === undefined) return;
+    const from = { row: pointed?.row ?? 0, column: pointed?.column ?? 0 };
+    if (event.key === "Enter") onChoose(paths[from.row] ?? "");
+    const size = { rows: paths.length, columns: comparison.position.length };
+    const to = arrowMove(event.key, from, size);
+    if (to === null) return;
     event.preventDefault();
-    const row = clamp(at.row + way[0], paths.length - 1);
-    setPointed({ row, column: clamp((at.column ?? 0) + way[1], comparison.position.length - 1) });
-    reveal(rows.current, row, height);
+    setPointed(to);
+    reveal(rows.current, to.row, height);
   };
   return (
     <ChartPanel
@@ -115,13 +116,6 @@ export function DifferenceGrid(props: GridProps) {
   );
 }
 
-const MOVES: Record<string, [row: number, column: number]> = {
-  ArrowUp: [-1, 0],
-  ArrowDown: [1, 0],
-  ArrowLeft: [0, -1],
-  ArrowRight: [0, 1],
-};
-
 /** Scrolls just so far that a row is seen. */
 function reveal(rows: HTMLElement | null, row: number, height: number): void {
   if (rows === null) return;
@@ -154,7 +148,7 @@ function CellReadout({
       data-distance={exact(distance)}
     >
       <span class="path">{printable(paths[row] ?? "")}</span>
-      <span class="muted">{placeText(comparison.position[column] ?? 0, align)}</span>
+      <span class="muted">{positionText(comparison.position[column] ?? 0, align)}</span>
       <span>
         {runs[0]?.name} <b>{valueText(first)}</b>
       </span>
@@ -196,8 +190,4 @@ function gridTable(
       ]),
     ),
   };
-}
-
-function clamp(value: number, most: number): number {
-  return Math.max(0, Math.min(most, value));
 }

@@ -4,9 +4,10 @@ import type { CompareSeriesRequest, Source } from "../api/source";
 import type { ComparedSeries, StatisticData } from "../api/types";
 import { positionAxis } from "../charts/axes";
 import { LineChart } from "../charts/line-chart";
-import { type LineModel, type Range, seriesColour } from "../charts/model";
+import { type LineModel, seriesColour } from "../charts/model";
 import type { ScaleKind } from "../charts/scale";
 import { Problem } from "../frame/problem";
+import type { Range } from "../time/range";
 import { useAnswer } from "../use";
 
 const COLUMNS = 600;

@@ -1,11 +1,11 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { Source } from "../api/source";
 import type { KindData, RunData } from "../api/types";
 import { Problem } from "../frame/problem";
 import { Page } from "../page";
 import { href, type Query, setQuery } from "../route";
 import { rangeOf, rangeQuery, scaleOf, scaleQuery } from "../site/state";
-import { useAnswer } from "../use";
+import { useAnswer, useChanges } from "../use";
 import { decodeComparison, distances, measureOf, mostDifferent } from "./comparison";
 import { Controls, RunKeys } from "./controls";
 import { DifferenceGrid } from "./grid";
@@ -17,7 +17,7 @@ import "./compare.css";
 /** Two or more runs: one layer overlaid, and how far each layer is from the first run's. */
 export function ComparePage({ source, query }: { source: Source; query: Query }) {
   const ids = useMemo(() => idsOf(query.runs ?? ""), [query.runs]);
-  const changes = useChangesOfAll(source, ids);
+  const changes = useChanges(source, ids);
   const { data: runs, error } = useAnswer(
     (signal) => Promise.all(ids.map((id) => source.run(id, signal))),
     [source],
@@ -172,16 +172,4 @@ function commonKinds([first, ...others]: RunData[]): KindData[] {
   return (first?.kinds ?? []).filter(({ kind }) =>
     others.every((run) => run.kinds.some((one) => one.kind === kind)),
   );
-}
-
-/** A number that grows whenever one of the runs has changed. */
-function useChangesOfAll(source: Source, ids: readonly string[]): number {
-  const [count, setCount] = useState(0);
-  useEffect(() => {
-    const ends = ids.map((id) => source.onChange(id, () => setCount((old) => old + 1)));
-    return () => {
-      for (const end of ends) end();
-    };
-  }, [source, ids]);
-  return count;
 }

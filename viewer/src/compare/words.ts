@@ -1,13 +1,5 @@
-import { percent } from "../charts/numbers";
 import { count, counted } from "../format";
 import type { Comparison } from "./comparison";
-
-/** Where a column begins, in words. */
-export function placeText(position: number, align: "step" | "fraction"): string {
-  return align === "step"
-    ? `from step ${count(position)}`
-    : `from ${percent(position)} of training`;
-}
 
 /** What is not compared, because not all runs have it; "" if all have all. */
 export function onlyText({ about }: Comparison): string {

@@ -1,4 +1,5 @@
 import { decodeDoubles } from "../api/doubles";
+import { joinedSteps, keptColumns } from "../api/growth";
 import type { HeatmapData } from "../api/types";
 import { type CellRow, columnAt, columnEnds } from "../cells/grid";
 
@@ -43,10 +44,8 @@ export function bandOf(data: HeatmapData): Band {
 export function grownBand(old: Band, data: HeatmapData): Band {
   if (data.complete || data.width !== old.width) return bandOf(data);
   const fresh = bandOf(data);
-  const begin = fresh.first[0];
-  if (begin === undefined) return old;
-  let kept = old.first.length;
-  while (kept > 0 && (old.first[kept - 1] ?? 0) >= begin) kept--;
+  if (fresh.first.length === 0) return old;
+  const kept = keptColumns(old.first, fresh.first);
   const columns = kept + fresh.first.length;
   const values = new Float64Array(old.nodes.length * columns).fill(Number.NaN);
   const nonfinite = new Map<number, number>();
@@ -60,8 +59,8 @@ export function grownBand(old: Band, data: HeatmapData): Band {
     values.set(fresh.values.subarray(start, start + fresh.first.length), row * columns + kept);
     copyCounts(fresh.nonfinite, start, fresh.first.length, nonfinite, row * columns + kept);
   });
-  const first = [...old.first.slice(0, kept), ...fresh.first];
-  const last = [...old.last.slice(0, kept), ...fresh.last];
+  const first = joinedSteps(old.first, kept, fresh.first);
+  const last = joinedSteps(old.last, kept, fresh.last);
   const { nodes, place, width } = old;
   return { nodes, place, first, last, ends: columnEnds(first, last), width, values, nonfinite };
 }

@@ -1,5 +1,6 @@
 import type { StatisticData } from "../api/types";
 import { count, exact, printable, stepRange } from "../format";
+import { Tooltip } from "../frame/tooltip";
 import type { Cell } from "./band";
 
 export interface ReadoutProps {
@@ -18,24 +19,17 @@ export interface ReadoutProps {
 
 /** The exact value of the cell under the pointer, and what it is of. */
 export function Readout({ path, what, cell, step, statistic, loading, x, y }: ReadoutProps) {
-  const right = x > window.innerWidth - 340;
-  const above = y > window.innerHeight - 140;
   const measured = cell !== null && (!Number.isNaN(cell.value) || cell.nonfinite > 0);
   const several = cell !== null && cell.first !== cell.last;
   return (
-    <div
-      class="readout"
+    <Tooltip
+      at={{ x, y }}
       data-path={path}
       data-first={cell?.first ?? ""}
       data-last={cell?.last ?? ""}
       data-value={measured ? exact(cell.value) : ""}
       data-nonfinite={cell?.nonfinite ?? 0}
       data-statistic={statistic.name}
-      style={{
-        left: `${x + (right ? -14 : 14)}px`,
-        top: `${y + (above ? -14 : 14)}px`,
-        transform: `translate(${right ? "-100%" : "0"}, ${above ? "-100%" : "0"})`,
-      }}
     >
       <div class="path">{printable(path)}</div>
       <div class="muted">
@@ -55,6 +49,6 @@ export function Readout({ path, what, cell, step, statistic, loading, x, y }: Re
           {count(cell.nonfinite)} {cell.nonfinite === 1 ? "element is" : "elements are"} NaN or Inf
         </div>
       )}
-    </div>
+    </Tooltip>
   );
 }

@@ -1,5 +1,6 @@
 import { useRef } from "preact/hooks";
 import { decodeDoubles } from "../api/doubles";
+import { joinedSteps, joinedValues, keptColumns } from "../api/growth";
 import type { Source } from "../api/source";
 import type { Doubles, NumbersData, RankBand } from "../api/types";
 import type { Range } from "../time/range";
@@ -84,27 +85,23 @@ function merged(old: readonly NumberSeries[], data: NumbersData): NumberSeries[]
     const fresh = { kind, path, first, last, width, values, ranks: decodedBand(one.ranks) };
     const before = old.find((series) => series.kind === kind && series.path === path);
     if (before === undefined || one.complete) return fresh;
-    const begin = first[0];
-    if (begin === undefined) return before;
-    let kept = before.first.length;
-    while (kept > 0 && (before.first[kept - 1] ?? 0) >= begin) kept--;
+    if (first.length === 0) return before;
+    const kept = keptColumns(before.first, first);
+    const { ranks } = before;
+    const joined = (known: Float64Array, added: Float64Array) => joinedValues(known, kept, added);
     return {
       ...fresh,
-      first: [...before.first.slice(0, kept), ...first],
-      last: [...before.last.slice(0, kept), ...last],
-      values: joined(before.values, kept, fresh.values),
-      ranks: before.ranks &&
+      first: joinedSteps(before.first, kept, first),
+      last: joinedSteps(before.last, kept, last),
+      values: joined(before.values, fresh.values),
+      ranks: ranks &&
         fresh.ranks && {
-          low: joined(before.ranks.low, kept, fresh.ranks.low),
-          median: joined(before.ranks.median, kept, fresh.ranks.median),
-          high: joined(before.ranks.high, kept, fresh.ranks.high),
+          low: joined(ranks.low, fresh.ranks.low),
+          median: joined(ranks.median, fresh.ranks.median),
+          high: joined(ranks.high, fresh.ranks.high),
         },
     };
   });
-}
-
-function joined(old: Float64Array, kept: number, fresh: Float64Array): Float64Array {
-  return Float64Array.of(...old.subarray(0, kept), ...fresh);
 }
 
 function decodedBand(band: RankBand<Doubles> | null): RankBand<Float64Array> | null {

@@ -3,6 +3,7 @@ import type { Source } from "../api/source";
 import type { RunData } from "../api/types";
 import { DataTable } from "../charts/data-table";
 import { ExportMenu } from "../charts/export-menu";
+import { TableButton } from "../charts/table-button";
 import { Problem } from "../frame/problem";
 import type { Range, TimeScale } from "../time/range";
 import type { TimeRange } from "../time/use-range";
@@ -60,15 +61,7 @@ export function Strips(props: StripsProps) {
               {Math.min(MORE, hidden)} more{hidden > MORE && ` of ${hidden}`}
             </button>
           )}
-          <button
-            type="button"
-            class="chart-button"
-            aria-pressed={tabular}
-            aria-label="Table of loss and other numbers"
-            onClick={() => setTabular(!tabular)}
-          >
-            Table
-          </button>
+          <TableButton of="loss and other numbers" shown={tabular} show={setTabular} />
           <ExportMenu chart={chart} label="loss and other numbers" />
         </div>
       )}

@@ -2,7 +2,9 @@ import type { Source } from "../api/source";
 import type { KindData, RunData, StatisticData } from "../api/types";
 import type { Exportable } from "../charts/export";
 import { ExportMenu } from "../charts/export-menu";
+import { TableButton } from "../charts/table-button";
 import { count } from "../format";
+import { Choice } from "../frame/choice";
 import { type Query, setQuery } from "../route";
 import type { TimeRange } from "../time/use-range";
 import { Search } from "./search";
@@ -28,33 +30,19 @@ export function Toolbar(props: ToolbarProps) {
   const { from, to } = time.range;
   return (
     <div class="toolbar" role="toolbar" aria-label="Heatmap">
-      <label>
-        <span class="hidden-visually">Kind</span>
-        <select
-          value={kind.kind}
-          // Open blocks are numbers of the other tree then: see `OpenPaths`.
-          onChange={(event) => setQuery({ kind: event.currentTarget.value, stat: "", open: "" })}
-        >
-          {run.kinds.map(({ kind: name, label }) => (
-            <option key={name} value={name}>
-              {label}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label>
-        <span class="hidden-visually">Statistic</span>
-        <select
-          value={statistic.name}
-          onChange={(event) => setQuery({ stat: event.currentTarget.value })}
-        >
-          {kind.statistics.map(({ name, label }) => (
-            <option key={name} value={name}>
-              {label}
-            </option>
-          ))}
-        </select>
-      </label>
+      <Choice
+        label="Kind"
+        value={kind.kind}
+        options={run.kinds.map(({ kind: name, label }) => [name, label])}
+        // Open blocks are node numbers of the tree of a kind: see `OpenPaths`.
+        onChoose={(chosen) => setQuery({ kind: chosen, stat: "", open: "" })}
+      />
+      <Choice
+        label="Statistic"
+        value={statistic.name}
+        options={kind.statistics.map(({ name, label }) => [name, label])}
+        onChoose={(chosen) => setQuery({ stat: chosen })}
+      />
       <Search text={query.q ?? ""} shown={shown} report={props.source.report} />
       <span class="toolbar-end">
         {time.zoomed && (
@@ -72,15 +60,7 @@ export function Toolbar(props: ToolbarProps) {
             </button>
           </>
         )}
-        <button
-          type="button"
-          class="chart-button"
-          aria-pressed={tabular}
-          aria-label="Table of the heatmap"
-          onClick={() => props.setTabular(!tabular)}
-        >
-          Table
-        </button>
+        <TableButton of="the heatmap" shown={tabular} show={props.setTabular} />
         <ExportMenu chart={props.chart} label="the heatmap" />
         <button
           type="button"

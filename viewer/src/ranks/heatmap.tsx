@@ -4,6 +4,7 @@ import { ColourBar, LegendKey, NonfiniteKey } from "../cells/legend";
 import { stepTicks } from "../charts/scale";
 import { drawOn } from "../charts/scene-canvas";
 import { count, exact, short, stepRange } from "../format";
+import { Tooltip } from "../frame/tooltip";
 import { useTheme } from "../theme";
 import { type Range, timeScale } from "../time/range";
 import { useSize } from "../use";
@@ -150,18 +151,12 @@ function RankReadout({ table, title, at }: { table: RankTable; title: string; at
   const value = table.values[cell] ?? Number.NaN;
   const median = table.median[at.column] ?? Number.NaN;
   const bad = table.nonfinite.get(cell) ?? 0;
-  const right = at.x > window.innerWidth - 300;
   return (
-    <div
-      class="readout"
+    <Tooltip
+      at={at}
       data-ranks={row.ranks.join(",")}
       data-first={first[at.column]}
       data-value={exact(value)}
-      style={{
-        left: `${at.x + (right ? -14 : 14)}px`,
-        top: `${at.y + 14}px`,
-        transform: right ? "translateX(-100%)" : "",
-      }}
     >
       <div>
         <b>{rowName(row.ranks)}</b>{" "}
@@ -176,6 +171,6 @@ function RankReadout({ table, title, at }: { table: RankTable; title: string; at
       )}
       <div class="muted">median of all ranks {short(median)}</div>
       {bad > 0 && <div class="readout-bad">{count(bad)} NaN or Inf</div>}
-    </div>
+    </Tooltip>
   );
 }

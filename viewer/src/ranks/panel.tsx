@@ -2,6 +2,7 @@ import { useMemo } from "preact/hooks";
 import type { Source } from "../api/source";
 import type { Processes, RunData } from "../api/types";
 import { ChartPanel } from "../charts/panel";
+import { Choice } from "../frame/choice";
 import { Problem } from "../frame/problem";
 import { nameOf } from "../overview/numbers";
 import { type Query, setQuery } from "../route";
@@ -67,17 +68,17 @@ function Panel({ source, run, query, changes, processes }: PanelProps & { proces
               <Choice
                 label="Number of the ranks"
                 value={key}
-                choices={numbers.map((one) => [keyOf(one), nameOf(one)])}
-                choose={(of) => setQuery({ of })}
+                options={numbers.map((one) => [keyOf(one), nameOf(one)])}
+                onChoose={(of) => setQuery({ of })}
               />
               <Choice
                 label="Order of the ranks"
                 value={order}
-                choices={[
+                options={[
                   ["rank", "by rank"],
                   ["value", "greatest first"],
                 ]}
-                choose={(by) => setQuery({ order: by === "rank" ? "" : by })}
+                onChoose={(by) => setQuery({ order: by === "rank" ? "" : by })}
               />
             </>
           )
@@ -93,32 +94,6 @@ function Panel({ source, run, query, changes, processes }: PanelProps & { proces
         {!chosen && <p class="muted">No number is recorded by several of them.</p>}
       </ChartPanel>
     </div>
-  );
-}
-
-function Choice({
-  label,
-  value,
-  choices,
-  choose,
-}: {
-  label: string;
-  value: string;
-  choices: [value: string, label: string][];
-  choose: (value: string) => void;
-}) {
-  return (
-    <select
-      aria-label={label}
-      value={value}
-      onChange={(event) => choose(event.currentTarget.value)}
-    >
-      {choices.map(([name, words]) => (
-        <option key={name} value={name}>
-          {words}
-        </option>
-      ))}
-    </select>
   );
 }
 

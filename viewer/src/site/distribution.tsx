@@ -3,9 +3,9 @@ import type { Source } from "../api/source";
 import type { RunData } from "../api/types";
 import { DensityBand } from "../charts/density-band";
 import { decodeDistribution } from "../charts/distribution";
-import type { Range } from "../charts/model";
 import { Ridge } from "../charts/ridge";
 import { Problem } from "../frame/problem";
+import type { Range } from "../time/range";
 import { useAnswer } from "../use";
 import type { Series } from "./series";
 

@@ -1,6 +1,6 @@
 import { useRef } from "preact/hooks";
 import type { Source } from "../api/source";
-import type { Range } from "../charts/model";
+import type { Range } from "../time/range";
 import { type Answer, useAnswer } from "../use";
 import { decodeSeries, mergeSeries, type Series } from "./series";
 

@@ -1,4 +1,5 @@
 import { decodeDoubles } from "../api/doubles";
+import { joinedSteps, joinedValues, keptColumns } from "../api/growth";
 import type { SeriesData } from "../api/types";
 
 /** A site's numbers over time, decoded. */
@@ -21,17 +22,17 @@ export function decodeSeries(data: SeriesData): Series {
 
 /** What was there, with the columns that have changed since replaced and the new ones added. */
 export function mergeSeries(old: Series, changed: Series): Series {
-  const start = changed.about.first[0];
-  if (start === undefined) return { ...old, about: { ...changed.about, ...columnsOf(old) } };
-  const kept = old.about.first.filter((first) => first < start).length;
-  const joined = (before: Float64Array | undefined, after: Float64Array) =>
-    Float64Array.from([...(before ?? []).slice(0, kept), ...after]);
+  if (changed.about.first.length === 0)
+    return { ...old, about: { ...changed.about, ...columnsOf(old) } };
+  const kept = keptColumns(old.about.first, changed.about.first);
+  const joined = (known: Float64Array | undefined, added: Float64Array) =>
+    joinedValues(known ?? new Float64Array(), kept, added);
   return {
     about: {
       ...changed.about,
       complete: true,
-      first: [...old.about.first.slice(0, kept), ...changed.about.first],
-      last: [...old.about.last.slice(0, kept), ...changed.about.last],
+      first: joinedSteps(old.about.first, kept, changed.about.first),
+      last: joinedSteps(old.about.last, kept, changed.about.last),
     },
     statistics: mapped(changed.statistics, (values, name) => joined(old.statistics[name], values)),
     zeros: joined(old.zeros, changed.zeros),

@@ -1,6 +1,6 @@
-import type { Range } from "../charts/model";
 import type { ScaleKind } from "../charts/scale";
 import type { Query } from "../route";
+import type { Range } from "../time/range";
 
 /** What of a site's page is in the address: the steps that are shown, and charts' scales. */
 
