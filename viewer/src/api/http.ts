@@ -7,6 +7,7 @@ import {
   type HeatmapRequest,
   type RanksRequest,
   RequestError,
+  type Site,
   type Source,
   type Window,
 } from "./source";
@@ -43,8 +44,7 @@ export class HttpSource implements Source {
   }
 
   async runs(signal?: AbortSignal): Promise<Runs> {
-    const found = await ask<Runs>("api/runs", {}, signal);
-    return { ...found, runs: found.runs.map(named) };
+    return allNamed(await ask<Runs>("api/runs", {}, signal));
   }
 
   async run(run: string, signal?: AbortSignal): Promise<RunData> {
@@ -72,26 +72,17 @@ export class HttpSource implements Source {
     return ask("api/ranks", { run, ...request }, signal);
   }
 
-  series(
-    run: string,
-    kind: string,
-    path: string,
-    window: Window,
-    signal?: AbortSignal,
-  ): Promise<SeriesData> {
-    return ask("api/series", { ...this.of(run), kind, path, ...window }, signal);
+  series(run: string, site: Site, window: Window, signal?: AbortSignal): Promise<SeriesData> {
+    return ask("api/series", { ...this.of(run), ...site, ...window }, signal);
   }
 
   distribution(
     run: string,
-    kind: string,
-    path: string,
-    window: Window,
+    site: Site,
+    { columns, from, to }: Window,
     signal?: AbortSignal,
   ): Promise<DistributionData> {
-    const { columns, from, to } = window;
-    const asked = { ...this.of(run), kind, path, columns, from, to };
-    return ask("api/distribution", asked, signal);
+    return ask("api/distribution", { ...this.of(run), ...site, columns, from, to }, signal);
   }
 
   pictures(run: string, path: string, signal?: AbortSignal): Promise<PicturesData> {
@@ -102,24 +93,14 @@ export class HttpSource implements Source {
     return address("api/picture", { ...this.of(run), path, step });
   }
 
-  async compare(
-    runs: string[],
-    request: CompareRequest,
-    signal?: AbortSignal,
-  ): Promise<ComparisonData> {
+  async compare(runs: string[], request: CompareRequest, signal?: AbortSignal) {
     const parameters = { runs: runs.join(","), ...request };
-    const found = await ask<ComparisonData>("api/compare", parameters, signal);
-    return { ...found, runs: found.runs.map(named) };
+    return allNamed(await ask<ComparisonData>("api/compare", parameters, signal));
   }
 
-  async compareSeries(
-    runs: string[],
-    request: CompareSeriesRequest,
-    signal?: AbortSignal,
-  ): Promise<ComparedSeries> {
+  async compareSeries(runs: string[], request: CompareSeriesRequest, signal?: AbortSignal) {
     const parameters = { runs: runs.join(","), ...request };
-    const found = await ask<ComparedSeries>("api/compare-series", parameters, signal);
-    return { ...found, runs: found.runs.map(named) };
+    return allNamed(await ask<ComparedSeries>("api/compare-series", parameters, signal));
   }
 
   hasHeatmap(): boolean {
@@ -150,6 +131,10 @@ export class HttpSource implements Source {
 /** Runs are asked for by their ids; names are only shown. */
 function named<T extends { name: string }>(run: T): T {
   return { ...run, name: printable(run.name) };
+}
+
+function allNamed<T extends { runs: { name: string }[] }>(answer: T): T {
+  return { ...answer, runs: answer.runs.map(named) };
 }
 
 function address(path: string, parameters: Parameters): string {

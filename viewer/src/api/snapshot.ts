@@ -4,25 +4,12 @@ import {
   type HeatmapRequest,
   type RanksRequest,
   RequestError,
+  type Site,
   type Source,
   type Window,
 } from "./source";
 import { carriedTree, localSelection } from "./subtree";
-import type {
-  ComparedSeries,
-  ComparisonData,
-  DistributionData,
-  HeatmapData,
-  NumbersData,
-  PicturesData,
-  RanksData,
-  RunData,
-  Runs,
-  Selection,
-  SeriesData,
-  Snapshot,
-  Tree,
-} from "./types";
+import type { Snapshot, Tree } from "./types";
 
 /** The snapshot that this page carries, if it is a report. */
 export function findSnapshot(): Snapshot | null {
@@ -34,7 +21,7 @@ export function findSnapshot(): Snapshot | null {
 export class SnapshotSource implements Source {
   readonly report = true;
   readonly made: number;
-  readonly plotted: readonly { kind: string; path: string }[];
+  readonly plotted: readonly Site[];
   private readonly trees = new Map<string, { tree: Tree; numbers: Map<number, number> }>();
 
   constructor(private readonly snapshot: Snapshot) {
@@ -52,7 +39,7 @@ export class SnapshotSource implements Source {
     return this;
   }
 
-  async runs(): Promise<Runs> {
+  async runs() {
     const { run, version } = this.snapshot;
     const count = (severity: string) =>
       run.findings.filter((f) => f.severity === severity && !f.explained_by).length;
@@ -72,7 +59,7 @@ export class SnapshotSource implements Source {
     return { directory: "", version, runs: [entry] };
   }
 
-  async run(): Promise<RunData> {
+  async run() {
     const { run } = this.snapshot;
     const kinds = run.kinds
       .map((kind) => ({
@@ -83,15 +70,15 @@ export class SnapshotSource implements Source {
     return { ...run, name: printable(run.name), kinds };
   }
 
-  async tree(_run: string, kind: string): Promise<Tree> {
+  async tree(_run: string, kind: string) {
     return this.treeOf(kind).tree;
   }
 
-  async select(_run: string, kind: string, pattern: string): Promise<Selection> {
+  async select(_run: string, kind: string, pattern: string) {
     return localSelection(this.treeOf(kind).tree, pattern);
   }
 
-  async heatmap(_run: string, request: HeatmapRequest): Promise<HeatmapData> {
+  async heatmap(_run: string, request: HeatmapRequest) {
     const found = this.snapshot.heatmaps.find(
       (h) => h.kind === request.kind && h.statistic === request.statistic,
     );
@@ -103,30 +90,30 @@ export class SnapshotSource implements Source {
     );
   }
 
-  async numbers(_run: string, window: Window): Promise<NumbersData> {
+  async numbers(_run: string, window: Window) {
     return sliceNumbers(this.snapshot.numbers, window);
   }
 
-  async ranks(_run: string, request: RanksRequest): Promise<RanksData> {
+  async ranks(_run: string, request: RanksRequest) {
     const { kind, path } = request;
     const found = this.snapshot.ranks.find((r) => r.kind === kind && r.path === path);
     if (!found) throw lacking(`${kind} ${path} of all ranks`);
     return sliceRanks(found, request);
   }
 
-  async series(_run: string, kind: string, path: string, window: Window): Promise<SeriesData> {
+  async series(_run: string, { kind, path }: Site, window: Window) {
     const found = this.snapshot.series.find((s) => s.kind === kind && s.path === path);
     if (!found) throw lacking(`the series of ${kind} ${path}`);
     return sliceSeries(found, window);
   }
 
-  async distribution(_run: string, kind: string, path: string): Promise<DistributionData> {
+  async distribution(_run: string, { kind, path }: Site) {
     const found = this.snapshot.distributions.find((d) => d.kind === kind && d.path === path);
     if (!found) throw lacking(`the histograms of ${kind} ${path}`);
     return found;
   }
 
-  async pictures(_run: string, path: string): Promise<PicturesData> {
+  async pictures(_run: string, path: string) {
     const found = this.snapshot.pictures.find((p) => p.path === path);
     return { path, steps: found?.steps ?? [] };
   }
@@ -137,11 +124,11 @@ export class SnapshotSource implements Source {
     return png === undefined ? "" : `data:image/png;base64,${png}`;
   }
 
-  async compare(): Promise<ComparisonData> {
+  async compare(): Promise<never> {
     throw lacking("other runs");
   }
 
-  async compareSeries(): Promise<ComparedSeries> {
+  async compareSeries(): Promise<never> {
     throw lacking("other runs");
   }
 

@@ -22,6 +22,11 @@ export interface Window {
   width?: number | undefined;
 }
 
+export interface Site {
+  kind: string;
+  path: string;
+}
+
 export interface HeatmapRequest extends Window {
   kind: string;
   statistic: string;
@@ -29,9 +34,7 @@ export interface HeatmapRequest extends Window {
   rows: readonly number[];
 }
 
-export interface RanksRequest extends Window {
-  kind: string;
-  path: string;
+export interface RanksRequest extends Window, Site {
   /** At most so many rows. */
   rows: number;
 }
@@ -44,9 +47,7 @@ export interface CompareRequest {
   columns: number;
 }
 
-export interface CompareSeriesRequest {
-  kind: string;
-  path: string;
+export interface CompareSeriesRequest extends Site {
   statistic: string;
   align: "step" | "fraction";
   columns: number;
@@ -71,7 +72,7 @@ export interface Source {
   /** Of a report: when it was made, in seconds since 1970. */
   readonly made: number | null;
   /** Of a report: what it has series of, what matters most first. */
-  readonly plotted: readonly { kind: string; path: string }[];
+  readonly plotted: readonly Site[];
 
   /** The same with the numbers of a rank, of "first" or "all"; for "" as the server has them. */
   ofRank(rank: string): Source;
@@ -83,17 +84,10 @@ export interface Source {
   heatmap(run: string, request: HeatmapRequest, signal?: AbortSignal): Promise<HeatmapData>;
   numbers(run: string, window: Window, signal?: AbortSignal): Promise<NumbersData>;
   ranks(run: string, request: RanksRequest, signal?: AbortSignal): Promise<RanksData>;
-  series(
-    run: string,
-    kind: string,
-    path: string,
-    window: Window,
-    signal?: AbortSignal,
-  ): Promise<SeriesData>;
+  series(run: string, site: Site, window: Window, signal?: AbortSignal): Promise<SeriesData>;
   distribution(
     run: string,
-    kind: string,
-    path: string,
+    site: Site,
     window: Window,
     signal?: AbortSignal,
   ): Promise<DistributionData>;

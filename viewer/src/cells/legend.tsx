@@ -1,10 +1,11 @@
+import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import type { Tick } from "./colour-scale";
+import type { ColourScale, Tick } from "./colour-scale";
 import { type ColourMap, LEVELS } from "./colours";
 import "./legend.css";
 
 /** The colours of a map side by side, with the values of some of them. */
-export function ColourBar({ map, ticks }: { map: ColourMap; ticks: readonly Tick[] }) {
+function ColourBar({ map, ticks }: { map: ColourMap; ticks: readonly Tick[] }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     const context = canvas.current?.getContext("2d");
@@ -28,11 +29,6 @@ export function ColourBar({ map, ticks }: { map: ColourMap; ticks: readonly Tick
   );
 }
 
-/** The look of cells that contain NaN or Inf. */
-export function NonfiniteKey() {
-  return <LegendKey swatch="nonfinite">NaN or Inf</LegendKey>;
-}
-
 /** A swatch with its meaning. */
 export function LegendKey({
   swatch = "",
@@ -48,5 +44,31 @@ export function LegendKey({
       <span class={`swatch ${swatch}`} style={fill && { background: fill }} aria-hidden="true" />
       {children}
     </span>
+  );
+}
+
+interface LegendProps {
+  title: ComponentChildren;
+  colours: ColourScale;
+  ticks?: readonly Tick[];
+  /** What cells without a value mean. */
+  absent: string;
+  /** Whether cells may contain NaN or Inf. */
+  nonfinite?: boolean;
+  /** More keys or remarks. */
+  children?: ComponentChildren;
+}
+
+/** The legend of a heatmap: the colour bar, and the looks of cells without a colour. */
+export function Legend(props: LegendProps) {
+  const { title, colours, ticks = colours.ticks(), absent, nonfinite = true, children } = props;
+  return (
+    <div class="legend">
+      <span class="legend-title">{title}</span>
+      <ColourBar map={colours.map} ticks={ticks} />
+      {nonfinite && <LegendKey swatch="nonfinite">NaN or Inf</LegendKey>}
+      <LegendKey swatch="unmeasured">{absent}</LegendKey>
+      {children}
+    </div>
   );
 }

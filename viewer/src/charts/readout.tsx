@@ -18,22 +18,22 @@ export function Readout({
   const index = Math.min(cursor ?? axis.position.length - 1, axis.position.length - 1);
   const mark = marks.find((one) => one.index === index);
   const where = index < 0 ? "" : axis.name(index);
+  const key = (name: string) => ({
+    key: name,
+    type: "button" as const,
+    class: "chart-key",
+    "aria-pressed": !hidden.has(name),
+    title: `Show or hide ${name}`,
+    "data-name": name,
+    onClick: () => onToggle(name),
+  });
   return (
     <div class="chart-readout" data-index={index} data-position={axis.position[index] ?? ""}>
       <span class="chart-where">{cursor === null && where ? `last: ${where}` : where}</span>
       {lines.map(({ name, values, colour }) => {
         const value = cursor === null ? lastValue(values) : valueAt(values, index);
         return (
-          <button
-            key={name}
-            type="button"
-            class="chart-key"
-            aria-pressed={!hidden.has(name)}
-            title={`Show or hide ${name}`}
-            data-name={name}
-            data-value={value === undefined ? "" : exact(value)}
-            onClick={() => onToggle(name)}
-          >
+          <button {...key(name)} data-value={value === undefined ? "" : exact(value)}>
             <i style={{ background: `var(--${colour})` }} />
             <span>{name}</span>
             <b>{value === undefined || Number.isNaN(value) ? "–" : format(value)}</b>
@@ -42,15 +42,9 @@ export function Readout({
       })}
       {bands.map(({ name, low, high, colour, opacity }) => (
         <button
-          key={name}
-          type="button"
-          class="chart-key"
-          aria-pressed={!hidden.has(name)}
-          title={`Show or hide ${name}`}
-          data-name={name}
+          {...key(name)}
           data-low={exact(low[index] ?? Number.NaN)}
           data-high={exact(high[index] ?? Number.NaN)}
-          onClick={() => onToggle(name)}
         >
           <i class="band" style={{ background: `var(--${colour})`, opacity }} />
           {name}

@@ -1,5 +1,6 @@
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import type { CellView } from "../cells/grid";
+import { Legend } from "../cells/legend";
 import { arrowMove } from "../charts/arrows";
 import { positionText } from "../charts/axes";
 import { SceneCanvas } from "../charts/canvas";
@@ -19,7 +20,6 @@ import {
   ROW,
 } from "./grid-layout";
 import { gridPicture, gridScene, type Pointed } from "./grid-scene";
-import { DifferenceLegend } from "./legend";
 
 interface GridProps {
   comparison: Comparison;
@@ -81,7 +81,12 @@ export function DifferenceGrid(props: GridProps) {
         table: () => gridTable(comparison, run, far, measure),
       }}
     >
-      <DifferenceLegend colours={colours} label={legend} />
+      <Legend
+        title={<span class="muted">{legend}</span>}
+        colours={colours}
+        absent="not measured in both"
+        nonfinite={false}
+      />
       <CellReadout comparison={comparison} run={run} far={far} measure={measure} at={pointed} />
       <div
         class="compare-rows"

@@ -5,8 +5,7 @@ import { rect, type Scene } from "../charts/scene";
 import { drawOn } from "../charts/scene-canvas";
 import { useTheme } from "../theme";
 import { type Hover, useTimeGestures } from "../time/gestures";
-import type { Range, TimeScale } from "../time/range";
-import type { TimeRange } from "../time/use-range";
+import type { TimePlot } from "../time/plot";
 import { cellRow } from "./band";
 import { Labels, rowId } from "./labels";
 import type { Loader } from "./loader";
@@ -23,7 +22,7 @@ export interface Pointed {
   clientY: number;
 }
 
-export interface ViewProps {
+export interface ViewProps extends TimePlot {
   forest: Forest;
   rows: readonly number[];
   flat: boolean;
@@ -31,19 +30,13 @@ export interface ViewProps {
   loader: Loader;
   /** Grows when cells have arrived. */
   arrived: number;
-  scale: TimeScale;
-  time: TimeRange;
-  labelWidth: number;
   height: number;
   active: number;
   scroller: RefObject<HTMLDivElement>;
-  cursor: number | null;
-  selecting: Range | null;
   linkOf: (node: number) => string | null;
   toggle: (node: number) => void;
   activate: (place: number) => void;
   pointed: (at: Pointed | null) => void;
-  select: (part: Range | null) => void;
   /** The rows that can be seen, from the first to before the end. */
   seen: (begin: number, end: number) => void;
 }
@@ -202,11 +195,7 @@ export function TimeMarks({
   scale,
   cursor,
   selecting,
-}: {
-  scale: TimeScale;
-  cursor: number | null;
-  selecting: Range | null;
-}) {
+}: Pick<TimePlot, "scale" | "cursor" | "selecting">) {
   const a = selecting && scale.x(Math.min(selecting.from, selecting.to));
   const b = selecting && scale.x(Math.max(selecting.from, selecting.to));
   return (

@@ -5,13 +5,11 @@ import { counted } from "../format";
 import { Problem } from "../frame/problem";
 import { cellAt } from "../heatmap/band";
 import { labelWidth as widthOfLabels } from "../heatmap/labels";
-import { Legend } from "../heatmap/legend";
+import { HeatmapLegend } from "../heatmap/legend";
 import { Readout } from "../heatmap/readout";
 import { HeatmapView, type Pointed, ROW_HEIGHT } from "../heatmap/view";
 import { href, type Query } from "../route";
-import { type Range, timeScale, wholeRange } from "../time/range";
-import { useTimeRange } from "../time/use-range";
-import { useSize, useWindowHeight } from "../use";
+import { useWindowHeight } from "../use";
 import { exportedHeatmap } from "./heatmap-export";
 import { HeatmapTable } from "./heatmap-table";
 import { KeysDialog } from "./keys";
@@ -22,6 +20,7 @@ import { useCells } from "./use-cells";
 import { useExplorerKeys } from "./use-explorer-keys";
 import { useRowPlace } from "./use-row-place";
 import { type OpenPaths, useRows } from "./use-rows";
+import { useTimePlot } from "./use-time-plot";
 import "./explorer.css";
 
 interface ExplorerProps {
@@ -40,22 +39,17 @@ interface ExplorerProps {
 /** Numbers, the axis of steps and the heatmap, all in one time and under one cursor. */
 export function Explorer(props: ExplorerProps) {
   const { source, run, kind, statistic, tree, query, changes } = props;
-  const full = useMemo(() => wholeRange(run), [run.first_step, run.last_step, run.steps]);
-  const time = useTimeRange(full, query);
   const shown = useRows(source, run.id, tree, query, props.openPaths);
   const { forest, rows, flat } = shown;
-  const [measure, size] = useSize<HTMLDivElement>();
   const labelWidth = useMemo(() => widthOfLabels(forest, rows, flat), [forest, rows, flat]);
-  // The scrollbar's place is kept free at the right of all plots.
-  const plotWidth = Math.max(0, size.width - labelWidth - SCROLLBAR);
-  const scale = timeScale(time.range, plotWidth);
+  const { measure, plot } = useTimePlot(run, query, labelWidth);
+  const { time, scale, selecting } = plot;
+  const plotWidth = scale.width;
   const cells = useCells({ ...props, rows, settled: time.settled, plotWidth, changes });
   const { loader } = cells;
 
   const [chosen, setChosen] = useState<{ node: number; rows: readonly number[] } | null>(null);
   const [pointed, setPointed] = useState<Pointed | null>(null);
-  const [step, setStep] = useState<number | null>(null);
-  const [selecting, setSelecting] = useState<Range | null>(null);
   const [tabular, setTabular] = useState(false);
   const [help, setHelp] = useState(false);
   const windowHeight = useWindowHeight();
@@ -70,7 +64,7 @@ export function Explorer(props: ExplorerProps) {
     (place: number) => setChosen({ node: rows[place] ?? -1, rows }),
     [rows],
   );
-  const cursor = pointed?.step ?? step;
+  const cursor = pointed?.step ?? plot.cursor;
 
   const linkOf = useCallback(
     (node: number) => {
@@ -118,15 +112,7 @@ export function Explorer(props: ExplorerProps) {
 
   const pointedNode = pointed === null ? undefined : rows[pointed.place];
   const pointedBand = pointedNode === undefined ? null : loader.band(pointedNode);
-  const shared = {
-    scale,
-    time,
-    labelWidth,
-    cursor,
-    selecting,
-    point: setStep,
-    select: setSelecting,
-  };
+  const shared = { ...plot, cursor };
   const exported = { run, kind, statistic, forest, loader, range: time.range };
   return (
     <div class="explorer" ref={measure}>
@@ -143,7 +129,7 @@ export function Explorer(props: ExplorerProps) {
         showHelp={() => setHelp(true)}
         chart={exportedHeatmap(exported, cells.loaded)}
       />
-      <Legend limits={loader.limits} statistic={statistic} kindLabel={kind.label} />
+      <HeatmapLegend limits={loader.limits} statistic={statistic} kindLabel={kind.label} />
       {cells.error && <Problem error={cells.error} />}
       {plotWidth > 0 && (
         <>
@@ -195,5 +181,3 @@ export function Explorer(props: ExplorerProps) {
     </div>
   );
 }
-
-const SCROLLBAR = 14;

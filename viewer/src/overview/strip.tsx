@@ -5,23 +5,15 @@ import { exact, short } from "../format";
 import { TimeMarks } from "../heatmap/view";
 import { useTheme } from "../theme";
 import { useTimeGestures } from "../time/gestures";
-import type { Range, TimeScale } from "../time/range";
-import type { TimeRange } from "../time/use-range";
+import type { TimePlot } from "../time/plot";
 import { type NumberGroup, nameOf } from "./numbers";
 import { nearestColumn, stripLayout, tickLabels } from "./strip-layout";
 import { stripScene } from "./strip-scene";
 
 export const STRIP_HEIGHT = 62;
 
-interface StripProps {
+interface StripProps extends TimePlot {
   group: NumberGroup;
-  scale: TimeScale;
-  time: TimeRange;
-  labelWidth: number;
-  cursor: number | null;
-  selecting: Range | null;
-  point: (step: number | null) => void;
-  select: (part: Range | null) => void;
 }
 
 /** A low chart of numbers over time, aligned with the heatmap below it. */

@@ -5,24 +5,16 @@ import { DataTable } from "../charts/data-table";
 import { ExportMenu } from "../charts/export-menu";
 import { TableButton } from "../charts/table-button";
 import { Problem } from "../frame/problem";
-import type { Range, TimeScale } from "../time/range";
-import type { TimeRange } from "../time/use-range";
+import type { TimePlot } from "../time/plot";
 import { grouped, useNumbers } from "./numbers";
 import { Strip } from "./strip";
 import { exportedNumbers } from "./strip-export";
 
-interface StripsProps {
+interface StripsProps extends TimePlot {
   source: Source;
   run: RunData;
   changes: number;
   columns: number;
-  scale: TimeScale;
-  time: TimeRange;
-  labelWidth: number;
-  cursor: number | null;
-  selecting: Range | null;
-  point: (step: number | null) => void;
-  select: (part: Range | null) => void;
 }
 
 /** Charts that are shown before one asks for more, and how many come then. */

@@ -3,18 +3,11 @@ import { stepTicks } from "../charts/scale";
 import { count } from "../format";
 import { TimeMarks } from "../heatmap/view";
 import { useTimeGestures } from "../time/gestures";
-import type { Range, TimeScale } from "../time/range";
-import type { TimeRange } from "../time/use-range";
+import type { TimePlot } from "../time/plot";
+import type { TimeScale } from "../time/range";
 
-interface TimeAxisProps {
+interface TimeAxisProps extends TimePlot {
   run: RunData;
-  scale: TimeScale;
-  time: TimeRange;
-  labelWidth: number;
-  cursor: number | null;
-  selecting: Range | null;
-  point: (step: number | null) => void;
-  select: (part: Range | null) => void;
   choose: (finding: Finding) => void;
 }
 

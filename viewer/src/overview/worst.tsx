@@ -56,7 +56,7 @@ function WorstChart({
   path: string;
 }) {
   const { data } = useAnswer(
-    (signal) => source.series(run.id, kind, path, { columns: COLUMNS }, signal),
+    (signal) => source.series(run.id, { kind, path }, { columns: COLUMNS }, signal),
     [source, run.id, kind, path],
   );
   const about = run.kinds.find((one) => one.kind === kind);

@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type CellView, cellAt } from "../cells/grid";
-import { ColourBar, LegendKey, NonfiniteKey } from "../cells/legend";
+import { Legend } from "../cells/legend";
 import { stepTicks } from "../charts/scale";
 import { drawOn } from "../charts/scene-canvas";
 import { count, exact, short, stepRange } from "../format";
@@ -59,7 +59,13 @@ export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
   };
   return (
     <div class="rank-heat" ref={measure}>
-      <Legend colouring={colouring} title={title} together={table.about.together} />
+      <Legend title={title} colours={colouring} absent="not recorded">
+        {table.about.together > 1 && (
+          <span class="muted">
+            {table.about.together} ranks share a row: the one furthest from the median shows
+          </span>
+        )}
+      </Legend>
       <div class="rank-rows">
         <div class="rank-labels" style={{ width: `${LABELS}px`, height: `${height}px` }}>
           {table.rows.map((row, i) => {
@@ -115,30 +121,6 @@ export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
         <span class="rank-axis-name">step</span>
       </div>
       {pointed !== null && <RankReadout table={table} title={title} at={pointed} />}
-    </div>
-  );
-}
-
-function Legend({
-  colouring,
-  title,
-  together,
-}: {
-  colouring: Colouring;
-  title: string;
-  together: number;
-}) {
-  return (
-    <div class="legend">
-      <span class="legend-title">{title}</span>
-      <ColourBar map={colouring.map} ticks={colouring.ticks()} />
-      <NonfiniteKey />
-      <LegendKey swatch="unmeasured">not recorded</LegendKey>
-      {together > 1 && (
-        <span class="muted">
-          {together} ranks share a row: the one furthest from the median shows
-        </span>
-      )}
     </div>
   );
 }

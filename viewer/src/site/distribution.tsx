@@ -55,8 +55,7 @@ function Distributions({ source, run, series, name, range, onZoom, sync }: Distr
     (signal) =>
       source.distribution(
         run.id,
-        kind,
-        path,
+        { kind, path },
         { columns: COLUMNS, from: range?.from, to: range?.to },
         signal,
       ),

@@ -28,7 +28,7 @@ export function useLiveSeries(
     const since = old?.about.last.at(-1);
     const part = old && since !== undefined ? { since, width: old.about.width } : {};
     const window = { columns: COLUMNS, from: range?.from, to: range?.to, ...part };
-    const answer = decodeSeries(await source.series(run, kind, path, window, signal));
+    const answer = decodeSeries(await source.series(run, { kind, path }, window, signal));
     const series = old && !answer.about.complete ? mergeSeries(old, answer) : answer;
     kept.current = { of: source, key, series };
     return series;

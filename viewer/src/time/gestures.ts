@@ -97,23 +97,17 @@ export function useTimeGestures<E extends HTMLElement>(options: Options) {
 
     const reset = () => latest.current.time.reset();
 
-    target.addEventListener("pointerdown", down);
-    target.addEventListener("pointermove", move);
-    target.addEventListener("pointerup", up);
-    target.addEventListener("pointercancel", up);
-    target.addEventListener("pointerleave", leave);
-    target.addEventListener("dblclick", reset);
-    // The browser takes listeners of wheels for harmless unless told otherwise.
-    target.addEventListener("wheel", wheel, { passive: false });
-    return () => {
-      target.removeEventListener("pointerdown", down);
-      target.removeEventListener("pointermove", move);
-      target.removeEventListener("pointerup", up);
-      target.removeEventListener("pointercancel", up);
-      target.removeEventListener("pointerleave", leave);
-      target.removeEventListener("dblclick", reset);
-      target.removeEventListener("wheel", wheel);
-    };
+    const abort = new AbortController();
+    const { signal } = abort;
+    target.addEventListener("pointerdown", down, { signal });
+    target.addEventListener("pointermove", move, { signal });
+    target.addEventListener("pointerup", up, { signal });
+    target.addEventListener("pointercancel", up, { signal });
+    target.addEventListener("pointerleave", leave, { signal });
+    target.addEventListener("dblclick", reset, { signal });
+    // Browsers ignore `preventDefault` of wheel listeners unless they are not passive.
+    target.addEventListener("wheel", wheel, { signal, passive: false });
+    return () => abort.abort();
   }, []);
 
   return element;
