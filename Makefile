@@ -30,7 +30,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 test-viewer: $(MODULES)
-	cd viewer && npm run --silent check
+	cd viewer && npm run --silent check && npm test --silent
 
 # Debian's, for the tests of the viewer; installed where that is permitted.
 browser:

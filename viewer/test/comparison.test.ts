@@ -1,0 +1,104 @@
+import { expect, test } from "vitest";
+import { encodeDoubles } from "../src/api/doubles";
+import type { ComparisonData, StatisticData } from "../src/api/types";
+import { DistanceColours } from "../src/compare/colours";
+import {
+  apart,
+  colourLimit,
+  decodeComparison,
+  distances,
+  measureOf,
+  mostDifferent,
+} from "../src/compare/comparison";
+import { cellOrLabelAt, comparisonGrid, endOf, gridLayout, ROW } from "../src/compare/grid-layout";
+import { mergedText, onlyText } from "../src/compare/words";
+
+const DATA = {
+  runs: [
+    { id: "a", name: "first" },
+    { id: "b", name: "second" },
+  ],
+  align: "step",
+  paths: ["net/a", "net/a/kernel", "net/b"],
+  merged: [true, false, false],
+  only: [0, 2],
+  position: encodeDoubles(Float64Array.of(0, 10)),
+  // Runs by paths by columns.
+  values: encodeDoubles(Float64Array.of(1, 1, 1, 1, 2, 4, 2, 8, 1, 1, 0, Number.NaN)),
+} as unknown as ComparisonData;
+const COMPARISON = decodeComparison(DATA);
+
+test("values are found by run, row and column", () => {
+  expect(COMPARISON.value(0, 2, 1)).toBe(4);
+  expect(COMPARISON.value(1, 0, 1)).toBe(8);
+  expect(COMPARISON.value(2, 0, 0)).toBeNaN();
+});
+
+test("magnitudes are compared by doublings, others by difference", () => {
+  expect(apart(2, 16, "ratio")).toBe(3);
+  expect(apart(0, 0, "ratio")).toBe(0);
+  expect(apart(0, 1, "ratio")).toBe(Number.POSITIVE_INFINITY);
+  expect(apart(1, 0, "ratio")).toBe(Number.NEGATIVE_INFINITY);
+  expect(apart(2, -1, "difference")).toBe(-3);
+  expect(measureOf({ scale: "log" } as StatisticData)).toBe("ratio");
+  expect(measureOf({ scale: "signed" } as StatisticData)).toBe("difference");
+});
+
+test("distances are rows by columns", () => {
+  expect([...distances(COMPARISON, 1, "ratio")]).toEqual([
+    ...[1, 3],
+    ...[0, 0],
+    ...[Number.NEGATIVE_INFINITY, Number.NaN],
+  ]);
+});
+
+test("layers are ranked by their mean distance, without the parts of layers", () => {
+  const ranked = mostDifferent(COMPARISON, distances(COMPARISON, 1, "ratio"));
+  expect(ranked).toEqual([
+    { row: 2, path: "net/b", score: 32, last: Number.NEGATIVE_INFINITY },
+    { row: 0, path: "net/a", score: 2, last: 3 },
+  ]);
+});
+
+test("the colour limit is round and covers most distances", () => {
+  expect(colourLimit(Float64Array.of(0.1, -0.4, Number.NaN), "ratio")).toBe(0.5);
+  expect(colourLimit(Float64Array.of(3, -3, Number.POSITIVE_INFINITY), "ratio")).toBe(4);
+  expect(colourLimit(Float64Array.of(100), "ratio")).toBe(32);
+  expect(colourLimit(Float64Array.of(0.013, 0.013), "difference")).toBeCloseTo(0.02, 12);
+  expect(colourLimit(Float64Array.of(0), "difference")).toBe(1);
+  // One outlier of a hundred does not count.
+  const outlier = Float64Array.from({ length: 100 }, (_, i) => (i === 0 ? 1000 : 1));
+  expect(colourLimit(outlier, "ratio")).toBe(1);
+});
+
+test("the last column is as wide as the narrowest", () => {
+  expect(endOf(Float64Array.of(0, 10, 15))).toBe(20);
+  expect(endOf(Float64Array.of(7))).toBe(8);
+});
+
+test("a point is on a cell, on a label or outside", () => {
+  const grid = comparisonGrid(
+    COMPARISON,
+    distances(COMPARISON, 1, "ratio"),
+    new DistanceColours(1, "ratio"),
+  );
+  const layout = gridLayout(COMPARISON, 600);
+  // The labels are as wide as the longest path in bold: 12 characters of 7 pixels and 12 more.
+  expect(layout.left).toBe(96);
+  expect(layout.scale.width).toBe(600 - 12 - 96);
+  const view = { scale: layout.scale, rowHeight: ROW, scrolled: 0, height: 3 * ROW };
+  const at = (x: number, y: number) => cellOrLabelAt(grid, layout, view, { x, y });
+  expect(at(50, 20)).toEqual({ row: 1, column: null });
+  expect(at(96 + 100, 20)).toEqual({ row: 1, column: 0 });
+  expect(at(96 + 400, 40)).toEqual({ row: 2, column: 1 });
+  expect(at(595, 20)).toBeNull();
+  expect(at(50, 3 * ROW)).toBeNull();
+});
+
+test("what is not compared is counted", () => {
+  expect(onlyText(COMPARISON)).toContain("second has 2 tensors");
+  expect(onlyText({ ...COMPARISON, about: { ...COMPARISON.about, only: [0, 0] } })).toBe("");
+  expect(mergedText(COMPARISON, 3)).toBe("");
+  const blocks = { ...COMPARISON, about: { ...COMPARISON.about, merged: [true, true, true] } };
+  expect(mergedText(blocks, 1000)).toContain("1,000 tensors");
+});
