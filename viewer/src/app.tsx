@@ -10,7 +10,7 @@ import { SitePage } from "./site/page";
 export function App(props: { source: Source; reported: string | null }) {
   const { reported } = props;
   const route = useRoute();
-  // Of a run of several processes, all that is asked for is asked of the one that is chosen.
+  // In a run of several processes, all requests are for the chosen rank.
   const { rank = "" } = route.query;
   const source = useMemo(() => props.source.ofRank(rank), [props.source, rank]);
   if (reported !== null) {

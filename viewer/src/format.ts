@@ -1,4 +1,4 @@
-/** Numbers and times for people. Exact values belong into titles, tables and exports. */
+/** Formats numbers and times for display. Exact values belong in titles, tables and exports. */
 
 /** A value to four figures: 0.00123, 1.23e-7, 45,600, nan, inf. */
 export function short(value: number): string {
@@ -11,7 +11,7 @@ export function short(value: number): string {
   return String(Number(value.toPrecision(4)));
 }
 
-/** All digits of a value, as a program would read it back. */
+/** A value with all digits, so that a program can read it back. */
 export function exact(value: number): string {
   if (Number.isNaN(value)) return "nan";
   if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
@@ -23,12 +23,12 @@ export function count(value: number): string {
   return value.toLocaleString("en");
 }
 
-/** A count with its word: "1 site", "3 sites". */
+/** A count with its noun: "1 site", "3 sites". */
 export function counted(value: number, word: string): string {
   return `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 }
 
-/** A length of time: 0.8 s, 12 s, 3 min 5 s, 2 h 10 min, 3 d 4 h. */
+/** A duration: 0.8 s, 12 s, 3 min 5 s, 2 h 10 min, 3 d 4 h. */
 export function duration(seconds: number): string {
   if (seconds < 9.95) return `${Number(seconds.toFixed(1))} s`;
   const whole = Math.round(seconds);
@@ -39,7 +39,7 @@ export function duration(seconds: number): string {
   return `${Math.floor(minutes / 1440)} d ${Math.floor((minutes % 1440) / 60)} h`;
 }
 
-/** A moment in local time: 2025-03-09 14:05. */
+/** A date in local time: 2025-03-09 14:05. */
 export function date(seconds: number): string {
   const at = new Date(seconds * 1000);
   const two = (value: number) => String(value).padStart(2, "0");
@@ -47,13 +47,13 @@ export function date(seconds: number): string {
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
-/** Characters without a look of their own; joiners are left, for words and emoji are made with them. */
+/** Invisible characters, except joiners, which words and emoji need. */
 const UNSEEN = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 const SPELLED: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
 /**
- * A name as it is shown: what cannot be seen, or turns the direction of writing, is spelled as
- * programs spell it (\n, \u202e), so that no name looks like another or moves what follows it.
+ * A name for display. Characters that are invisible or change the direction of text are escaped
+ * (\n, \u202e), so that two names never look the same and no name changes the text after it.
  */
 export function printable(name: string): string {
   return name.replace(UNSEEN, (character) => {

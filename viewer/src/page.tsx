@@ -9,20 +9,20 @@ import "./frame/frame.css";
 
 export interface Crumb {
   label: string;
-  /** Where it leads; the last crumb, the page itself, has none. */
+  /** The link target; the last crumb is the page itself and has none. */
   href?: string;
 }
 
 interface PageProps {
   source: Source;
-  /** From the list of runs to this page; names, shown as text. */
+  /** The path from the list of runs to this page. */
   crumbs: Crumb[];
-  /** At the right of the bar: actions of this page. */
+  /** Actions of this page, at the right of the bar. */
   actions?: ComponentChildren;
   children: ComponentChildren;
 }
 
-/** The frame of every page: the bar with where one is, whether it is live, and the theme. */
+/** The frame of every page: a bar with the path, the state of the connection and the theme. */
 export function Page({ source, actions, children, ...props }: PageProps) {
   const crumbs = props.crumbs.map((crumb) => ({ ...crumb, label: printable(crumb.label) }));
   const title = crumbs.map((crumb) => crumb.label).join(" · ");

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** The part of the address after "#": which page, and all of its state. */
+/** The part of the address after "#" names the page and contains its state. */
 export type Query = Readonly<Record<string, string>>;
 
 export type Place =
@@ -11,7 +11,7 @@ export type Place =
 
 export type Route = Place & { query: Query };
 
-/** The route that a hash such as "#/run/ab12?kind=gradient" means; the list for what means none. */
+/** The route of a hash such as "#/run/ab12?kind=gradient"; the list of runs for unknown ones. */
 export function parseRoute(hash: string): Route {
   const [path = "", text = ""] = splitOnce(hash.replace(/^#\/?/, ""), "?");
   const query: Query = Object.fromEntries(new URLSearchParams(text));
@@ -35,8 +35,8 @@ export function navigate(place: Place, query: Query = {}): void {
 }
 
 /**
- * Changes some of the current page's state; "" removes. Usually the entry of the browser's
- * history is replaced, so that "back" leaves the page instead of undoing a scroll.
+ * Changes a part of the current page's state; "" removes a value. By default it replaces the entry
+ * in the browser's history, so that "back" leaves the page instead of undoing a scroll.
  */
 export function setQuery(changes: Query, push = false): void {
   const route = parseRoute(location.hash);
@@ -49,15 +49,15 @@ export function setQuery(changes: Query, push = false): void {
   try {
     history.replaceState(history.state, "", target);
   } catch {
-    // Some browsers refuse when it is called too often.
+    // Some browsers limit the number of calls.
     location.replace(target);
     return;
   }
-  // replaceState tells nobody.
+  // replaceState triggers no event.
   window.dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
-/** The current route; the component is rendered again when it changes. */
+/** The current route. The component is rendered again when it changes. */
 export function useRoute(): Route {
   const [route, setRoute] = useState(() => parseRoute(location.hash));
   useEffect(() => {

@@ -6,7 +6,7 @@ const KEY = "gradwatch.theme";
 const listeners = new Set<() => void>();
 const system = () => window.matchMedia("(prefers-color-scheme: dark)");
 
-/** Light or dark: what the user has chosen here, or what the system says. */
+/** The theme that the user has chosen, or else that of the system. */
 export function theme(): Theme {
   return chosen() ?? (system().matches ? "dark" : "light");
 }
@@ -15,13 +15,13 @@ export function toggleTheme(): void {
   choose(theme() === "dark" ? "light" : "dark");
 }
 
-/** Follows the system and the user; called once, before anything is drawn. */
+/** Applies the theme and follows changes of the system. Called once, before rendering. */
 export function startTheme(): void {
   apply();
   system().addEventListener("change", apply);
 }
 
-/** The theme; the component is rendered again when it changes (canvases must redraw). */
+/** The theme. The component is rendered again when it changes, since canvases must redraw. */
 export function useTheme(): Theme {
   const [current, setCurrent] = useState(theme);
   useEffect(() => {
@@ -34,7 +34,7 @@ export function useTheme(): Theme {
   return current;
 }
 
-/** The colour that a variable of theme.css such as "--ink" has now, for canvases. */
+/** The current value of a variable of theme.css such as "--ink". */
 export function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
@@ -46,7 +46,7 @@ function chosen(): Theme | null {
     const value = localStorage.getItem(KEY);
     if (value === "light" || value === "dark") return value;
   } catch {
-    // A report opened from disk may have no storage.
+    // A report that is opened from disk may have no storage.
   }
   return memory;
 }
@@ -56,7 +56,7 @@ function choose(value: Theme): void {
   try {
     localStorage.setItem(KEY, value);
   } catch {
-    // Then the choice lasts as long as the page.
+    // Without storage the choice lasts as long as the page.
   }
   apply();
 }

@@ -4,18 +4,18 @@ import type { Source } from "./api/source";
 export interface Answer<T> {
   data: T | null;
   error: Error | null;
-  /** Whether a newer answer is on its way; the old one stays until then. */
+  /** Whether a newer answer is loading. The old one stays until it arrives. */
   loading: boolean;
 }
 
 /**
- * The answer to a request, asked again when `dependencies` change; what is no longer wanted is
- * aborted. While a new answer is awaited the old one stays, so that nothing flickers; pass a
- * different `identity` when the old one would be wrong rather than old.
+ * The answer to a request. A change of `dependencies` aborts the request and sends it again. The
+ * old answer stays until the new one arrives, so that nothing flickers. Pass a different `identity`
+ * when the old answer would be wrong.
  *
- * `refresh`, such as a count of changes, asks for the same anew. That waits for a request that
- * is under way instead of aborting it: a run that changes faster than it is answered for would
- * otherwise never be shown.
+ * A change of `refresh`, such as a count of changes, repeats the request. It waits for the current
+ * request instead of aborting it: a run that changes faster than the server answers would otherwise
+ * never be shown.
  */
 export function useAnswer<T>(
   ask: (signal: AbortSignal) => Promise<T>,
@@ -82,7 +82,7 @@ export function useChanges(source: Source, runs: string | readonly string[] | nu
   return count;
 }
 
-/** The size of an element, followed as it changes. */
+/** The current size of an element. */
 export function useSize<E extends HTMLElement>(): [
   (element: E | null) => void,
   { width: number; height: number },
@@ -102,7 +102,7 @@ export function useSize<E extends HTMLElement>(): [
   return [attach.current, size];
 }
 
-/** The height of the window, followed as it changes. */
+/** The current height of the window. */
 export function useWindowHeight(): number {
   const [height, setHeight] = useState(window.innerHeight);
   useEffect(() => {
@@ -113,7 +113,7 @@ export function useWindowHeight(): number {
   return height;
 }
 
-/** A value that follows another once it has been still for a while. */
+/** The latest value that has not changed for some milliseconds. */
 export function useDebounced<T>(value: T, milliseconds: number): T {
   const [settled, setSettled] = useState(value);
   useEffect(() => {

@@ -1,16 +1,15 @@
 import type { Connection } from "./source";
 import type { Change } from "./types";
 
-/** The time between calls because of the same run, at least. */
+/** The least time between two notifications about the same run. */
 const PACE_MS = 700;
 
-/** How long a lost connection waits before it tries again; the browser gives up on some errors. */
+/** The delay before a lost connection is opened again; browsers stop retrying after some errors. */
 const RETRY_MS = 3000;
 
 /**
- * Server-sent events, as calls of those whom they concern. One connection for the whole page,
- * opened when someone listens. After an interruption everybody is called: what was missed is
- * not known.
+ * Notifies listeners of server-sent events. The page has one connection, which opens with the first
+ * listener. After an interruption all listeners are called, since events may have been missed.
  */
 export class Changes {
   private events: EventSource | null = null;
@@ -64,7 +63,7 @@ export class Changes {
     };
   }
 
-  /** Calls those whom a run concerns: at once, or when its pace allows it. */
+  /** Calls the listeners of a run, but not more often than `PACE_MS` allows. */
   private tell(run: string | null): void {
     if (this.waiting.has(run)) return;
     const since = performance.now() - (this.told.get(run) ?? Number.NEGATIVE_INFINITY);

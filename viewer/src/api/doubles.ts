@@ -1,6 +1,6 @@
 import type { Doubles, JsonNumber } from "./types";
 
-/** The numbers in a base64 text of little-endian doubles, exactly. */
+/** Decodes base64 of little-endian doubles. */
 export function decodeDoubles(text: Doubles): Float64Array {
   const binary = atob(text);
   const bytes = new Uint8Array(binary.length);
@@ -8,17 +8,17 @@ export function decodeDoubles(text: Doubles): Float64Array {
   return new Float64Array(bytes.buffer, 0, bytes.length >> 3);
 }
 
-/** The base64 text of numbers; what `decodeDoubles` undoes. */
+/** Encodes numbers as base64 of little-endian doubles. */
 export function encodeDoubles(values: Float64Array): Doubles {
   const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   const pieces: string[] = [];
-  // String.fromCharCode takes its bytes as arguments, of which there may not be too many.
+  // The number of arguments of String.fromCharCode is limited.
   for (let i = 0; i < bytes.length; i += 8192)
     pieces.push(String.fromCharCode(...bytes.subarray(i, i + 8192)));
   return btoa(pieces.join(""));
 }
 
-/** The number that JSON spells, where NaN and infinities are words. */
+/** The value of a JSON number, where NaN and infinities are strings. */
 export function fromJson(value: JsonNumber): number {
   if (typeof value === "number") return value;
   return { nan: Number.NaN, inf: Number.POSITIVE_INFINITY, "-inf": Number.NEGATIVE_INFINITY }[

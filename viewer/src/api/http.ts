@@ -28,7 +28,7 @@ import type {
 
 type Parameters = Record<string, string | number | undefined>;
 
-/** Answers from the server that this page came from. */
+/** Requests data from the server of this page. */
 export class HttpSource implements Source {
   readonly report = false;
   readonly made = null;
@@ -128,7 +128,7 @@ export class HttpSource implements Source {
   }
 }
 
-/** Runs are asked for by their ids; names are only shown. */
+/** Makes the name of a run printable. Requests use ids, so names are for display only. */
 function named<T extends { name: string }>(run: T): T {
   return { ...run, name: printable(run.name) };
 }
@@ -145,7 +145,7 @@ function address(path: string, parameters: Parameters): string {
   return text ? `${path}?${text}` : path;
 }
 
-/** The server's answer; its refusal as an exception with its own words. */
+/** The server's answer. Throws `RequestError` with the server's message if it refuses. */
 async function ask<T>(path: string, parameters: Parameters, signal?: AbortSignal): Promise<T> {
   let response: Response;
   try {
@@ -169,7 +169,7 @@ async function reason(response: Response): Promise<string> {
     if (typeof failure === "object" && failure !== null && "error" in failure)
       return String(failure.error);
   } catch {
-    // Not JSON: the status says what there is to say.
+    // The answer is not JSON; the status describes the error.
   }
   return `The server answered ${response.status} ${response.statusText}.`;
 }

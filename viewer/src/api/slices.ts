@@ -10,7 +10,7 @@ import type {
   SeriesData,
 } from "./types";
 
-/** The places of the columns that a window shows, from a begin to before an end. */
+/** The columns that overlap a window: the first one, and the end. */
 export function columnRange(columns: Columns, window: Window): [begin: number, end: number] {
   const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY } = window;
   let begin = 0;
@@ -20,7 +20,7 @@ export function columnRange(columns: Columns, window: Window): [begin: number, e
   return [begin, end];
 }
 
-/** The rows and columns of a heatmap that are asked for; rows that it lacks are left out. */
+/** The requested rows and columns of a heatmap. Rows that it does not have are left out. */
 export function sliceHeatmap(heatmap: HeatmapData, request: HeatmapRequest): HeatmapData {
   const [begin, end] = columnRange(heatmap, request);
   const all = decodeDoubles(heatmap.values);

@@ -11,13 +11,13 @@ import {
 import { carriedTree, localSelection } from "./subtree";
 import type { Snapshot, Tree } from "./types";
 
-/** The snapshot that this page carries, if it is a report. */
+/** The snapshot in this page; null if the page is not a report. */
 export function findSnapshot(): Snapshot | null {
   const text = document.getElementById("snapshot")?.textContent;
   return text ? (JSON.parse(text) as Snapshot) : null;
 }
 
-/** Answers from what a report carries. What it lacks is not offered: see `run` and `has...`. */
+/** Reads data from a report. `run` and `has...` tell which data the report contains. */
 export class SnapshotSource implements Source {
   readonly report = true;
   readonly made: number;

@@ -13,7 +13,7 @@ import type {
   Tree,
 } from "./types";
 
-/** Which columns are asked for; `since` and `width` for only those that may have changed. */
+/** The requested columns; with `since` and `width`, only those that may have changed. */
 export interface Window {
   columns: number;
   from?: number | undefined;
@@ -35,7 +35,7 @@ export interface HeatmapRequest extends Window {
 }
 
 export interface RanksRequest extends Window, Site {
-  /** At most so many rows. */
+  /** The greatest number of rows. */
   rows: number;
 }
 
@@ -53,7 +53,7 @@ export interface CompareSeriesRequest extends Site {
   columns: number;
 }
 
-/** A request was refused or not answered; the message is for people. Status 0: no server. */
+/** A request failed. The message is shown to the user. Status 0 means that no server answered. */
 export class RequestError extends Error {
   constructor(
     readonly status: number,
@@ -65,16 +65,16 @@ export class RequestError extends Error {
 
 export type Connection = "none" | "connecting" | "live" | "lost";
 
-/** Where pages get their data from: a server, or the answers that a report carries. */
+/** The source of the data of all pages: a server or a report. */
 export interface Source {
-  /** Whether this is a report: one run, only what was put into it, never changing. */
+  /** Whether this is a report: a part of the data of one run, which does not change. */
   readonly report: boolean;
-  /** Of a report: when it was made, in seconds since 1970. */
+  /** When the report was made, in seconds since 1970; null for a server. */
   readonly made: number | null;
-  /** Of a report: what it has series of, what matters most first. */
+  /** The sites that a report has series of, the most important first. */
   readonly plotted: readonly Site[];
 
-  /** The same with the numbers of a rank, of "first" or "all"; for "" as the server has them. */
+  /** A source of the data of a rank, "first" or "all"; "" is the default of the server. */
   ofRank(rank: string): Source;
 
   runs(signal?: AbortSignal): Promise<Runs>;
@@ -92,7 +92,7 @@ export interface Source {
     signal?: AbortSignal,
   ): Promise<DistributionData>;
   pictures(run: string, path: string, signal?: AbortSignal): Promise<PicturesData>;
-  /** The address of a picture, for an <img>. */
+  /** The URL of a picture, for an <img>. */
   pictureUrl(run: string, path: string, step: number): string;
   compare(runs: string[], request: CompareRequest, signal?: AbortSignal): Promise<ComparisonData>;
   compareSeries(
@@ -101,16 +101,16 @@ export interface Source {
     signal?: AbortSignal,
   ): Promise<ComparedSeries>;
 
-  /** Whether a heatmap can be asked for. A server has all that a run's data names. */
+  /** Whether a heatmap is available. A server has all that `RunData` lists. */
   hasHeatmap(kind: string, statistic: string): boolean;
-  /** Whether a series (and so a site's page) can be asked for. */
+  /** Whether a series, and with it the page of a site, is available. */
   hasSeries(kind: string, path: string): boolean;
 
-  /** Whether a number can be asked for on all ranks. */
+  /** Whether the values of a number on all ranks are available. */
   hasRanks(kind: string, path: string): boolean;
 
-  /** Calls `changed` whenever the run (or, for null, the list of runs) may have changed. */
+  /** Calls `changed` when the run (null: the list of runs) may have changed. Returns the end. */
   onChange(run: string | null, changed: () => void): () => void;
-  /** Tells how the connection for changes stands, now and whenever it changes. */
+  /** Calls `listener` with the state of the connection, now and when it changes. */
   onConnection(listener: (connection: Connection) => void): () => void;
 }

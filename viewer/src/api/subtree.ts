@@ -1,8 +1,8 @@
 import type { Selection, Tree } from "./types";
 
 /**
- * A tree of only some nodes and their ancestors, and the new number of each that stays. A block
- * whose children went away remains, as a row of its sites merged.
+ * A tree of some nodes and their ancestors, with the new number of each of these nodes. A block
+ * without its children stays as a row of its merged sites.
  */
 export function carriedTree(
   tree: Tree,
@@ -28,7 +28,7 @@ export function carriedTree(
   };
 }
 
-/** The path of each node: its labels from the root on, joined. */
+/** The path of each node: the labels from the root to the node, joined. */
 export function pathsOf(tree: Tree): string[] {
   const paths: string[] = [];
   tree.label.forEach((label, node) => {
@@ -39,9 +39,9 @@ export function pathsOf(tree: Tree): string[] {
 }
 
 /**
- * The sites that patterns select, for a report, which has no server to ask: paths with these
- * neighbouring components, `*` and `?` within one. Several with spaces between them select what
- * any of them does, less what one with a `!` names; but a name may have spaces in it too.
+ * The sites that a pattern selects, for reports, which have no server. A pattern matches
+ * neighbouring components of a path; `*` and `?` match within a component. Patterns separated by
+ * spaces select the union, without the matches of patterns with `!`. Names may contain spaces.
  */
 export function localSelection(tree: Tree, pattern: string): Selection {
   const leaf = leaves(tree);

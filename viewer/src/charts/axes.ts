@@ -3,7 +3,7 @@ import { count, stepRange } from "../format";
 import type { Axis } from "./model";
 import { percent } from "./numbers";
 
-/** An axis of steps, whose columns may be several steps merged: those are drawn in their middle. */
+/** An axis of steps. Columns of several steps are drawn in their middle. */
 export function stepAxis(columns: Pick<Columns, "first" | "last">, run: RunData): Axis {
   const { first, last } = columns;
   return {

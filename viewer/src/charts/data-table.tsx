@@ -1,10 +1,10 @@
 import { count, printable } from "../format";
 import { cellText, type Table } from "./table";
 
-/** More would make the page slow; files have all. */
+/** The greatest number of rows; more would make the page slow. Exported files have all rows. */
 const MOST = 2000;
 
-/** A chart's numbers with every digit, for reading, for copying and for screen readers. */
+/** The exact numbers of a chart, to read and copy, also for screen readers. */
 export function DataTable({ table, caption }: { table: Table; caption: string }) {
   const left = table.rows.length - MOST;
   return (

@@ -17,7 +17,7 @@ interface DensityBandProps {
   sync: string;
 }
 
-/** Where most of the elements lie, over time: quantiles as nested bands around the median. */
+/** The quantiles of the elements over time, as nested bands around the median. */
 export function DensityBand({ data, run, unit, ...rest }: DensityBandProps) {
   const model = useMemo(() => densityModel(data, run, unit), [data, run, unit]);
   return <LineChart model={model} height={220} {...rest} />;
@@ -33,7 +33,7 @@ function densityModel(data: Distribution, run: RunData, unit: string): LineModel
       low: quantile(data, i),
       high: quantile(data, opposite),
       colour: "series-1",
-      // They lie on each other, so that each shows as a darker one inside the last.
+      // Bands overlap, so that inner bands are darker.
       opacity: 0.16 + (0.26 * i) / Math.max(1, pairs - 1),
     };
   });

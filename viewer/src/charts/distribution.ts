@@ -1,13 +1,13 @@
 import { decodeDoubles } from "../api/doubles";
 import type { DistributionData } from "../api/types";
 
-/** Histograms over time, with their numbers decoded. */
+/** Decoded histograms over time. */
 export interface Distribution {
   steps: readonly number[];
   levels: readonly number[];
   /** Steps by levels. */
   quantiles: Float64Array;
-  /** One more than there are bins. */
+  /** The borders of the bins: one more than bins. */
   edges: Float64Array;
   /** Steps by bins. */
   shares: Float64Array;

@@ -3,7 +3,7 @@ import { type Exportable, type Format, save } from "./export";
 
 const FORMATS: readonly Format[] = ["PNG", "SVG", "CSV"];
 
-/** A button that offers a chart as a file: PNG, SVG or CSV. */
+/** A menu that saves a chart as PNG, SVG or CSV. */
 export function ExportMenu({ chart, label }: { chart: Exportable; label: string }) {
   const menu = useRef<HTMLDetailsElement>(null);
   const [failure, setFailure] = useState("");

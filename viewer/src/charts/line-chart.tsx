@@ -16,23 +16,23 @@ import { lineTable } from "./table";
 
 interface LineChartProps {
   model: LineModel;
-  /** The parts of exported files' names, such as the run and the path. */
+  /** The parts of the names of exported files, such as the run and the path. */
   name: readonly string[];
   note?: string;
   height?: number;
   scale?: ScaleKind;
-  /** Where given, one can choose between linear and logarithmic. */
+  /** If given, the user can choose between a linear and a logarithmic scale. */
   onScale?: (scale: ScaleKind) => void;
-  /** The part to show, and what to do when another one is chosen (null: all). */
+  /** The steps to show, and a function that is called with a new choice (null: all). */
   range?: Range | null;
   onZoom?: (range: Range | null) => void;
-  /** Charts with the same key show their cursors at the same place. */
+  /** Charts with the same key have a common cursor. */
   sync?: string;
 }
 
 const NOTHING_HIDDEN: ReadonlySet<string> = new Set();
 
-/** Lines and bands over time, with exact values under the pointer. New data is drawn in place. */
+/** Lines and bands over time, with exact values under the pointer. New data is added in place. */
 export function LineChart(props: LineChartProps) {
   const { model, name, note = "", height = 200, onScale, range = null, onZoom, sync = "" } = props;
   const [hidden, setHidden] = useState(NOTHING_HIDDEN);
@@ -44,14 +44,14 @@ export function LineChart(props: LineChartProps) {
 
   const scale = props.scale === "log" && canBeLogarithmic(model) ? "log" : "linear";
   const shown: Shown = { model, view: { range, scale, hidden } };
-  // uPlot asks for these when it draws, which may be long after it was made.
+  // uPlot reads these whenever it draws.
   const current = useRef({ shown, onZoom });
   current.current = { shown, onZoom };
   const structure = structureOf(shown);
   const last = model.axis.position.length - 1;
   const empty = last < 0;
 
-  // `structure` says when a new plot is needed.
+  // A change of `structure` needs a new plot.
   useEffect(() => {
     if (host.current === null || width === 0) return;
     const options = plotOptions(() => current.current.shown, { width, height }, sync, {
@@ -70,7 +70,7 @@ export function LineChart(props: LineChartProps) {
   useEffect(() => {
     if (width > 0) plot.current?.setSize({ width, height });
   }, [width, height]);
-  // Colours are read anew when the theme changes.
+  // uPlot reads the colours again when the theme changes.
   useEffect(() => plot.current?.redraw(true, true), [theme]);
 
   const toggle = (line: string) => setHidden((old) => toggled(old, line));

@@ -2,12 +2,12 @@ import type { Range } from "../time/range";
 import type { Axis, Band, Line, LineModel } from "./model";
 import { extent, type Interval, padded, type ScaleKind } from "./scale";
 
-/** What part of a chart is seen, and how its values are laid out: for the screen and for files. */
+/** The visible part of a chart, and its scale. */
 export interface View {
-  /** The steps that are seen; null for all. */
+  /** The visible steps; null for all. */
   range: Range | null;
   scale: ScaleKind;
-  /** The names of lines and bands that are switched off. */
+  /** The names of hidden lines and bands. */
   hidden: ReadonlySet<string>;
 }
 
@@ -19,18 +19,18 @@ export function shownBands({ bands = [] }: LineModel, { hidden }: Pick<View, "hi
   return bands.filter(({ name }) => !hidden.has(name));
 }
 
-/** The positions that are seen. */
+/** The visible positions. */
 export function visiblePositions({ axis }: LineModel, { range }: View): Interval {
   if (range) return { low: range.from, high: Math.max(range.to, range.from + 1e-9) };
   const { position } = axis;
   const low = position[0] ?? 0;
   const high = position[position.length - 1] ?? 1;
   if (low < high) return { low, high };
-  // A single column stands in the middle.
+  // A single column is in the middle.
   return { low: low - 1, high: low + 1 };
 }
 
-/** The values that the visible part of a chart spans. */
+/** The interval of the visible values, with some space. */
 export function visibleValues(model: LineModel, view: View): Interval {
   const log = view.scale === "log";
   const seen = extent(seenValues(model, view), log);
@@ -70,10 +70,10 @@ export function canBeLogarithmic(model: LineModel): boolean {
   });
 }
 
-/** Where, on a logarithmic scale, a line has zeros or negative values, which it cannot show. */
+/** The values of lines that are not positive, which a logarithmic scale cannot show. */
 export function belowLog(model: LineModel, view: View): { line: number; index: number }[] {
   if (view.scale !== "log") return [];
-  // Where a mark says that elements are not finite, 0 is only what is left of them.
+  // At a mark of elements that are not finite, 0 is the value of the remaining elements.
   const marked = new Set((model.marks ?? []).map(({ index }) => index));
   return model.lines.flatMap(({ name, values }, line) =>
     view.hidden.has(name)
@@ -94,7 +94,7 @@ export function fittingSections(
   const seen = sections
     .map(({ position, label }) => ({ at: place(position), label }))
     .filter(({ at }) => at >= 0 && at <= width);
-  // So many lines would be a grey area that says nothing.
+  // More lines would be a grey area.
   if (seen.length > width / 12) return [];
   let end = Number.NEGATIVE_INFINITY;
   return seen.map(({ at, label }) => {

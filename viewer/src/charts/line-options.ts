@@ -9,7 +9,7 @@ import { stepTicks, ticks } from "./scale";
 import type { Scene } from "./scene";
 import { drawScene } from "./scene-canvas";
 
-/** What is shown now; uPlot asks for it whenever it draws, so that data can change under it. */
+/** What a plot shows. uPlot reads it whenever it draws, so that data can change. */
 export interface Shown {
   model: LineModel;
   view: View;
@@ -22,7 +22,7 @@ export interface Handlers {
 
 const POINT = 4;
 
-/** The options of a plot of `shown()`, whose lines, bands and scale stay as they are. */
+/** The options of a plot of `shown()`. Other lines, bands or scales need a new plot. */
 export function plotOptions(
   shown: () => Shown,
   size: { width: number; height: number },
@@ -35,7 +35,7 @@ export function plotOptions(
   const bands = shownBands(model, view);
   return {
     ...size,
-    // Above are the names of epochs, where no line runs through them.
+    // The names of epochs are above the plot, where no line crosses them.
     padding: [16, 12, 0, 0],
     legend: { show: false },
     scales: {
@@ -99,7 +99,7 @@ export function plotOptions(
         key: sync,
         scales: ["x", null],
         setSeries: false,
-        // Only where the pointer is: what is dragged comes back as everyone's new range.
+        // Only the pointer is shared: a selection reaches other charts as their new range.
         filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
       },
     },
@@ -112,7 +112,7 @@ export function plotOptions(
   };
 }
 
-/** The numbers as uPlot takes them: null for a gap, undefined for no point. */
+/** The numbers for uPlot: null is a gap, undefined is no point. */
 export function plotData({ model, view }: Shown): uPlot.AlignedData {
   const drawable = (value: number | undefined) => {
     if (value === undefined) return undefined;
@@ -127,7 +127,7 @@ export function plotData({ model, view }: Shown): uPlot.AlignedData {
   ];
 }
 
-/** What needs a new plot when it changes, rather than new data in the old one. */
+/** A key of everything that needs a new plot when it changes. */
 export function structureOf({ model, view }: Shown): string {
   return JSON.stringify([
     model.unit,
@@ -168,7 +168,7 @@ function lineSeries({ colour: tone, dashed = false }: Line): uPlot.Series {
   };
 }
 
-/** Points are shown where there are few of them, and where one stands alone between gaps. */
+/** The points to draw: all if there are few, else those between two gaps. */
 function pointsToShow(u: uPlot, series: number): number[] {
   const values = u.data[series] ?? [];
   const all = u.data[0].length * POINT * 3 < u.width;

@@ -1,11 +1,11 @@
-/** What a line chart shows, apart from how: drawn on the screen, as SVG and as a table. */
+/** The content of a line chart, for the screen, for exports and for tables. */
 
-/** A colour by its name in theme.css, without the dashes before it. */
+/** The name of a colour in theme.css, without the leading dashes. */
 export type Colour = `series-${1 | 2 | 3 | 4 | 5 | 6 | 7 | 8}` | "ink" | "muted" | "nonfinite";
 
 export interface Line {
   name: string;
-  /** One for each position. NaN is a gap; undefined: the line has no point there and goes on. */
+  /** One value for each position. NaN is a gap; at undefined the line continues without a point. */
   values: ArrayLike<number | undefined>;
   colour: Colour;
   dashed?: boolean;
@@ -20,29 +20,29 @@ export interface Band {
   opacity: number;
 }
 
-/** A horizontal line at a value that means something. */
+/** A horizontal line at a value with a meaning. */
 export interface Rule {
   value: number;
   label: string;
 }
 
-/** A place where something cannot be drawn as a point, such as elements that are not finite. */
+/** A position with something that has no point, such as elements that are not finite. */
 export interface Mark {
   index: number;
   text: string;
 }
 
 export interface Axis {
-  /** "step", or what else is counted. */
+  /** The label of the axis, such as "step". */
   label: string;
-  /** Where each column is drawn; ascending. */
+  /** The position of each column; ascending. */
   position: Float64Array;
-  /** What to call a column in the read-out: "steps 12–24". */
+  /** The name of a column in the read-out: "steps 12 – 24". */
   name(index: number): string;
-  /** The columns of a table that tell where a row belongs. */
+  /** The names of the table columns that contain the position. */
   head: string[];
   cells(index: number): (number | string)[];
-  /** Places to mark, such as where epochs begin. */
+  /** Positions to mark, such as the beginnings of epochs. */
   sections: { position: number; label: string }[];
   /** Whether positions are whole numbers. */
   whole: boolean;
@@ -50,7 +50,7 @@ export interface Axis {
 
 export interface LineModel {
   title: string;
-  /** What the values are, for the axis. */
+  /** The unit of the values, for the axis. */
   unit: string;
   axis: Axis;
   lines: Line[];
@@ -59,7 +59,7 @@ export interface LineModel {
   marks?: Mark[];
   /** Values that the axis must contain, such as 0. */
   include?: number[];
-  /** How to write a value in the read-out. */
+  /** Formats a value for the read-out. */
   format?: (value: number) => string;
 }
 

@@ -1,8 +1,8 @@
 import { count, short } from "../format";
 
-/** Numbers for read-outs and axes; see format.ts for the rest. */
+/** Formats numbers for read-outs and axes; see also format.ts. */
 
-/** Six figures: enough to compare, and as wide as a read-out may be. Exact ones are in tables. */
+/** A value to six figures, for read-outs. Tables have exact values. */
 export function figures(value: number): string {
   if (!Number.isFinite(value) || value === 0) return short(value);
   const size = Math.abs(value);
@@ -10,12 +10,12 @@ export function figures(value: number): string {
   return trimmed(value.toPrecision(6));
 }
 
-/** A share of 0 to 1 as per cent: "0.3 %". */
+/** A share from 0 to 1 in per cent: "0.3 %". */
 export function percent(share: number): string {
   return Number.isFinite(share) ? `${short(share * 100)} %` : "–";
 }
 
-/** The texts of ticks, all with as many digits as tell them apart. */
+/** The texts of ticks, with equally many decimals. */
 export function tickTexts(ticks: readonly number[]): string[] {
   const gaps = ticks.slice(1).map((tick, i) => tick - (ticks[i] ?? 0));
   const gap = Math.min(...gaps);

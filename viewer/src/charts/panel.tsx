@@ -7,7 +7,7 @@ import { ExportMenu } from "./export-menu";
 import { TableButton } from "./table-button";
 import "./charts.css";
 
-/** A chart with its title and what can be done with it: choices of its own, its table, its files. */
+/** A chart with its title, its controls, its table and its export menu. */
 export function ChartPanel({
   title,
   note = "",

@@ -2,7 +2,7 @@ import { exact, short } from "../format";
 import type { LineModel } from "./model";
 import { figures } from "./numbers";
 
-/** The legend of a chart that also tells the values where the pointer is, or else the last ones. */
+/** The legend of a chart, with the values under the pointer, or else the last values. */
 export function Readout({
   model,
   cursor,
@@ -62,7 +62,7 @@ function edge(value = Number.NaN): string {
   return Number.isNaN(value) ? "–" : short(value);
 }
 
-/** The value at a column; between two points of a line, that of the first of them. */
+/** The value at a column; between two points of a line, the value of the first. */
 function valueAt(values: ArrayLike<number | undefined>, index: number): number | undefined {
   let after = index;
   while (after < values.length && values[after] === undefined) after++;

@@ -2,21 +2,21 @@ import { binCount, type Distribution, share } from "./distribution";
 import { tickTexts } from "./numbers";
 import { ticks } from "./scale";
 
-/** Where the ridges of histograms lie, in pixels: for the screen and for files. */
+/** The layout of histograms over time, in CSS pixels. */
 export interface RidgeLayout {
   left: number;
   right: number;
   bottom: number;
-  /** Of each step, the line on which its histogram stands. */
+  /** The y coordinate of the base of each step's histogram. */
   baselines: number[];
-  /** Where each border of bins lies. */
+  /** The x coordinates of the borders of bins. */
   borders: Float64Array;
   /** The height of a bin at a step. */
   height(step: number, bin: number): number;
   ticks: { at: number; text: string }[];
-  /** Where the outermost bins begin, if those hold tails and are not drawn as wide as they are. */
+  /** The x coordinates where tails begin: outermost bins that are drawn narrower than they are. */
   tails: number[];
-  /** The steps that are written at their baselines. */
+  /** The steps whose baselines have a label. */
   labelled: Set<number>;
 }
 
@@ -53,7 +53,7 @@ export function ridgeLayout(data: Distribution, width: number, height: number): 
   };
 }
 
-/** The highest place for the first baseline from which no peak reaches above the chart. */
+/** The smallest y of the first baseline with which all peaks are inside of the chart. */
 function firstBaseline(peaks: readonly number[], plotted: number): number {
   const last = peaks.length - 1;
   if (last < 1) return peaks[0] ?? 0;
@@ -63,7 +63,7 @@ function firstBaseline(peaks: readonly number[], plotted: number): number {
   }, 0);
 }
 
-/** The step and the bin at a point of the chart; null beside it. */
+/** The step and the bin at a point of the chart; null outside of it. */
 export function ridgeAt(
   layout: RidgeLayout,
   x: number,
@@ -73,13 +73,13 @@ export function ridgeAt(
   if (x < layout.left || x >= layout.right || baselines.length === 0) return null;
   let bin = 0;
   while (bin < borders.length - 2 && x >= (borders[bin + 1] ?? 0)) bin++;
-  // The nearest baseline below the pointer: that is whose ridge one sees there.
+  // The ridge at a point is that of the next baseline below.
   let step = baselines.findIndex((baseline) => y <= baseline);
   if (step < 0) step = baselines.length - 1;
   return { step, bin };
 }
 
-/** The outline of a step's histogram, from the left end of its baseline to the right one. */
+/** The outline of a step's histogram, from the left end of its baseline to the right end. */
 export function ridgeOutline(layout: RidgeLayout, step: number): [x: number, y: number][] {
   const base = layout.baselines[step] ?? 0;
   const points: [number, number][] = [[layout.left, base]];
@@ -93,8 +93,8 @@ export function ridgeOutline(layout: RidgeLayout, step: number): [x: number, y: 
 }
 
 /**
- * Bins are placed by value. The outermost two may be much wider, for the tails: those are as
- * wide on the screen as the others, and `tails` are the borders where they begin.
+ * Places bins by value. The two outermost bins may be much wider, for the tails; they are drawn as
+ * wide as the others, and `tails` are the borders where they begin.
  */
 function placement(edges: Float64Array, left: number, right: number) {
   const bins = Math.max(1, edges.length - 1);

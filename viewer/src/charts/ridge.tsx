@@ -18,7 +18,7 @@ interface RidgeProps {
   name: readonly string[];
 }
 
-/** Histograms over time, one behind the other; the pointer or the arrow keys read single bins. */
+/** Histograms over time, one behind the other. The pointer and the arrow keys select a bin. */
 export function Ridge(props: RidgeProps) {
   if (props.data.steps.length > 0) return <Ridges {...props} />;
   return (
@@ -33,7 +33,7 @@ function Ridges({ data, unit, name }: RidgeProps) {
   const [at, setAt] = useState<{ step: number; bin: number } | null>(null);
   const bins = binCount(data);
   const last = data.steps.length - 1;
-  // New data may have fewer steps or bins than what was pointed at.
+  // New data may have fewer steps or bins.
   const marked = at && at.step <= last && at.bin < bins ? at : null;
   const scene = useCallback(
     (width: number) => ridgeScene(data, ridgeLayout(data, width, HEIGHT), unit, marked),

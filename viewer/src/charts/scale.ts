@@ -1,4 +1,4 @@
-/** Where numbers lie on an axis, and where its ticks are. */
+/** Intervals, scales and ticks of axes. */
 
 export type ScaleKind = "linear" | "log";
 
@@ -19,7 +19,7 @@ export function extent(values: Iterable<number | undefined>, positive = false): 
   return low <= high ? { low, high } : null;
 }
 
-/** A little more than what is to be seen, so that no line runs along the edge. */
+/** An interval with some space at both ends, so that no line touches the edge. */
 export function padded(seen: Interval | null, kind: ScaleKind): Interval {
   if (seen === null) return kind === "log" ? { low: 0.1, high: 1 } : { low: 0, high: 1 };
   const { low, high } = seen;
@@ -28,11 +28,11 @@ export function padded(seen: Interval | null, kind: ScaleKind): Interval {
     return { low: Math.max(low / factor, Number.MIN_VALUE), high: Math.min(high * factor, 1e308) };
   }
   const room = low === high ? Math.abs(low) / 2 || 1 : (high - low) * 0.06;
-  // Zero is a natural edge: what is never negative does not get an axis below it.
+  // Values that are never negative have no axis below 0.
   return { low: low >= 0 && low - room < 0 ? Math.min(0, low) : low - room, high: high + room };
 }
 
-/** The place of a value between 0 (low) and 1 (high). */
+/** The place of a value in an interval: 0 at low, 1 at high. */
 export function placed(value: number, { low, high }: Interval, kind: ScaleKind): number {
   if (kind === "log")
     return (Math.log10(value) - Math.log10(low)) / (Math.log10(high) - Math.log10(low));
@@ -58,7 +58,7 @@ function linearTicks({ low, high }: Interval, count: number): number[] {
   const gap = nice * power;
   const found: number[] = [];
   for (let i = Math.ceil(low / gap - 1e-9); i * gap <= high + gap * 1e-9; i++)
-    // Digits beyond those of the gap come from rounding.
+    // Further digits are rounding errors.
     found.push(Number((i * gap).toPrecision(12)));
   return found;
 }

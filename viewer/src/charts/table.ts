@@ -1,7 +1,7 @@
 import { exact } from "../format";
 import type { LineModel } from "./model";
 
-/** The numbers behind a chart; numbers are written with every digit. */
+/** The numbers of a chart. */
 export interface Table {
   head: string[];
   rows: (number | string)[][];
@@ -11,7 +11,7 @@ export function cellText(cell: number | string): string {
   return typeof cell === "number" ? exact(cell) : cell;
 }
 
-/** Comma-separated values as RFC 4180 has them. */
+/** Comma-separated values as in RFC 4180, with all digits. */
 export function csvText({ head, rows }: Table): string {
   return [head, ...rows]
     .map((row) => row.map((cell) => quoted(cellText(cell))).join(","))
@@ -19,7 +19,7 @@ export function csvText({ head, rows }: Table): string {
     .concat("\r\n");
 }
 
-/** All that a line chart shows: a row for each column of the axis. */
+/** The table of a line chart, with a row for each position. */
 export function lineTable({ axis, lines, bands = [], marks = [] }: LineModel): Table {
   const marked = new Map(marks.map(({ index, text }) => [index, text]));
   const head = [

@@ -1,15 +1,15 @@
 import { decodeDoubles } from "../api/doubles";
 import type { ComparisonData, StatisticData } from "../api/types";
 
-/** Runs side by side, with the numbers decoded. */
+/** A decoded comparison of runs. */
 export interface Comparison {
   about: Omit<ComparisonData, "values" | "position">;
   position: Float64Array;
-  /** The value of a run (by its place) at a row and a column. */
+  /** The value of a run, by its index, at a row and a column. */
   value(run: number, row: number, column: number): number;
 }
 
-/** How two values are told apart: magnitudes by their ratio, others by their difference. */
+/** How two values are compared: magnitudes by their ratio, others by their difference. */
 export type Measure = "ratio" | "difference";
 
 export function decodeComparison(data: ComparisonData): Comparison {
@@ -29,10 +29,10 @@ export function measureOf(statistic: StatisticData | undefined): Measure {
   return statistic === undefined || statistic.scale === "log" ? "ratio" : "difference";
 }
 
-/** How far a run's value is from the first run's: log2 of the ratio, or the difference. */
+/** The distance of a value from that of the first run: log2 of the ratio, or the difference. */
 export function apart(first: number, other: number, measure: Measure): number {
   if (measure === "difference") return other - first;
-  // Two zeros are equal; one zero is infinitely far from any other magnitude.
+  // Two zeros are equal; the distance of a zero from any other magnitude is infinite.
   return first === 0 && other === 0 ? 0 : Math.log2(other / first);
 }
 
@@ -49,7 +49,7 @@ export function distances(comparison: Comparison, run: number, measure: Measure)
   return found;
 }
 
-/** The distance that gets the strongest colour: most are within it, and it is a round number. */
+/** The distance with the strongest colour: a round number that most distances do not exceed. */
 export function colourLimit(far: Float64Array, measure: Measure): number {
   const sizes = far.filter(Number.isFinite).map(Math.abs).sort();
   const most = sizes[Math.floor(0.98 * (sizes.length - 1))] ?? 0;
@@ -68,10 +68,10 @@ export interface Ranked {
   last: number;
 }
 
-/** An infinite ratio counts as this many doublings, so that a mean remains a number. */
+/** The number of doublings that an infinite ratio counts as, so that means are finite. */
 const INFINITE = 32;
 
-/** The layers, the most different first. What is part of a layer that is listed is left out. */
+/** The layers, the most different first. Parts of listed layers are left out. */
 export function mostDifferent(comparison: Comparison, far: Float64Array): Ranked[] {
   const { paths, merged } = comparison.about;
   const columns = comparison.position.length;

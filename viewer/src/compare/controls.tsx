@@ -13,7 +13,7 @@ interface ControlsProps {
   query: Query;
 }
 
-/** What is compared: of which kind, which statistic, along what, and of which layers. */
+/** The choice of what is compared: kind, statistic, alignment and layers. */
 export function Controls({ kinds, kind, statistic, align, query }: ControlsProps) {
   return (
     <div class="compare-controls">
@@ -46,7 +46,7 @@ export function Controls({ kinds, kind, statistic, align, query }: ControlsProps
   );
 }
 
-/** The runs with the colours of their lines; which one the heatmap compares with the first. */
+/** The runs with the colours of their lines, and the choice of the run in the heatmap. */
 export function RunKeys({
   runs,
   compared,
@@ -85,7 +85,7 @@ function PatternBox({ value }: { value: string }) {
     sent.current = settled.trim();
     setQuery({ q: sent.current });
   }, [settled]);
-  // Another address, by the browser's history; not what was just typed here.
+  // The address was changed by a link or the browser's history, not by typing.
   useEffect(() => {
     if (value !== sent.current) setText(value);
   }, [value]);

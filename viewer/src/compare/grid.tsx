@@ -23,17 +23,17 @@ import { gridPicture, gridScene, type Pointed } from "./grid-scene";
 
 interface GridProps {
   comparison: Comparison;
-  /** The place of the run that is compared with the first. */
+  /** The index of the run that is compared with the first. */
   run: number;
   measure: Measure;
-  /** What is compared, in words. */
+  /** The label of the statistic. */
   statistic: string;
   unit: string;
   chosen: string;
   onChoose: (path: string) => void;
 }
 
-/** How far a run is from the first one, layer by layer over time. */
+/** The distance of a run from the first run, by layer and over time. */
 export function DifferenceGrid(props: GridProps) {
   const { comparison, run, measure, statistic, unit, chosen, onChoose } = props;
   const { paths, runs } = comparison.about;
@@ -121,7 +121,7 @@ export function DifferenceGrid(props: GridProps) {
   );
 }
 
-/** Scrolls just so far that a row is seen. */
+/** Scrolls until a row is visible. */
 function reveal(rows: HTMLElement | null, row: number, height: number): void {
   if (rows === null) return;
   const lowest = (row + 1) * ROW - height;

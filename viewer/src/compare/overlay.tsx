@@ -14,7 +14,7 @@ const COLUMNS = 600;
 
 interface OverlayProps {
   source: Source;
-  /** Ids, in the order of their colours. */
+  /** The ids of the runs, in the order of their colours. */
   runs: string[];
   names: readonly string[];
   request: Omit<CompareSeriesRequest, "columns">;
@@ -26,7 +26,7 @@ interface OverlayProps {
   onZoom: (range: Range | null) => void;
 }
 
-/** One layer or tensor of all runs in one chart. */
+/** A chart of one layer or tensor of all runs. */
 export function Overlay(props: OverlayProps) {
   const { source, runs, names, request, statistic, changes, range, onZoom, onScale } = props;
   const identity = JSON.stringify([runs, request]);

@@ -14,7 +14,7 @@ import { Ranking } from "./ranking";
 import { mergedText, onlyText } from "./words";
 import "./compare.css";
 
-/** Two or more runs: one layer overlaid, and how far each layer is from the first run's. */
+/** Compares two or more runs: one layer in a chart, and all layers in a heatmap. */
 export function ComparePage({ source, query }: { source: Source; query: Query }) {
   const ids = useMemo(() => idsOf(query.runs ?? ""), [query.runs]);
   const changes = useChanges(source, ids);
@@ -146,15 +146,15 @@ function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData
   );
 }
 
-/** So many cells the server answers at most. */
+/** The greatest number of cells in an answer of the server. */
 const CELLS = 150_000;
 
-/** Rows for each tensor: its own, and a part of its layer's. */
+/** Rows for each tensor: its own row, and a part of the row of its layer. */
 const ROWS = 1.5;
 
 /**
- * As many columns as leave room for all rows, and no more than there are steps; by shares of
- * training, than each run has, so that none has an empty column where another has a step.
+ * The number of columns: as many as leave room for all rows, but not more than steps. By share of
+ * training it is not more than the steps of each run, so that no run has empty columns.
  */
 function columnsFor(runs: RunData[], tensors: number, align: "step" | "fraction"): number {
   const room = Math.floor(CELLS / runs.length / Math.max(1, ROWS * tensors));

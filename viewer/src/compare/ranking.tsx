@@ -5,11 +5,11 @@ import type { Measure, Ranked } from "./comparison";
 import { CHARACTER, fittingPath } from "./grid-layout";
 
 const SHOWN = 12;
-/** The part of the table's width that paths have, less their padding: see compare.css. */
+/** The part of the table's width for paths, and their padding: see compare.css. */
 const PATHS = 0.56;
 const PADDING = 12;
 
-/** The layers that differ most, first; one is chosen by clicking on it. */
+/** The layers, the most different first. A click selects one. */
 export function Ranking({
   ranked,
   measure: by,

@@ -1,7 +1,7 @@
 import { count, counted } from "../format";
 import type { Comparison } from "./comparison";
 
-/** What is not compared, because not all runs have it; "" if all have all. */
+/** Says which tensors are not compared, since not all runs have them; "" if there are none. */
 export function onlyText({ about }: Comparison): string {
   const lacking = about.runs
     .map(({ name }, i) => ({ name, sites: about.only[i] ?? 0 }))
@@ -10,7 +10,7 @@ export function onlyText({ about }: Comparison): string {
   return lacking.length === 0 ? "" : `Not compared: ${lacking.join("; ")}.`;
 }
 
-/** That rows are whole blocks, because there are too many layers for one each; else "". */
+/** Says that rows are blocks, since there are too many tensors; "" if they are not. */
 export function mergedText({ about }: Comparison, sites: number): string {
   const blocks = about.merged.every(Boolean) && about.paths.length < sites / 4;
   return blocks

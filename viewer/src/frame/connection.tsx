@@ -16,7 +16,7 @@ const HINTS: Record<Connection, string> = {
   lost: "Is `gradwatch view` still running? If it was started anew, open its new link.",
 };
 
-/** Whether changes arrive; of a report, when it was made. */
+/** The state of the connection; for a report, its date. */
 export function ConnectionDot({ source }: { source: Source }) {
   const [connection, setConnection] = useState<Connection>("none");
   useEffect(() => source.onConnection(setConnection), [source]);

@@ -1,4 +1,4 @@
-/** A request that failed, in its own words, where its answer would have been. */
+/** The message of a failed request. */
 export function Problem({ error }: { error: Error }) {
   return (
     <p class="problem" role="alert">

@@ -3,17 +3,17 @@ import { joinedSteps, keptColumns } from "../api/growth";
 import type { HeatmapData } from "../api/types";
 import { type CellRow, columnAt, columnEnds } from "../cells/grid";
 
-/** The cells of some rows, with their own columns. Never changed: a newer one takes its place. */
+/** The cells of some rows, with their columns. Bands are immutable; new data makes a new band. */
 export interface Band {
   nodes: number[];
   place: Map<number, number>;
   first: number[];
   last: number[];
-  /** Where each column ends on the axis: where the next begins, unless that is far away. */
+  /** The end of each column on the axis: see `columnEnds`. */
   ends: number[];
   width: number;
   values: Float64Array;
-  /** How many elements were not finite, by cell. */
+  /** The number of elements that were not finite, by cell. */
   nonfinite: Map<number, number>;
 }
 
@@ -40,7 +40,7 @@ export function bandOf(data: HeatmapData): Band {
   };
 }
 
-/** A band with the columns of a later answer in the place of those that it replaces. */
+/** A band with the columns of a later answer, which replace or follow the old ones. */
 export function grownBand(old: Band, data: HeatmapData): Band {
   if (data.complete || data.width !== old.width) return bandOf(data);
   const fresh = bandOf(data);
@@ -65,7 +65,7 @@ export function grownBand(old: Band, data: HeatmapData): Band {
   return { nodes, place, first, last, ends: columnEnds(first, last), width, values, nonfinite };
 }
 
-/** The cell of a row at a step of the axis, if there is a column there. */
+/** The cell of a node at a step; null if there is none. */
 export function cellAt(band: Band, node: number, step: number): Cell | null {
   const row = band.place.get(node);
   const column = columnAt(band, step);

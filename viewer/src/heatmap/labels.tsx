@@ -5,13 +5,13 @@ import { type Forest, isBlock } from "./rows";
 interface LabelsProps {
   forest: Forest;
   rows: readonly number[];
-  /** Of all rows: the place of the first of these, and how many there are. */
+  /** The index of the first of these rows among all rows. */
   offset: number;
   top: number;
   rowHeight: number;
   width: number;
   open: ReadonlySet<number>;
-  /** Whether rows are a list of search results, with their whole paths. */
+  /** Whether rows are search results, which have full paths. */
   flat: boolean;
   active: number;
   linkOf: (node: number) => string | null;
@@ -27,7 +27,7 @@ export function rowId(node: number): string {
 const INDENT = 12;
 const CHARACTER = 6.65;
 
-/** The names of the visible rows, with carets to open blocks. */
+/** The labels of the visible rows, with carets to open blocks. */
 export const Labels = memo((props: LabelsProps) => {
   const { forest, rows, offset, top, rowHeight, width, flat, active } = props;
   return (
@@ -87,7 +87,7 @@ export const Labels = memo((props: LabelsProps) => {
   );
 });
 
-/** A width in which most labels fit. */
+/** A width that fits most labels. */
 export function labelWidth(forest: Forest, rows: readonly number[], flat: boolean): number {
   let widest = 0;
   for (const node of rows) {

@@ -3,17 +3,17 @@ import { ColourScale, type Tick } from "../cells/colour-scale";
 import { type ColourMap, divergingMap, sequentialMap, ZERO } from "../cells/colours";
 import { short } from "../format";
 
-/** Decades that scales span at most: what is smaller looks like the smallest, or like 0. */
+/** The most decades of a scale. Smaller values have the colour of the smallest, or of 0. */
 const DECADES = { log: 12, signed: 4, linear: 0 };
 
 /**
- * Which values get which colours. The limits follow the values that have been seen, outwards
- * and by round numbers only, so that colours seldom change their meaning while one scrolls.
+ * The colours of the overview. The limits are round numbers that include all values so far, so that
+ * colours seldom change their meaning during scrolling.
  */
 export class Limits extends ColourScale {
-  /** Grows when colours have changed their meaning. */
+  /** Grows when colours change their meaning. */
   version = 0;
-  /** Whether zeros are shown that the scale has no place for. */
+  /** Whether there are zeros, which a logarithmic scale does not contain. */
   zeros = false;
   private least = Number.POSITIVE_INFINITY;
   private greatest = 0;
@@ -28,7 +28,7 @@ export class Limits extends ColourScale {
     return this.scale === "signed" ? divergingMap() : sequentialMap();
   }
 
-  /** Takes values into account. */
+  /** Extends the limits to include values. */
   see(values: Float64Array): void {
     for (const value of values) {
       const size = Math.abs(value);
@@ -42,7 +42,7 @@ export class Limits extends ColourScale {
       this.scale === "linear"
         ? [0, roundUp(this.greatest)]
         : [Math.floor(Math.log10(this.least)), Math.ceil(Math.log10(this.greatest))];
-    // A power of ten and nothing else would leave a scale without length.
+    // A scale has at least one decade.
     const bottom =
       this.scale === "linear" ? low : Math.max(Math.min(low, high - 1), high - DECADES[this.scale]);
     if (bottom === this.low && high === this.high) return;
@@ -86,7 +86,7 @@ export class Limits extends ColourScale {
         ticks.push({ place: 0.5 - place / 2, label: `-${powerOfTen(power)}` });
       }
     }
-    // Of a single decade the ends alone would say little.
+    // A single decade has ticks between its ends.
     if (this.scale === "log" && span === 1)
       for (const factor of [2, 5])
         ticks.push({ place: Math.log10(factor), label: short(factor * 10 ** this.low) });
@@ -94,7 +94,7 @@ export class Limits extends ColourScale {
     return ticks.sort((a, b) => a.place - b.place);
   }
 
-  /** Whether values lie below the scale's lower end and look like it. */
+  /** Whether there are values below the lower end of the scale. */
   get cut(): boolean {
     return this.scale === "log" && this.least < 10 ** this.low;
   }

@@ -3,11 +3,11 @@ import type { StatisticData } from "../api/types";
 import { type Band, bandOf, grownBand } from "./band";
 import { Limits } from "./limits";
 
-/** Rows that are asked for at once, and requests that are under way at once. */
+/** The rows of a request, and the number of concurrent requests. */
 const CHUNK = 64;
 const REQUESTS = 2;
 
-/** What is shown: all cells of one frame belong together. */
+/** The selection of data that all shown cells belong to. */
 export interface Frame {
   run: string;
   kind: string;
@@ -20,16 +20,16 @@ export interface Frame {
 }
 
 interface Events {
-  /** Cells have arrived. */
+  /** New cells have arrived. */
   updated: () => void;
   failed: (error: Error) => void;
-  /** The tree is no longer the run's: ask for it anew. */
+  /** The tree of the run has changed and must be loaded again. */
   outdated: () => void;
 }
 
 /**
- * Gets the cells of the rows that are looked at, some rows at a time, and keeps them. While
- * the cells of another range of time are on their way, the old ones stand in for them.
+ * Loads and keeps the cells of the visible rows, some rows at a time. While the cells of another
+ * range of time are loading, the old cells are shown.
  */
 export class Loader {
   limits = new Limits("log");
@@ -40,7 +40,7 @@ export class Loader {
   private wanted: readonly number[] = [];
   private later: readonly number[] = [];
   private asked = new Set<number>();
-  /** Rows that could not be had; they are tried again when the run has changed. */
+  /** Rows whose request failed; the next change of the run repeats it. */
   private failed = new Set<number>();
   private requests = 0;
   private abort = new AbortController();
@@ -50,7 +50,7 @@ export class Loader {
     private readonly events: Events,
   ) {}
 
-  /** Turns to another frame, if it is another. */
+  /** Shows another frame. */
   show(frame: Frame): void {
     const old = this.frame;
     if (old !== null && sameFrame(old, frame)) return;
@@ -59,7 +59,7 @@ export class Loader {
       sameFrame({ ...old, columns: 0, from: 0, to: 0 }, { ...frame, columns: 0, from: 0, to: 0 });
     this.abort.abort();
     this.abort = new AbortController();
-    // What has not arrived in time keeps its older stand-in.
+    // Rows that have not arrived keep their older cells.
     this.standins = alike ? new Map([...this.standins, ...this.bands]) : new Map();
     if (!alike) this.limits = new Limits(frame.scale);
     this.frame = frame;
@@ -70,14 +70,14 @@ export class Loader {
     this.requests = 0;
   }
 
-  /** These rows are looked at; those others soon may be, and come when nothing else is to do. */
+  /** Sets the visible rows, and rows to load when all visible ones are there. */
   want(nodes: readonly number[], later: readonly number[]): void {
     this.wanted = nodes;
     this.later = later;
     this.next();
   }
 
-  /** The run has grown: what is looked at is asked for again from its last step on. */
+  /** The run has grown: the new columns of the visible rows are requested. */
   grown(): void {
     this.stale = new Set(this.bands.values());
     this.failed.clear();
@@ -93,7 +93,7 @@ export class Loader {
     return this.bands.get(node) ?? this.standins.get(node) ?? null;
   }
 
-  /** Whether the row's cells are those of the current frame. */
+  /** Whether the cells of a row belong to the current frame. */
   settled(node: number): boolean {
     return this.bands.has(node);
   }
@@ -101,7 +101,7 @@ export class Loader {
   private next(): void {
     while (this.frame !== null && this.requests < REQUESTS) {
       let rows = this.missing(this.wanted);
-      // What is in sight must not have to share the server with what is not.
+      // Visible rows have priority.
       if (rows.length === 0 && this.requests === 0) rows = this.missing(this.later);
       if (rows.length > 0) {
         void this.ask(this.frame, rows.slice(0, CHUNK), null);

@@ -5,19 +5,19 @@ import type { Cell } from "./band";
 
 export interface ReadoutProps {
   path: string;
-  /** "3x3x16 float32", or how many tensors are merged. */
+  /** "3x3x16 float32", or the number of merged tensors. */
   what: string;
   cell: Cell | null;
-  /** The step under the pointer, for where there is no cell. */
+  /** The step under the pointer, for places without a cell. */
   step: number;
   statistic: StatisticData;
   loading: boolean;
-  /** Where the pointer is in the window. */
+  /** The position of the pointer in the window. */
   x: number;
   y: number;
 }
 
-/** The exact value of the cell under the pointer, and what it is of. */
+/** The exact value of the cell under the pointer, with its site and step. */
 export function Readout({ path, what, cell, step, statistic, loading, x, y }: ReadoutProps) {
   const measured = cell !== null && (!Number.isNaN(cell.value) || cell.nonfinite > 0);
   const several = cell !== null && cell.first !== cell.last;

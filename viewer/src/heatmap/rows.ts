@@ -1,11 +1,11 @@
 import { pathsOf } from "../api/subtree";
 import type { Tree } from "../api/types";
 
-/** Rows that are shown from the start, at most, unless that would leave almost none. */
+/** The most rows that are open at first, unless there would be fewer than `FEW`. */
 const COMFORTABLE = 60;
 const FEW = 12;
 
-/** A tree with what its rows need: paths, depths, children. Nodes are numbers. */
+/** A tree with the paths, depths and children of its nodes. Nodes are numbers. */
 export interface Forest {
   tree: Tree;
   path: string[];
@@ -30,7 +30,7 @@ export function isBlock({ children }: Forest, node: number): boolean {
   return (children[node]?.length ?? 0) > 0;
 }
 
-/** The rows from top to bottom: every node whose ancestors are all open. */
+/** The rows from top to bottom: the nodes whose ancestors are all open. */
 export function shownRows(rows: Forest, open: ReadonlySet<number>): number[] {
   const shown: number[] = [];
   const visible = new Uint8Array(rows.tree.label.length);
@@ -42,14 +42,14 @@ export function shownRows(rows: Forest, open: ReadonlySet<number>): number[] {
   return shown;
 }
 
-/** The blocks that are open from the start: as many whole levels as fit on a screen. */
+/** The blocks that are open at first: as many whole levels as fit on a screen. */
 export function initiallyOpen(rows: Forest): Set<number> {
   const open = new Set<number>();
   let level = rows.roots;
   let count = rows.roots.length;
   while (level.length > 0) {
     const next = level.flatMap((node) => rows.children[node] ?? []);
-    // A network of one root and a hundred blocks would otherwise be shown as one row.
+    // A network of one root and a hundred blocks would otherwise be one row.
     if (count + next.length > COMFORTABLE && count > FEW) break;
     count += next.length;
     for (const node of level) if (isBlock(rows, node)) open.add(node);
@@ -65,8 +65,8 @@ export function allBlocks(rows: Forest): Set<number> {
 }
 
 /**
- * Which blocks are open, in few letters for the address: what it differs from ("" the initial
- * state, "a" all, "n" none), and the blocks in which it does, in base 36 between dots.
+ * The open blocks as a short text for the address: a base ("" the initial state, "a" all, "n" none)
+ * and the blocks that differ from it, in base 36, separated by dots.
  */
 export function encodeOpen(rows: Forest, open: ReadonlySet<number>): string {
   const candidates = (["", "a", "n"] as const).map((base) => {

@@ -15,7 +15,7 @@ import "./heatmap.css";
 export const ROW_HEIGHT = 17;
 
 export interface Pointed {
-  /** The place of the row among all rows. */
+  /** The index of the row among all rows. */
   place: number;
   step: number;
   clientX: number;
@@ -28,7 +28,7 @@ export interface ViewProps extends TimePlot {
   flat: boolean;
   open: ReadonlySet<number>;
   loader: Loader;
-  /** Grows when cells have arrived. */
+  /** Grows when cells arrive. */
   arrived: number;
   height: number;
   active: number;
@@ -37,11 +37,11 @@ export interface ViewProps extends TimePlot {
   toggle: (node: number) => void;
   activate: (place: number) => void;
   pointed: (at: Pointed | null) => void;
-  /** The rows that can be seen, from the first to before the end. */
+  /** Called with the first visible row and the end of the visible rows. */
   seen: (begin: number, end: number) => void;
 }
 
-/** The scrolling window on the rows. Only what can be seen exists: names as elements, cells as pixels. */
+/** The rows in a scrolling window. Only the visible rows have elements and pixels. */
 export function HeatmapView(props: ViewProps) {
   const { rows, loader, arrived, scale, height, scroller, active } = props;
   const theme = useTheme();
@@ -90,7 +90,7 @@ export function HeatmapView(props: ViewProps) {
     });
   };
 
-  // The pointer stands still, but what is under it has moved.
+  // The rows under a resting pointer have moved.
   useEffect(() => {
     if (pointer.current) hover(pointer.current);
   }, [hover, scrolled, scale.range.from, scale.range.to]);
@@ -98,7 +98,7 @@ export function HeatmapView(props: ViewProps) {
   const { seen } = props;
   useEffect(() => seen(begin, end), [seen, begin, end, rows]);
 
-  // Names and cells must move together: paint before the browser does.
+  // Labels and cells must move together, so cells are painted before the browser paints.
   useLayoutEffect(() => {
     if (canvas.current)
       drawOn(canvas.current, { width: scale.width, height }, sceneOf(gridOf(rows, loader), view));
@@ -190,7 +190,7 @@ function sceneOf(grid: CellGrid, view: CellView): Scene {
   ];
 }
 
-/** The cursor and the part that is being selected, over any plot of the time axis. */
+/** The cursor and the current selection, over a plot of the time axis. */
 export function TimeMarks({
   scale,
   cursor,

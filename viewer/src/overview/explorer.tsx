@@ -36,7 +36,7 @@ interface ExplorerProps {
   chooseFinding: (finding: Finding) => void;
 }
 
-/** Numbers, the axis of steps and the heatmap, all in one time and under one cursor. */
+/** Charts of numbers, the axis of steps and the heatmap, with a common range and cursor. */
 export function Explorer(props: ExplorerProps) {
   const { source, run, kind, statistic, tree, query, changes } = props;
   const shown = useRows(source, run.id, tree, query, props.openPaths);
@@ -55,7 +55,7 @@ export function Explorer(props: ExplorerProps) {
   const windowHeight = useWindowHeight();
   const scroller = useRef<HTMLDivElement>(null);
   const height = Math.min(rows.length * ROW_HEIGHT, Math.max(240, windowHeight - 150));
-  // The row stays active when others open above it; what a search finds begins at its first.
+  // The active row stays active when blocks open above it. A search starts at its first result.
   const active = useMemo(() => {
     if (chosen === null || (flat && chosen.rows !== rows)) return 0;
     return Math.max(0, rows.indexOf(chosen.node));
@@ -107,7 +107,7 @@ export function Explorer(props: ExplorerProps) {
     },
     [load],
   );
-  // What was pointed at may be gone. At once, or it would undo what a key has done since.
+  // The row under the pointer may be gone. A later effect would undo the effect of a key.
   useLayoutEffect(() => setPointed(null), [rows, kind.kind, statistic.name]);
 
   const pointedNode = pointed === null ? undefined : rows[pointed.place];

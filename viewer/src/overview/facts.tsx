@@ -1,6 +1,6 @@
 import type { RunData } from "../api/types";
 
-/** What else is known of the run. */
+/** Further facts about the run. */
 export function Facts({ run }: { run: RunData }) {
   if (run.facts.length === 0) return null;
   return (

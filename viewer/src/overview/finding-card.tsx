@@ -5,10 +5,10 @@ import { rankOf } from "../ranks/rows";
 import { href, setQuery } from "../route";
 import { findingId } from "./findings";
 
-/** Sites that are named before the rest is counted. */
+/** The number of sites that are listed; the rest is counted. */
 const NAMED = 3;
 
-/** A finding: what, since when, where, by what numbers, and what to do about it. */
+/** A finding with its steps, its sites, its evidence and its remedy. */
 export function FindingCard({
   source,
   run,
@@ -56,10 +56,10 @@ function Where({ source, run, finding }: { source: Source; run: RunData; finding
   const kind = sites[0]?.[0];
   const places: [kind: string, path: string][] =
     layer && kind ? [[kind, layer]] : sites.slice(0, NAMED);
-  // Losses have no page of their own.
+  // Losses have no page.
   const hasPage = (of: string, path: string) =>
     run.kinds.some((one) => one.kind === of) && source.hasSeries(of, path);
-  // What a finding says of a rank is seen in that rank's numbers.
+  // The link of a finding about a rank shows the numbers of that rank.
   const rank = String(rankOf(finding) ?? "");
   const more = layer ? 0 : sites.length - places.length;
   return (
@@ -81,7 +81,7 @@ function Where({ source, run, finding }: { source: Source; run: RunData; finding
   );
 }
 
-/** The steps before and after a finding's first. */
+/** The steps around the first step of a finding. */
 function around({ since }: Finding, run: RunData): { from: string; to: string } {
   const first = run.first_step ?? 0;
   const last = run.last_step ?? since;

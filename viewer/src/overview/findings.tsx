@@ -5,7 +5,7 @@ import { FindingCard } from "./finding-card";
 import "./findings.css";
 
 const ORDER: Severity[] = ["error", "warning", "info"];
-/** Findings that are open from the start. */
+/** The number of findings that are shown at first. */
 const FIRST = 5;
 
 /** The id of a finding's element. */
@@ -13,7 +13,7 @@ export function findingId({ rule, layer, since }: Finding): string {
   return `finding-${rule}-${layer}-${since}`;
 }
 
-/** What the rules have found, the worst first; what others explain is folded away. */
+/** The findings, the most severe first. Findings that others explain are collapsed. */
 export function Findings({ source, run }: { source: Source; run: RunData }) {
   const sorted = [...run.findings].sort(
     (a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity) || a.since - b.since,

@@ -23,7 +23,7 @@ export interface Exported {
   range: Range;
 }
 
-/** The heatmap of some rows as a picture and as a table: a line for each cell. */
+/** The export of the heatmap of some rows. */
 export function exportedHeatmap(what: Exported, rows: () => number[]): Exportable {
   const { run, kind, statistic } = what;
   return {
@@ -33,7 +33,7 @@ export function exportedHeatmap(what: Exported, rows: () => number[]): Exportabl
   };
 }
 
-/** A line for each measured cell of some rows. */
+/** A table with a row for each measured cell of some rows. */
 export function cellTable({ forest, loader, range, statistic }: Exported, rows: number[]): Table {
   const lines: Table["rows"] = [];
   for (const node of rows) {

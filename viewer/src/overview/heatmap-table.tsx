@@ -2,7 +2,7 @@ import { exact, printable, stepRange } from "../format";
 import { type Band, cellOf } from "../heatmap/band";
 import type { Exported } from "./heatmap-export";
 
-/** The rows in sight as a table of exact values, for reading, copying and screen readers. */
+/** A table of the exact values of the visible rows, also for screen readers. */
 export function HeatmapTable({ what, rows }: { what: Exported; rows: number[] }) {
   const { forest, loader, range, kind, statistic } = what;
   const first = rows[0] === undefined ? null : loader.band(rows[0]);

@@ -16,7 +16,7 @@ interface NumbersOnlyProps {
 
 const LABELS = 190;
 
-/** The numbers of a run of which nothing else is recorded, or not yet. */
+/** The charts of numbers of a run without a heatmap. */
 export function NumbersOnly({ source, run, query, changes, chooseFinding }: NumbersOnlyProps) {
   const { measure, plot } = useTimePlot(run, query, LABELS);
   return (

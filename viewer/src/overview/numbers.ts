@@ -6,7 +6,7 @@ import type { Doubles, NumbersData, RankBand } from "../api/types";
 import type { Range } from "../time/range";
 import { useAnswer } from "../use";
 
-/** A loss, a learning rate or another number over time. Columns of several steps are averages. */
+/** A loss, a learning rate or another number over time. Columns of several steps are means. */
 export interface NumberSeries {
   kind: string;
   path: string;
@@ -14,21 +14,21 @@ export interface NumberSeries {
   last: number[];
   width: number;
   values: Float64Array;
-  /** How far ranks are apart; null if it is not known, or a single rank's. */
+  /** The range of all ranks; null if it is not known. */
   ranks: RankBand<Float64Array> | null;
 }
 
-/** Lines of one plot. */
+/** The lines of one chart. */
 export interface NumberGroup {
   title: string;
   series: NumberSeries[];
 }
 
-/** Lines that can be told apart in a low plot. */
+/** The most lines in one chart. */
 const TOGETHER = 4;
 
 /**
- * The run's numbers in a range. When `changes` grows only what is new is asked for and added.
+ * The numbers of a run in a range. When `changes` grows, only new columns are requested.
  */
 export function useNumbers(
   source: Source,
@@ -59,14 +59,14 @@ export function useNumbers(
   return { numbers: data, error };
 }
 
-/** Losses together, then each of the others: learning rates, scalars. */
+/** Groups losses together, and then each of the other numbers. */
 export function grouped(numbers: readonly NumberSeries[]): NumberGroup[] {
   const losses = numbers.filter(({ kind }) => kind === "loss");
   const others = numbers.filter(({ kind }) => kind !== "loss");
   const groups: NumberGroup[] = [];
   for (let i = 0; i < losses.length; i += TOGETHER)
     groups.push({ title: "loss", series: losses.slice(i, i + TOGETHER) });
-  // A learning rate is what people look for next.
+  // Learning rates come first.
   const rank = ({ path }: NumberSeries) => (path.includes("learning_rate") ? 0 : 1);
   for (const series of [...others].sort((a, b) => rank(a) - rank(b)))
     groups.push({ title: nameOf(series), series: [series] });

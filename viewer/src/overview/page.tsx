@@ -15,7 +15,7 @@ import type { OpenPaths } from "./use-rows";
 import { Worst } from "./worst";
 import "./overview.css";
 
-/** A run at a glance: what is wrong, its numbers, and all layers over the whole time. */
+/** The overview of a run: its findings, its numbers, and all layers over all steps. */
 export function OverviewPage({
   source,
   run,
@@ -88,7 +88,7 @@ function KindExplorer(
   const { source, run, query, kind } = props;
   const [asked, setAsked] = useState(0);
   const openPaths: OpenPaths = useRef(null);
-  // Other sites may have come with a change; the cells say so if the tree is outdated.
+  // New sites change the tree; requests of cells fail if it is outdated.
   const { data: tree, error } = useAnswer(
     (signal) => source.tree(run.id, kind.kind, signal),
     [source, run.id, kind.sites, asked],
@@ -96,7 +96,7 @@ function KindExplorer(
   );
   const [kept, setKept] = useState(tree);
   useEffect(() => {
-    // The same tree again is not a new one: rows, open blocks and cells stay.
+    // The same tree keeps rows, open blocks and cells.
     setKept((old) =>
       tree && old?.revision === tree.revision && old.kind === tree.kind ? old : tree,
     );

@@ -4,7 +4,7 @@ import { count, counted, date, duration } from "../format";
 import { RankChooser } from "../ranks/chooser";
 import { StatusMark } from "../runs/status";
 
-/** What a run is and how far it has come, in one line; and what of it cannot be read. */
+/** The name, status and progress of a run, and which of its data cannot be read. */
 export function RunHead({ source, run, rank }: { source: Source; run: RunData; rank: string }) {
   const told = [
     run.last_step !== null && `step ${count(run.last_step)}`,

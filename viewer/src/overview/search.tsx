@@ -3,7 +3,7 @@ import { count } from "../format";
 import { setQuery } from "../route";
 import type { ShownRows } from "./use-rows";
 
-/** The search for sites, by the library's own selectors. `/` comes here, Escape clears. */
+/** The search for sites with selectors of the library. `/` focuses it, Escape clears it. */
 export function Search({
   text,
   shown,
@@ -15,12 +15,12 @@ export function Search({
 }) {
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => {
-    // For addresses that change by other hands; what is being typed is ahead of its address.
+    // The address was changed by a link or the browser's history, not by typing.
     if (box.current && box.current !== document.activeElement) box.current.value = text;
   }, [text]);
   const { tree, roots } = shown.forest;
   const sites = tree.site.filter(Boolean).length;
-  // A report may have left some out, which only its blocks still count.
+  // A report may lack some sites, which the counts of its blocks include.
   const all = roots.reduce((sum, root) => sum + (tree.count[root] ?? 0), 0);
   const counted =
     report && all > sites

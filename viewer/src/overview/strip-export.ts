@@ -4,10 +4,10 @@ import type { Range } from "../time/range";
 import type { NumberGroup } from "./numbers";
 import { stripsPicture } from "./strip-scene";
 
-/** Of a run of several ranks, how far these are apart. */
+/** The columns of the range of all ranks. */
 const BAND = ["low", "median", "high"] as const;
 
-/** The charts of numbers as one picture, and as a table. */
+/** The export of the charts of numbers. */
 export function exportedNumbers(run: RunData, groups: NumberGroup[], range: Range): Exportable {
   const banded = groups.some(({ series }) => series.some(({ ranks }) => ranks !== null));
   return {

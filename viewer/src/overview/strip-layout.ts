@@ -11,12 +11,12 @@ export interface StripLayout {
   y: (value: number) => number;
 }
 
-/** A loss that falls by this factor says more on a logarithmic axis. */
+/** Values whose extremes differ by more than this factor have a logarithmic axis. */
 const WIDE = 30;
-/** Pixels between ticks, so that their numbers do not touch. */
+/** The least distance of two ticks, so that their texts do not touch. */
 const TICK_ROOM = 14;
 
-/** The vertical axis for what of a group lies in the range that is shown. */
+/** The vertical axis for the visible values of a group. */
 export function stripLayout(group: NumberGroup, scale: TimeScale, height: number): StripLayout {
   const values = group.series.flatMap((series) => [
     ...shownValues(series, series.values, scale),
@@ -43,13 +43,13 @@ export function tickLabels({ kind, ticks: shown }: StripLayout): string[] {
   return kind === "log" ? shown.map(short) : tickTexts(shown);
 }
 
-/** The middle of a column's steps, where its point is drawn. */
+/** The middle of the steps of a column, where its point is drawn. */
 export function middle({ first, last }: NumberSeries, column: number): number {
   const step = first[column] ?? 0;
   return (step + (last[column] ?? step)) / 2;
 }
 
-/** The column that is drawn nearest to a step; -1 if there is none. */
+/** The column nearest to a step; -1 if there is none. */
 export function nearestColumn(series: NumberSeries, step: number): number {
   let best = -1;
   let distance = Number.POSITIVE_INFINITY;

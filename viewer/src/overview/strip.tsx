@@ -92,7 +92,7 @@ export function Strip(props: StripProps) {
 
 const BAND = ". The band is from the least to the greatest of all ranks, the dots their median.";
 
-/** The least, median and greatest of the ranks in a column. */
+/** The least and the greatest value of all ranks in a column. */
 function Spread({
   of,
   column,

@@ -17,11 +17,11 @@ interface StripsProps extends TimePlot {
   columns: number;
 }
 
-/** Charts that are shown before one asks for more, and how many come then. */
+/** The number of charts at first, and the number that the button adds. */
 const FIRST = 2;
 const MORE = 8;
 
-/** The run's numbers, loss and learning rate first, each in a low chart above the heatmap. */
+/** The charts of the run's numbers above the heatmap, loss and learning rate first. */
 export function Strips(props: StripsProps) {
   const { source, run, changes, columns, time } = props;
   const [most, setMost] = useState(FIRST);
@@ -30,7 +30,7 @@ export function Strips(props: StripsProps) {
   const groups = useMemo(() => grouped(numbers ?? []), [numbers]);
   const shown = groups.slice(0, most);
   if (error) return <Problem error={error} />;
-  // Room is kept while they are on their way, so that nothing below jumps.
+  // Charts that are loading have their height, so that the page below does not move.
   const expected = Math.min(FIRST, grouped(run.numbers.map(empty)).length);
   const chart = exportedNumbers(run, shown, time.range);
   const hidden = groups.length - shown.length;

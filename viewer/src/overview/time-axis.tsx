@@ -11,11 +11,11 @@ interface TimeAxisProps extends TimePlot {
   choose: (finding: Finding) => void;
 }
 
-/** Pixels that a tick with its number needs, and the name of an epoch. */
+/** The width of a tick with its text, and of the name of an epoch. */
 const TICK_ROOM = 90;
 const EPOCH_ROOM = 58;
 
-/** The steps, where epochs begin, and where findings do. The wheel zooms here by itself. */
+/** The axis of steps with the beginnings of epochs and findings. The wheel zooms without Ctrl. */
 export function TimeAxis(props: TimeAxisProps) {
   const { run, scale, time, labelWidth, cursor } = props;
   const axis = useTimeGestures<HTMLDivElement>({
@@ -28,7 +28,7 @@ export function TimeAxis(props: TimeAxisProps) {
   const { from, to } = scale.range;
   const inside = (step: number) => step >= from && step <= to;
   const ticks = stepTicks({ low: from, high: to }, Math.max(2, scale.width / TICK_ROOM)).filter(
-    // A number that does not fit is worse than none.
+    // Texts that do not fit are left out.
     (tick) => scale.x(tick + 0.5) + count(tick).length * 3.4 < scale.width,
   );
   const findings = run.findings.filter(({ since, explained_by }) => inside(since) && !explained_by);
@@ -72,10 +72,10 @@ export function TimeAxis(props: TimeAxisProps) {
   );
 }
 
-/** The epochs whose names have room, with where they begin. */
+/** The epochs whose names fit, with their positions. */
 function spaced(epochs: RunData["epochs"], scale: TimeScale): { epoch: number; x: number }[] {
   const shown: { epoch: number; x: number }[] = [];
-  // One that began before what is shown is named at its edge.
+  // An epoch that began earlier is named at the left edge.
   const current = epochs.findLast(({ first }) => first < scale.range.from);
   if (current && epochs.length > 1) shown.push({ epoch: current.epoch, x: 0 });
   if (epochs.length < 2) return shown;

@@ -24,7 +24,7 @@ interface ToolbarProps {
   chart: Exportable;
 }
 
-/** What the heatmap shows and how: kind, statistic, search, blocks, steps, table, files. */
+/** The controls of the heatmap: kind, statistic, search, blocks, steps, table, export. */
 export function Toolbar(props: ToolbarProps) {
   const { run, kind, statistic, query, shown, time, tabular } = props;
   const { from, to } = time.range;

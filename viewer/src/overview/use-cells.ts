@@ -4,26 +4,26 @@ import type { KindData, RunData, StatisticData, Tree } from "../api/types";
 import { Loader } from "../heatmap/loader";
 import type { Range } from "../time/range";
 
-/** Pixels that a column has at least, and columns that are never exceeded. */
+/** The least width of a column, and the greatest number of columns. */
 const COLUMN_PIXELS = 3;
 const MOST_COLUMNS = 320;
-/** How long rows must stand still to be asked for, and how long scrolling may put it off. */
+/** How long scrolling must have stopped before rows are requested, and the longest delay. */
 const STILL_MS = 50;
 const LONGEST_MS = 250;
-/** Rows that are all loaded even if not all of them are in sight. */
+/** Up to this number of rows, all are loaded, also those that are not visible. */
 const FEW_ROWS = 120;
 
 export interface Cells {
   loader: Loader;
-  /** Grows when cells have arrived. */
+  /** Grows when cells arrive. */
   arrived: number;
   error: Error | null;
   columns: number;
-  /** The rows that can be seen, from the first to before the end of all rows. */
+  /** To be called with the first visible row and the end of the visible rows. */
   seen: (begin: number, end: number) => void;
-  /** The rows of which cells are there, in order. */
+  /** The rows whose cells are loaded, in order. */
   loaded: () => number[];
-  /** The rows in sight, of which cells are there. */
+  /** The visible rows whose cells are loaded. */
   inSight: () => number[];
 }
 
@@ -40,7 +40,7 @@ interface Options {
   reloadTree: () => void;
 }
 
-/** The cells of the rows in sight, kept up to date. */
+/** Loads the cells of the visible rows and keeps them up to date. */
 export function useCells(options: Options): Cells {
   const { source, run, kind, statistic, tree, rows, settled, plotWidth, changes } = options;
   const [arrived, setArrived] = useState(0);
@@ -61,7 +61,7 @@ export function useCells(options: Options): Cells {
   );
   useEffect(() => () => loader.close(), [loader]);
 
-  // Whole hundreds of pixels: a window that is being resized does not ask again all the time.
+  // The number changes only every hundred pixels, so that resizing a window sends few requests.
   const columns =
     plotWidth > 0
       ? Math.min(
@@ -96,7 +96,7 @@ export function useCells(options: Options): Cells {
       from,
       to,
     });
-    // The new frame has other colours, or none yet.
+    // The colours of the new frame may differ.
     setArrived((old) => old + 1);
     want();
   }, [
@@ -119,7 +119,7 @@ export function useCells(options: Options): Cells {
   const seen = useCallback(
     (begin: number, end: number) => {
       sight.current = { begin, end };
-      // Rows that only fly past are not worth asking for.
+      // Rows that scroll past are not requested.
       clearTimeout(pace.current.timer);
       const wait = performance.now() - pace.current.last > LONGEST_MS ? 0 : STILL_MS;
       pace.current.timer = window.setTimeout(() => {

@@ -27,11 +27,11 @@ interface Options {
   searching: boolean;
 }
 
-/** How much a key zooms, and which part of what is shown it moves by. */
+/** The factor by which a key zooms, and the share of the range by which it moves. */
 const ZOOM = 0.6;
 const MOVE = 0.2;
 
-/** The keys that move through rows and time; `keys.tsx` lists them for people. */
+/** The keys that move through rows and time. `keys.tsx` lists them for the user. */
 export function useExplorerKeys(options: Options): void {
   const { shown, time, scale, scroller, height, cursor, active } = options;
   const { rows, forest } = shown;

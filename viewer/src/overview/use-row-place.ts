@@ -3,14 +3,14 @@ import { useEffect, useRef } from "preact/hooks";
 import { ROW_HEIGHT } from "../heatmap/view";
 import { type Query, setQuery } from "../route";
 
-/** How long scrolling must have ended to go into the address. */
+/** How long scrolling must have stopped before the address changes. */
 const STILL_MS = 300;
 
 /**
- * Keeps in the address which row is at the top of the window, and goes there when the page is
- * opened: a link shows what its sender saw, and "back" leads to where one was.
+ * Keeps the topmost visible row in the address, and scrolls to it when the page opens: links and
+ * the browser's history restore the position.
  *
- * @returns what to call with the place of the topmost row when it has changed.
+ * @returns a function to call with the index of the topmost row when it has changed.
  */
 export function useRowPlace(
   scroller: RefObject<HTMLDivElement>,

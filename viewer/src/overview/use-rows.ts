@@ -17,7 +17,7 @@ export interface ShownRows {
   /** The nodes from top to bottom. */
   rows: readonly number[];
   open: ReadonlySet<number>;
-  /** Whether the rows are what a search has found: sites with their whole paths. */
+  /** Whether the rows are search results: sites with full paths. */
   flat: boolean;
   searchError: Error | null;
   toggle: (node: number) => void;
@@ -25,12 +25,12 @@ export interface ShownRows {
   closeAll: () => void;
 }
 
-/** The paths of the blocks that the user has open, to open them in another kind's tree too. */
+/** The paths of the open blocks, to open the same blocks in the tree of another kind. */
 export type OpenPaths = { current: ReadonlySet<string> | null };
 
 const TYPING_MS = 180;
 
-/** The rows of a tree that are shown: its open blocks, or what the search in the address finds. */
+/** The shown rows of a tree: its open blocks, or the results of the search in the address. */
 export function useRows(
   source: Source,
   run: string,
@@ -62,7 +62,7 @@ export function useRows(
     [carried],
   );
   useEffect(() => {
-    // Also what a link or a reload has opened.
+    // A link or a reload may have opened blocks.
     if (text !== "") carried.current = new Set([...open].map((node) => forest.path[node] ?? ""));
   }, [carried, forest, open, text]);
   useEffect(() => {

@@ -8,12 +8,12 @@ import { siteCharts } from "../site/models";
 import { decodeSeries } from "../site/series";
 import { useAnswer } from "../use";
 
-/** Layers and sites that are drawn; all have links. */
+/** The number of charts; all sites have links. */
 const DRAWN = 6;
-/** A report has its own columns; this is more than it has. */
+/** More columns than a report has. */
 const COLUMNS = 2000;
 
-/** Of a report: the layers and sites that matter most, the worst first, with their plots. */
+/** The layers and sites that a report has charts of, the worst first. */
 export function Worst({ source, run }: { source: Source; run: RunData }) {
   const byPath = new Map<string, string[]>();
   for (const { kind, path } of source.plotted)

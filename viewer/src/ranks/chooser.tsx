@@ -2,9 +2,9 @@ import type { Source } from "../api/source";
 import type { RunData } from "../api/types";
 import { setQuery } from "../route";
 
-/** Whose numbers are shown; nothing for a run of one process. */
+/** The choice of the rank whose numbers are shown; nothing for a run of one process. */
 export function RankChooser({ source, run, rank }: { source: Source; run: RunData; rank: string }) {
-  // A report has the numbers that it was made with.
+  // A report contains the numbers of one choice.
   if (source.report || run.ranks.length < 2) return null;
   const first = run.ranks[0] ?? 0;
   return (

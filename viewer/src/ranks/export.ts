@@ -10,7 +10,7 @@ import { type RankTable, rankGrid, rowName } from "./rows";
 const HEIGHT = 320;
 const HIGHEST = 18;
 
-/** The ranks' numbers as a picture and as a table: a line for each cell. */
+/** The export of the heatmap of ranks. */
 export function exportedRanks(
   run: RunData,
   title: string,

@@ -14,10 +14,10 @@ import { wordOf } from "./states";
 
 const LABELS = 118;
 const RIGHT = 14;
-/** All rows together are about as high as this, and one row is at most so high. */
+/** The height of all rows together, and the greatest height of a row. */
 const HEIGHT = 252;
 const HIGHEST = 18;
-/** Labels that are closer than this would touch. */
+/** The least distance of two labels. */
 const LABEL_ROOM = 14;
 
 interface HeatmapProps {
@@ -34,7 +34,7 @@ interface Pointed {
   y: number;
 }
 
-/** A number of all ranks over time: a row a rank, with those marked that findings name. */
+/** A number of all ranks over time, one row for each rank. Ranks in findings are marked. */
 export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
   const theme = useTheme();
   const [measure, size] = useSize<HTMLDivElement>();
@@ -70,7 +70,7 @@ export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
         <div class="rank-labels" style={{ width: `${LABELS}px`, height: `${height}px` }}>
           {table.rows.map((row, i) => {
             const marked = row.severity !== null;
-            // Rows that are named or have stopped are always told apart.
+            // Ranks in findings and crashed ranks always have a label.
             if (i % every !== 0 && !marked && row.status !== "crashed") return null;
             const status = row.status ?? "live";
             return (

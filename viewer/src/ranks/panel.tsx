@@ -16,7 +16,7 @@ import { type Order, rankTable } from "./rows";
 import { RankStates, StoppedRanks } from "./states";
 import "./ranks.css";
 
-/** No screen has more rows and columns for them; the server merges what would be finer. */
+/** The greatest number of rows and columns; the server merges more. */
 const ROWS = 250;
 const COLUMNS = 320;
 
@@ -27,7 +27,7 @@ interface PanelProps {
   changes: number;
 }
 
-/** How the processes of a training stand, and one number of theirs over time, a row each. */
+/** The states of the processes of a run, and a heatmap of one of their numbers. */
 export function RanksPanel(props: PanelProps) {
   const { processes } = props.run;
   return processes && <Panel {...props} processes={processes} />;

@@ -4,25 +4,25 @@ import type { ColourScale } from "../cells/colour-scale";
 import { type CellColumns, type CellGrid, columnEnds } from "../cells/grid";
 import { count } from "../format";
 
-/** A row of the table of ranks: one of them, or several neighbours. */
+/** A row of the heatmap: one rank or several neighbouring ranks. */
 export interface RankRow {
-  /** Its place among the rows that were answered. */
+  /** Its index in the answer of the server. */
   place: number;
   ranks: number[];
-  /** The worst that findings say of one of its ranks. */
+  /** The greatest severity of findings about its ranks. */
   severity: Severity | null;
-  /** How its ranks stand; the worst of them. */
+  /** The worst status of its ranks. */
   status: Status | null;
-  /** What rows are sorted by: the mean of what it shows. */
+  /** The mean of its values, by which rows can be sorted. */
   mean: number;
 }
 
-/** A number on all ranks, ready to be drawn. */
+/** The decoded values of a number on all ranks. */
 export interface RankTable {
   about: RanksData;
   values: Float64Array;
   median: Float64Array;
-  /** By row and column, how many values are not finite. */
+  /** The number of values that are not finite, by cell. */
   nonfinite: Map<number, number>;
   rows: RankRow[];
   columns: CellColumns;
@@ -39,7 +39,7 @@ export function rankOf({ evidence }: Finding): number | null {
   return typeof rank === "number" ? rank : null;
 }
 
-/** What findings say of each rank: the worst. */
+/** The greatest severity of the findings about each rank. */
 export function severities(findings: readonly Finding[]): Map<number, Severity> {
   const found = new Map<number, Severity>();
   for (const finding of findings) {
@@ -81,7 +81,7 @@ export function rankTable(
       mean: own.length > 0 ? own.reduce((sum, value) => sum + value, 0) / own.length : Number.NaN,
     });
   }
-  // The greatest first; what has no value last.
+  // Rows without values come last.
   if (order === "value")
     rows.sort((a, b) => (b.mean - a.mean || 0) + (+Number.isNaN(a.mean) - +Number.isNaN(b.mean)));
   const nonfinite = new Map(

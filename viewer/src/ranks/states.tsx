@@ -2,11 +2,11 @@ import type { Processes, Status } from "../api/types";
 import { count, date } from "../format";
 import { StatusMark } from "../runs/status";
 
-/** Ranks that are named before the rest is counted. */
+/** The number of ranks that are listed; the rest is counted. */
 const NAMED = 6;
 const ORDER: Status[] = ["live", "finished", "crashed", "damaged", "empty"];
 
-/** How many processes there are, and how many of them stand how. */
+/** The number of processes by status. */
 export function RankStates({ processes }: { processes: Processes }) {
   return (
     <span class="rank-states">
@@ -24,7 +24,7 @@ export function RankStates({ processes }: { processes: Processes }) {
   );
 }
 
-/** Those that have crashed or are missing, with where and when. */
+/** The processes that have crashed or are missing, with their last step and time. */
 export function StoppedRanks({ processes }: { processes: Processes }) {
   const stopped = [...processes.rank.keys()].filter((i) =>
     ["crashed", "empty"].includes(processes.status[i] ?? ""),

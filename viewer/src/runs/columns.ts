@@ -1,7 +1,7 @@
 import { fromJson } from "../api/doubles";
 import type { RunEntry, Status } from "../api/types";
 
-/** What runs can be sorted by. */
+/** The columns of the table, by which runs can be sorted. */
 export const COLUMNS = [
   { key: "status", label: "Status", numeric: false },
   { key: "name", label: "Name", numeric: false },
@@ -19,7 +19,7 @@ export interface Order {
   descending: boolean;
 }
 
-/** The order in an address: "name", or "-started" for descending; the newest first by default. */
+/** The order in an address: "name", or "-started" for descending. The newest is first by default. */
 export function parseOrder(text: string): Order {
   const key = text.replace(/^-/, "");
   const known = COLUMNS.find((column) => column.key === key)?.key;
@@ -33,7 +33,7 @@ export function spellOrder({ key, descending }: Order): string {
   return `${descending ? "-" : ""}${key}`;
 }
 
-/** Runs whose name contains the text, in order; what is not known yet comes last. */
+/** The runs whose name contains the text, in order. Unknown values come last. */
 export function arranged(runs: readonly RunEntry[], order: Order, text: string): RunEntry[] {
   const wanted = text.trim().toLowerCase();
   const sign = order.descending ? -1 : 1;

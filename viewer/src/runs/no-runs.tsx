@@ -1,7 +1,7 @@
 const EXAMPLE = `import gradwatch
 model.fit(x, y, callbacks=[gradwatch.Monitor("runs/first")])`;
 
-/** What to do when there is nothing to show yet. */
+/** Explains how to record a run. */
 export function NoRuns({ directory }: { directory: string }) {
   return (
     <div class="no-runs">

@@ -9,14 +9,14 @@ import { NoRuns } from "./no-runs";
 import { RunsTable } from "./table";
 import "./runs.css";
 
-/** All runs below the directory, to sort, to filter, to open and to compare. */
+/** The list of all runs below the directory. */
 export function RunsPage({ source, query }: { source: Source; query: Query }) {
   const changes = useChanges(source, null);
   const { data, error } = useAnswer((signal) => source.runs(signal), [source], "", changes);
   const chosen = new Set((query.chosen ?? "").split(",").filter((id) => id !== ""));
   const order = parseOrder(query.sort ?? "");
   const runs = data ? arranged(data.runs, order, query.q ?? "") : [];
-  // In the order in which they were chosen: the others are compared with the first.
+  // The order of selection: the other runs are compared with the first.
   const known = new Set(data?.runs.map(({ id }) => id));
   const compared = [...chosen].filter((id) => known.has(id));
   const choose = (id: string) => {

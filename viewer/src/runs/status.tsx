@@ -10,7 +10,7 @@ const HINTS: Record<Status, string> = {
   broken: "It cannot be opened.",
 };
 
-/** A run's status as a word with a dot, so that neither colour nor reading is needed alone. */
+/** The status of a run as a word and a coloured dot. */
 export function StatusMark({ status, word = "" }: { status: Status | null; word?: string }) {
   if (status === null) return <span class="muted">…</span>;
   return (

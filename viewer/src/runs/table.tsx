@@ -14,7 +14,7 @@ interface RunsTableProps {
 
 export function RunsTable({ runs, order, chosen, choose }: RunsTableProps) {
   const sort = (key: ColumnKey, numeric: boolean) => {
-    // What is clicked first: the largest number, the first letter.
+    // The first click sorts numbers descending and names ascending.
     const descending = order.key === key ? !order.descending : numeric;
     setQuery({ sort: spellOrder({ key, descending }) });
   };

@@ -9,10 +9,10 @@ import type { Range } from "../time/range";
 import { useAnswer } from "../use";
 import type { Series } from "./series";
 
-/** As many histograms as can be told apart in a ridge; the server merges what would be more. */
+/** The greatest number of histograms; the server merges more. */
 const COLUMNS = 80;
 
-/** What asks for histograms of a kind. Others have none. */
+/** The watch that records histograms, by kind. Other kinds have no histograms. */
 const WATCHES: Readonly<Record<string, string>> = {
   gradient: "gradients",
   applied_gradient: "applied_gradients",
@@ -32,7 +32,7 @@ interface DistributionProps {
   sync: string;
 }
 
-/** The distribution of a site's elements over time, or how to have it measured. */
+/** The distribution of a site's elements over time, or how to record it. */
 export function SiteDistribution(props: DistributionProps) {
   const { kind, path, histogram_steps: steps } = props.series.about;
   if (steps.length > 0) return <Distributions {...props} />;
@@ -59,12 +59,12 @@ function Distributions({ source, run, series, name, range, onZoom, sync }: Distr
         { columns: COLUMNS, from: range?.from, to: range?.to },
         signal,
       ),
-    // Asked again only when a histogram has been added, not with every step.
+    // Requested again when there are new histograms, not with every step.
     [source, steps.length, range],
     JSON.stringify([run.id, kind, path]),
   );
   const distribution = useMemo(() => (data ? decodeDistribution(data) : null), [data]);
-  // The same steps as the other charts show, also where histograms begin later.
+  // The same steps as in the other charts, also if histograms begin later.
   const [from, to] = [series.about.first[0] ?? 0, series.about.last.at(-1) ?? 1];
   const shown = useMemo(() => range ?? { from, to }, [range, from, to]);
   const unit = run.kinds

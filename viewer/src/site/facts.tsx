@@ -1,7 +1,7 @@
 import { counted } from "../format";
 import type { Series } from "./series";
 
-/** What a place is, in words: its size, and what is measured of it. */
+/** The size of a site, and what is measured. */
 export function SiteFacts({ series }: { series: Series }) {
   const { sites, shape, elements, meaning } = series.about;
   const facts = [

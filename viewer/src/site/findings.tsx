@@ -1,7 +1,7 @@
 import type { Finding, RunData } from "../api/types";
 import { count, printable } from "../format";
 
-/** The findings that concern a place, if any. */
+/** The findings about a site. */
 export function SiteFindings({ run, findings }: { run: RunData; findings: readonly number[] }) {
   const found = findings
     .map((place) => run.findings[place])

@@ -10,11 +10,11 @@ import { nearest, neighbours, pathParts } from "./places";
 interface HeaderProps {
   source: Source;
   run: RunData;
-  /** The page's state, most of which other places are shown with too. */
+  /** The state of the page, which links to other sites keep. */
   query: Query;
 }
 
-/** What is shown, in words; the same place's other kinds; the places before and after it. */
+/** The path of a site, with links to its other kinds and to its neighbours. */
 export function SiteHeader({ source, run, query }: HeaderProps) {
   const { kind = "", path = "" } = query;
   const kinds = run.kinds.map((one) => one.kind).join(" ");
@@ -80,12 +80,12 @@ function targetIn(
   return found !== null && source.hasSeries(kind, found) ? found : null;
 }
 
-/** To the places before and after in network order, by click or by the keys [ and ]. */
+/** Links to the sites before and after in network order; also the keys [ and ]. */
 function Steps({ source, run, tree, query }: HeaderProps & { tree: Tree | null }) {
   const { kind = "", path = "" } = query;
   const around = tree ? neighbours(tree, path, (one) => source.hasSeries(kind, one)) : null;
   const { previous = null, next = null } = around ?? {};
-  // At once: a key may be pressed as soon as the page can be seen.
+  // A layout effect: keys work as soon as the page is visible.
   useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       const to = { "[": previous, "]": next }[event.key];
@@ -119,7 +119,7 @@ function Steps({ source, run, tree, query }: HeaderProps & { tree: Tree | null }
   );
 }
 
-/** The state of this page for another place: the same steps and scales. */
+/** The state of the page of another site, with the same steps and scales. */
 function placeQuery(query: Query, kind: string, path: string): Query {
   return { ...query, kind, path, picture: "" };
 }

@@ -4,13 +4,13 @@ import type { Range } from "../time/range";
 import { type Answer, useAnswer } from "../use";
 import { decodeSeries, mergeSeries, type Series } from "./series";
 
-/** More than a chart is wide on most screens; the server merges what would be finer. */
+/** The greatest number of columns; the server merges more. */
 const COLUMNS = 600;
 
 /**
- * A site's numbers, kept up to date: when the run has changed, only the columns since then are
- * asked for. `changes` counts the changes. While another place is awaited the last one stays, so
- * that stepping through a network does not flicker; `about` says which one it is.
+ * The numbers of a site, kept up to date: when `changes` grows, only new columns are requested.
+ * While another site is loading, the data of the last one stays, so that nothing flickers; `about`
+ * tells which site it is of.
  */
 export function useLiveSeries(
   source: Source,

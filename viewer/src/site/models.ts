@@ -4,14 +4,14 @@ import type { Axis, LineModel, Mark } from "../charts/model";
 import { percent } from "../charts/numbers";
 import type { Series } from "./series";
 
-/** A site's charts: what each shows of its numbers. */
+/** The charts of a site. */
 
 export interface SiteChart {
-  /** Its name in the address, for the choice of its scale. */
+  /** The name of the chart in the address, for its scale. */
   id: string;
   model: LineModel;
   scale: "log" | "linear";
-  /** Whether a logarithmic scale makes sense. */
+  /** Whether the user can choose the scale. */
   switchable: boolean;
   note?: string;
 }
@@ -22,7 +22,7 @@ export function siteCharts(series: Series, run: RunData, kind: KindData | undefi
   const axis = stepAxis(series.about, run);
   const marks = nonfiniteMarks(series);
   const about = kind?.statistics ?? [];
-  // Of what is 0 or 1 for each unit, the mean is the share, and norms say nothing.
+  // Values that are 0 or 1 for each unit have a mean that is a share, and no useful norms.
   if (about.length > 0 && about.every(({ scale }) => scale === "linear"))
     return [shareOfUnits(series, axis, marks, about[0]?.label ?? "share")];
   const unit = (name: string) => about.find((one) => one.name === name)?.unit ?? "";

@@ -23,7 +23,7 @@ interface SiteProps {
   query: Query;
 }
 
-/** All about one tensor, or about a layer or block with its tensors merged. */
+/** The page of one tensor, or of a layer or block with its tensors merged. */
 export function SitePage({ source, run, query }: SiteProps) {
   const changes = useChanges(source, run);
   const { data, error } = useAnswer((signal) => source.run(run, signal), [source], run, changes);
@@ -126,7 +126,7 @@ function Site({
   );
 }
 
-/** The range in the address; the same object as long as it is the same range. */
+/** The range in the address. The object changes only if the range does. */
 function useRange(query: Query): Range | null {
   const { from = "", to = "" } = query;
   return useMemo(() => rangeOf(from, to), [from, to]);

@@ -7,7 +7,7 @@ import { useAnswer } from "../use";
 
 const PLAY_MS = 500;
 
-/** Pictures of a kernel, at the step that a slider chooses; play shows them one after another. */
+/** Pictures of a kernel. A slider selects the step; the button plays all steps. */
 export function Pictures({
   source,
   run,
@@ -52,7 +52,7 @@ function Slides({
 }) {
   const last = steps.length - 1;
   const found = chosen === "" ? -1 : steps.indexOf(Number(chosen));
-  // Null follows the newest picture of a run in progress.
+  // Null is the newest picture, also while the run continues.
   const [place, setPlace] = useState<number | null>(found < 0 ? null : found);
   const [playing, setPlaying] = useState(false);
   const at = Math.min(place ?? last, last);
@@ -88,7 +88,7 @@ function Slides({
           disabled={last < 1}
           aria-label="Step of the picture"
           aria-valuetext={`step ${step}`}
-          // Not in two listeners: the page would be drawn between them, with the old value.
+          // One listener: between two, the page would be rendered with the old value.
           onInput={(event) => {
             const wanted = Number(event.currentTarget.value);
             setPlaying(false);

@@ -2,9 +2,9 @@ import { pathsOf } from "../api/subtree";
 import type { Tree } from "../api/types";
 import { printable } from "../format";
 
-/** Where a path stands among those of its kind, and where it can be found in others. */
+/** The neighbours of a path in its tree, and its place in the trees of other kinds. */
 
-/** Trees do not change; those of large networks are worth looking at only once. */
+/** A cache, since trees do not change and may be large. */
 const places = new WeakMap<Tree, ReadonlyMap<string, number>>();
 
 /** The nodes of a tree by their paths, in network order. */
@@ -17,12 +17,12 @@ function nodesOf(tree: Tree): ReadonlyMap<string, number> {
 export interface Neighbours {
   previous: string | null;
   next: string | null;
-  /** Its place among its like, from 1, and how many there are. */
+  /** Its position among the sites or blocks, from 1, and their number. */
   place: number;
   of: number;
 }
 
-/** The sites before and after a site in network order; of a layer or block, the blocks. */
+/** The sites before and after a site in network order, or the blocks before and after a block. */
 export function neighbours(
   tree: Tree,
   path: string,
@@ -44,7 +44,7 @@ export function neighbours(
   };
 }
 
-/** The path itself or, nearest to it, the layer or block above it that the tree has. */
+/** The path itself, or the nearest layer or block above it in the tree. */
 export function nearest(tree: Tree, path: string): string | null {
   const known = nodesOf(tree);
   for (let at = path; at !== ""; at = at.slice(0, Math.max(0, at.lastIndexOf("/"))))
@@ -52,7 +52,7 @@ export function nearest(tree: Tree, path: string): string | null {
   return null;
 }
 
-/** The parts of a path, each with the path up to it where that is a place in the tree. */
+/** The parts of a path, each with the path of the block that it ends, if there is one. */
 export function pathParts(
   tree: Tree | null,
   path: string,

@@ -2,7 +2,7 @@ import { decodeDoubles } from "../api/doubles";
 import { joinedSteps, joinedValues, keptColumns } from "../api/growth";
 import type { SeriesData } from "../api/types";
 
-/** A site's numbers over time, decoded. */
+/** The decoded numbers of a site over time. */
 export interface Series {
   about: Omit<SeriesData, "statistics" | "zeros" | "nonfinite">;
   statistics: Readonly<Record<string, Float64Array>>;
@@ -20,7 +20,7 @@ export function decodeSeries(data: SeriesData): Series {
   };
 }
 
-/** What was there, with the columns that have changed since replaced and the new ones added. */
+/** A series with the columns of a later answer, which replace or follow the old ones. */
 export function mergeSeries(old: Series, changed: Series): Series {
   if (changed.about.first.length === 0)
     return { ...old, about: { ...changed.about, ...columnsOf(old) } };

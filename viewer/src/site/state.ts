@@ -2,7 +2,7 @@ import type { ScaleKind } from "../charts/scale";
 import type { Query } from "../route";
 import type { Range } from "../time/range";
 
-/** What of a site's page is in the address: the steps that are shown, and charts' scales. */
+/** The state of a site's page in the address: the shown steps and the scales of charts. */
 
 export function rangeOf(from: string, to: string): Range | null {
   if (from === "" || to === "") return null;
@@ -14,7 +14,7 @@ export function rangeQuery(range: Range | null): Query {
   return { from: range ? String(range.from) : "", to: range ? String(range.to) : "" };
 }
 
-/** The scale that was chosen for a chart; null if none was. */
+/** The scale that the user has chosen for a chart; null if none. */
 export function scaleOf({ scales = "" }: Query, chart: string): ScaleKind | null {
   const chosen = scales.split(",").find((one) => one.startsWith(`${chart}.`));
   if (chosen?.endsWith(".log")) return "log";

@@ -2,7 +2,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { panned, type Range, selected, type TimeScale, zoomed } from "./range";
 import type { TimeRange } from "./use-range";
 
-/** Where the pointer is in a plot, and what it is dragging. */
+/** The position of the pointer in a plot. */
 export interface Hover {
   x: number;
   y: number;
@@ -12,26 +12,26 @@ interface Options {
   scale: TimeScale;
   time: TimeRange;
   hover: (at: Hover | null) => void;
-  /** The part that is being selected, in steps; null when none is. */
+  /** Called with the current selection in steps; null when there is none. */
   select: (part: Range | null) => void;
   /** A click without a drag. */
   click?: (at: Hover) => void;
-  /** Whether the wheel zooms by itself; where there is something to scroll it needs Ctrl. */
+  /** Whether the wheel zooms without Ctrl. Plots that scroll need Ctrl. */
   wheelZooms: boolean;
 }
 
 const DRAG_PIXELS = 4;
 
 /**
- * Zooming and panning with the pointer: drag to select a part, Shift and drag or a sideways wheel
- * to move, the wheel (with Ctrl where it also scrolls) to zoom, double click for the whole.
+ * Zooms and pans with the pointer: a drag selects a part, Shift and drag or a sideways wheel moves,
+ * the wheel (with Ctrl in plots that scroll) zooms, a double click shows all steps.
  */
 export function useTimeGestures<E extends HTMLElement>(options: Options) {
   const element = useRef<E>(null);
   const latest = useRef(options);
   latest.current = options;
 
-  // At once: the pointer may be used as soon as the plot can be seen.
+  // A layout effect: the pointer works as soon as the plot is visible.
   useLayoutEffect(() => {
     const target = element.current;
     if (target === null) return;
@@ -105,7 +105,7 @@ export function useTimeGestures<E extends HTMLElement>(options: Options) {
     target.addEventListener("pointercancel", up, { signal });
     target.addEventListener("pointerleave", leave, { signal });
     target.addEventListener("dblclick", reset, { signal });
-    // Browsers ignore `preventDefault` of wheel listeners unless they are not passive.
+    // `preventDefault` needs a listener that is not passive.
     target.addEventListener("wheel", wheel, { signal, passive: false });
     return () => abort.abort();
   }, []);
@@ -113,7 +113,7 @@ export function useTimeGestures<E extends HTMLElement>(options: Options) {
   return element;
 }
 
-/** Wheels may count in lines. */
+/** The distance of a wheel event in pixels; some browsers count lines. */
 function pixels(event: WheelEvent): number {
   return event.deltaMode === WheelEvent.DOM_DELTA_LINE ? event.deltaY * 16 : event.deltaY;
 }

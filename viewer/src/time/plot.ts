@@ -8,7 +8,7 @@ export interface TimePlot {
   labelWidth: number;
   /** The step under the pointer. */
   cursor: number | null;
-  /** The part that is being selected. */
+  /** The current selection. */
   selecting: Range | null;
   point: (step: number | null) => void;
   select: (part: Range | null) => void;

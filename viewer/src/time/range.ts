@@ -1,13 +1,13 @@
-/** A part of the time axis, in steps; `to` is where it ends, just after the last step. */
+/** A part of the time axis, in steps; `to` is its end, after the last step. */
 export interface Range {
   from: number;
   to: number;
 }
 
-/** The fewest steps that can be looked at. */
+/** The least number of steps in a range. */
 const CLOSEST = 4;
 
-/** The range zoomed around a step: `factor` below 1 shows less. It stays within `full`. */
+/** Zooms around a step; a `factor` below 1 shows less. The result is inside of `full`. */
 export function zoomed(range: Range, full: Range, factor: number, around: number): Range {
   const span = Math.min(full.to - full.from, Math.max(CLOSEST, (range.to - range.from) * factor));
   const share = (around - range.from) / (range.to - range.from);
@@ -18,14 +18,14 @@ export function panned(range: Range, full: Range, steps: number): Range {
   return within({ from: range.from + steps, to: range.to + steps }, full);
 }
 
-/** The range between two steps, however they are ordered, if it is worth looking at. */
+/** The range between two steps in any order; null if it is empty. */
 export function selected(a: number, b: number, full: Range): Range | null {
   const from = Math.floor(Math.min(a, b));
   const to = Math.ceil(Math.max(a, b));
   return to - from < 1 ? null : within({ from, to: Math.max(to, from + CLOSEST) }, full);
 }
 
-/** The range moved, and if need be cut, to lie inside of another. */
+/** Moves a range into another, and cuts it if it is longer. */
 export function within(range: Range, full: Range): Range {
   const span = Math.min(range.to - range.from, full.to - full.from);
   const from = Math.min(Math.max(range.from, full.from), full.to - span);
@@ -36,7 +36,7 @@ export function same(a: Range, b: Range): boolean {
   return a.from === b.from && a.to === b.to;
 }
 
-/** Pixels of steps in a plot of some width, and back. */
+/** Converts steps to pixels of a plot, and pixels to steps. */
 export interface TimeScale {
   range: Range;
   width: number;
@@ -62,7 +62,7 @@ export function wholeRange(run: {
 }): Range {
   const first = run.first_step ?? 0;
   const last = run.last_step ?? first;
-  // A value stands until the next is measured; so does the last.
+  // The last value is shown for one usual interval, like the others.
   const usual = run.steps > 1 ? Math.ceil((last - first) / (run.steps - 1)) : 1;
   return { from: first, to: last + Math.max(1, usual) };
 }

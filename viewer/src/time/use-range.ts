@@ -2,28 +2,28 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { type Query, setQuery } from "../route";
 import { type Range, same, within } from "./range";
 
-/** How long the range must be still before it goes into the address and new data is asked for. */
+/** How long the range must be unchanged before the address changes and data is requested. */
 const STILL_MS = 140;
 
 export interface TimeRange {
-  /** All that there is. */
+  /** All steps of the run. */
   full: Range;
-  /** What is shown now; the whole, and all that is still to come, unless zoomed. */
+  /** The shown steps. Unless zoomed these are all steps, also those that follow. */
   range: Range;
   zoomed: boolean;
-  /** The steps to ask data for: follows `range` once it is still. Undefined: all. */
+  /** The steps to request: `range` once it is unchanged for a while. Undefined: all. */
   settled: Range | undefined;
   set: (range: Range) => void;
   reset: () => void;
 }
 
-/** The part of the run that is looked at, kept in the address as `from` and `to`. */
+/** The shown steps of a run, kept in the address as `from` and `to`. */
 export function useTimeRange(full: Range, query: Query): TimeRange {
   const [chosen, setChosen] = useState<Range | null>(() => fromQuery(query));
   const [settled, setSettled] = useState<Range | null>(chosen);
   const written = useRef(spelled(chosen));
 
-  // The address changed by other hands: a link, or "back".
+  // The address was changed by a link or the browser's history.
   useEffect(() => {
     const named = fromQuery(query);
     if (spelled(named) === written.current) return;
