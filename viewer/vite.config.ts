@@ -1,8 +1,8 @@
 import preact from "@preact/preset-vite";
 import { defineConfig } from "vite";
 
-// One script and one style sheet, by fixed names: the server serves just these, and a report
-// carries them inside itself. Nothing is inlined into the page, whose policy forbids it.
+// The build has one script and one style sheet with fixed names: the server serves these files, and
+// a report contains them. Nothing is inlined, since the page's content security policy forbids it.
 export default defineConfig({
   base: "./",
   plugins: [preact()],

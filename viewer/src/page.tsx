@@ -1,16 +1,26 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import type { Source } from "./api/source";
+import type { RunData } from "./api/types";
 import { printable } from "./format";
 import { ConnectionDot } from "./frame/connection";
 import { ThemeButton } from "./frame/theme-button";
-import { href } from "./route";
+import { href, type Query } from "./route";
 import "./frame/frame.css";
 
 export interface Crumb {
   label: string;
   /** The link target; the last crumb is the page itself and has none. */
   href?: string;
+}
+
+/** What the parts of the page of a run need. */
+export interface RunProps {
+  source: Source;
+  run: RunData;
+  query: Query;
+  /** The number of changes of the run so far. */
+  changes: number;
 }
 
 interface PageProps {
@@ -32,7 +42,7 @@ export function Page({ source, actions, children, ...props }: PageProps) {
   return (
     <>
       <header class="bar">
-        <nav class="crumbs" aria-label="Where you are">
+        <nav class="crumbs" aria-label="Breadcrumb">
           {source.report ? (
             <span class="brand">gradwatch</span>
           ) : (

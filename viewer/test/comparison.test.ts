@@ -96,7 +96,7 @@ test("a point is on a cell, on a label or outside", () => {
 });
 
 test("what is not compared is counted", () => {
-  expect(onlyText(COMPARISON)).toContain("second has 2 tensors");
+  expect(onlyText(COMPARISON)).toContain("2 tensors of second");
   expect(onlyText({ ...COMPARISON, about: { ...COMPARISON.about, only: [0, 0] } })).toBe("");
   expect(mergedText(COMPARISON, 3)).toBe("");
   const blocks = { ...COMPARISON, about: { ...COMPARISON.about, merged: [true, true, true] } };

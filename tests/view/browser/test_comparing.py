@@ -30,7 +30,7 @@ def test_a_comparison_has_the_values_of_the_reader(visit, ids, golden, other, al
     layer = [float(row[2]) for row in rows if row[0] == "net/head"]
     parts = [i for i, site in enumerate(true.sites) if site.path.startswith("net/head/")]
     np.testing.assert_allclose(layer, np.linalg.norm(true.values[0, parts], axis=0), rtol=1e-12)
-    assert "other has 1 tensor that not all of them have" in opened.text
+    assert "1 tensor of other that not all runs have" in opened.text
 
 
 def test_the_overlay_of_a_site_has_the_values_of_the_reader(visit, ids, golden, other):

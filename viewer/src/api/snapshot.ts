@@ -165,6 +165,6 @@ export class SnapshotSource implements Source {
 function lacking(what: string): RequestError {
   return new RequestError(
     404,
-    `This report does not carry ${what}. Open the run itself with \`gradwatch view\`.`,
+    `This report does not contain ${what}. Open the run with \`gradwatch view\`.`,
   );
 }

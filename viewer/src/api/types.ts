@@ -1,8 +1,8 @@
 /**
- * What the server answers, and what a report carries inside itself: the one contract between
+ * The answers of the server and the content of a report: the interface between
  * `src/gradwatch/view/data/` (Python) and this front end. All answers are strict JSON.
  *
- * Requests, all GET; `run` is an opaque id, rows are numbers of a tree's nodes:
+ * All requests are GET. `run` is an opaque id; rows are node numbers of a tree:
  *
  *   /api/runs                                                       Runs
  *   /api/run?run                                                    RunData
@@ -19,23 +19,22 @@
  *   /api/compare-series?runs&kind&path&statistic&align&columns      ComparedSeries
  *   /api/events                                                     server-sent events: Change
  *
- * A request that cannot be answered is answered by `Failure` and a status: 400 it is wrong, 401
- * without a session, 404 there is no such run or site, 409 the tree has changed: ask for it anew.
+ * An error is a `Failure` with a status: 400 the request is invalid, 401 there is no session, 404
+ * there is no such run or site, 409 the tree has changed and must be requested again.
  *
- * Of a run of several processes all but the first and the last three take `rank`: whose numbers
- * are asked for. A number is that process; "all" is all of them, outputs merged and losses
- * averaged; "first" is of each site the first process that has recorded it. Without it, it is
- * what the server was started with.
+ * All requests but the first and the last three take `rank` for runs of several processes. A number
+ * is one process; "all" merges outputs and averages losses of all processes; "first" is the first
+ * process that has recorded a site. The default is an option of the server.
  *
- * `columns`: at most so many columns; neighbouring steps are merged until there are no more.
- * `from`, `to`: only these steps. `since` and `width`: only columns that end at or after that
- * step, if columns still are that wide; otherwise all of them (`complete` is true then).
+ * `columns` is the greatest number of columns; neighbouring steps are merged to reach it. `from` and
+ * `to` limit the steps. `since` and `width` limit the answer to columns that end at or after a step,
+ * if columns still have this width; otherwise the answer has all columns and `complete` is true.
  */
 
-/** Doubles, little-endian, in base64: exact, with NaN and infinities as they are. */
+/** Little-endian doubles in base64, with NaN and infinities. */
 export type Doubles = string;
 
-/** A number in JSON, where those that are not finite have a spelling. */
+/** A number in JSON; values that are not finite are strings. */
 export type JsonNumber = number | "nan" | "inf" | "-inf";
 
 export type Status = "live" | "finished" | "crashed" | "damaged" | "empty" | "broken";
@@ -46,13 +45,13 @@ export interface Failure {
 }
 
 export interface Runs {
-  /** The directory that is shown, as the user gave it. */
+  /** The directory of the runs, as given by the user. */
   directory: string;
   version: string;
   runs: RunEntry[];
 }
 
-/** A run in the list; what is not known yet is null and comes with a later answer. */
+/** A run in the list. Values that are not known yet are null; a later answer has them. */
 export interface RunEntry {
   id: string;
   name: string;
@@ -62,14 +61,14 @@ export interface RunEntry {
   /** Seconds from the first to the last record. */
   duration: number | null;
   last_step: number | null;
-  /** How many steps were measured. */
+  /** The number of measured steps. */
   steps: number | null;
   sites: number | null;
   /** The last value of the first loss. */
   loss: JsonNumber | null;
-  /** How many findings that are alarms, by severity. */
+  /** The number of findings by severity. */
   health: { errors: number; warnings: number } | null;
-  /** Why it cannot be opened; status is "broken" then. */
+  /** Why the run cannot be opened; its status is "broken". */
   error: string | null;
 }
 
@@ -81,52 +80,52 @@ export interface RunData {
   duration: number;
   first_step: number | null;
   last_step: number | null;
-  /** How many steps were measured. */
+  /** The number of measured steps. */
   steps: number;
-  /** The processes that have recorded it. */
+  /** The processes that have recorded the run. */
   ranks: number[];
-  /** Whose numbers these are: "first", "all" or a number. */
+  /** The rank of the numbers: "first", "all" or a number. */
   rank: string;
-  /** How the processes stand that train together; null for a run of one. */
+  /** The states of the processes; null for a run of one process. */
   processes: Processes | null;
   epochs: { epoch: number; first: number; last: number }[];
-  /** The kinds that have a heatmap, the one to show first first. */
+  /** The kinds that have a heatmap, the default first. */
   kinds: KindData[];
-  /** The paths of kinds that are one number: losses, learning rates, scalars. */
+  /** The paths of single numbers: losses, learning rates, scalars. */
   numbers: { kind: string; path: string }[];
-  /** By kind, in words, what is measured. */
+  /** What is measured, in words, by kind. */
   meaning: Record<string, string>;
   findings: Finding[];
-  /** Whether all of the run has been looked at for them; if not, a `Change` follows. */
+  /** Whether the whole run has been checked; if not, a `Change` follows. */
   findings_complete: boolean;
-  /** Facts for people, in the order to show them: schedule, cost, versions, batch size, ... */
+  /** Facts in display order: schedule, cost, versions, batch size, ... */
   facts: { name: string; value: string }[];
-  /** What the monitor itself has cost, in words; empty if unknown. */
+  /** The cost of the monitor, in words; empty if unknown. */
   cost: string;
-  /** What cannot be read, in words. */
+  /** Which data cannot be read, in words. */
   damage: string[];
   lost_rows: number;
-  /** The variables that pictures were drawn of. */
+  /** The variables with pictures. */
   pictured: string[];
 }
 
-/** One entry a process, in the order of ranks; also of those that have recorded nothing. */
+/** One entry for each process, by rank, also for processes without data. */
 export interface Processes {
   rank: number[];
-  /** "empty" is one that is missing: it has recorded nothing. */
+  /** "empty" is a missing process, which has recorded nothing. */
   status: Status[];
   first_step: (number | null)[];
   /** Seconds since 1970. */
   first_time: (number | null)[];
   last_step: (number | null)[];
   last_time: (number | null)[];
-  /** The numbers that several of them have, each its own: loss, step time, ... */
+  /** The numbers that several processes have recorded: loss, step time, ... */
   numbers: { kind: string; path: string }[];
 }
 
 export interface KindData {
   kind: string;
-  /** What to call it: "update / weight" for the kind "update" with update_ratio, say. */
+  /** The name for display, such as "update / weight". */
   label: string;
   statistics: StatisticData[];
   sites: number;
@@ -136,9 +135,9 @@ export interface StatisticData {
   name: string;
   /** "L2 norm" */
   label: string;
-  /** What the numbers are, for legends and axes; "" if they have no unit. */
+  /** The unit, for legends and axes; "" if there is none. */
   unit: string;
-  /** How it is best coloured: magnitudes logarithmically, signed ones around 0, shares from 0 to 1. */
+  /** The colour scale: "log" for magnitudes, "signed" around 0, "linear" for shares. */
   scale: "log" | "signed" | "linear";
 }
 
@@ -158,26 +157,26 @@ export interface Finding {
 }
 
 /**
- * The rows that a kind can be shown in: blocks, layers and sites in network order, a parent
- * before its children. Chains of only children are one node with a "/" in its label. The
- * labels from the root to a node, joined by "/", are its path.
+ * The possible rows of a kind: blocks, layers and sites in network order, parents before children.
+ * A chain of single children is one node with "/" in its label. The path of a node is the labels
+ * from the root to the node, joined by "/".
  */
 export interface Tree {
   kind: string;
-  /** Changes when there are other nodes. */
+  /** Changes when the nodes change. */
   revision: string;
   label: string[];
   /** The number of the parent; -1 for roots. */
   parent: number[];
-  /** Whether the node is itself measured; others are their sites merged. */
+  /** Whether the node is a site; other nodes are their merged sites. */
   site: boolean[];
-  /** How many sites there are at and below it. */
+  /** The number of sites at and below the node. */
   count: number[];
-  /** Of sites: shape and dtype such as "3x3x16 float32"; "" if unknown. */
+  /** The shape and dtype of a site, such as "3x3x16 float32"; "" if unknown. */
   shape: string[];
 }
 
-/** The nodes of a tree that a selector selects; sites only. */
+/** The sites of a tree that a selector selects. */
 export interface Selection {
   revision: string;
   nodes: number[];
@@ -187,77 +186,77 @@ export interface Columns {
   /** The first and the last measured step of each column. */
   first: number[];
   last: number[];
-  /** How many steps wide columns are. */
+  /** The width of columns in steps. */
   width: number;
-  /** Whether these are all columns, rather than those that have changed. */
+  /** Whether these are all columns; if not, those that have changed. */
   complete: boolean;
 }
 
-/** A column of several steps shows their average step; see `Heatmap` of the reader. */
+/** A column of several steps shows the average of its steps; see `Heatmap` of the reader. */
 export interface HeatmapData extends Columns {
   kind: string;
   statistic: string;
   revision: string;
-  /** The nodes, one a row. */
+  /** The node of each row. */
   rows: number[];
-  /** Rows by columns; NaN where nothing was measured or nothing is defined. */
+  /** Rows by columns; NaN if there is no value. */
   values: Doubles;
-  /** The cells with elements that were NaN or infinite: row's place, column, how many. */
+  /** The cells with NaN or infinite elements: row, column, number of elements. */
   nonfinite: [row: number, column: number, count: number][];
 }
 
-/** Losses, learning rates and other numbers; each has its own columns. */
+/** Losses, learning rates and other numbers, each with its own columns. */
 export interface NumbersData {
   numbers: (Columns & {
     kind: string;
     path: string;
     values: Doubles;
-    /** Of the first few that several ranks have: how far apart these are. */
+    /** The range of all ranks, for the first few numbers of several ranks. */
     ranks: RankBand<Doubles> | null;
   })[];
 }
 
-/** The least, the median and the greatest of the finite values of all ranks, one a column. */
+/** The least, the median and the greatest finite value of all ranks, by column. */
 export interface RankBand<Numbers> {
   low: Numbers;
   median: Numbers;
   high: Numbers;
 }
 
-/** A number on every rank that has it. */
+/** The values of a number on all ranks. */
 export interface RanksData extends Columns, RankBand<Doubles> {
   kind: string;
   path: string;
   ranks: number[];
   /**
-   * So many neighbouring ranks share a row, the last one fewer. In each column it shows the one
-   * that is furthest from the median of all.
+   * The number of neighbouring ranks that share a row; the last row may have fewer. A cell shows the
+   * value that is furthest from the median of all ranks.
    */
   together: number;
-  /** Rows by columns; NaN where nothing was measured. */
+  /** Rows by columns; NaN if there is no value. */
   values: Doubles;
-  /** The cells with values that were NaN or infinite: row, column, how many. */
+  /** The cells with NaN or infinite values: row, column, number of values. */
   nonfinite: [row: number, column: number, count: number][];
 }
 
 export interface SeriesData extends Columns {
   kind: string;
   path: string;
-  /** How many tensors are merged in it; 1 for a site. */
+  /** The number of merged tensors; 1 for a site. */
   sites: number;
   shape: string;
-  /** Elements at the last step. */
+  /** The number of elements at the last step. */
   elements: number;
-  /** By name, one value a column. Always l1, l2, linf, rms, mean, std, min, max; and of updates update_ratio. */
+  /** By name: l1, l2, linf, rms, mean, std, min, max; for updates also update_ratio. */
   statistics: Record<string, Doubles>;
-  /** The share of elements that are 0, and that are not finite. */
+  /** The shares of elements that are 0, and that are not finite. */
   zeros: Doubles;
   nonfinite: Doubles;
-  /** In words, what is measured. */
+  /** What is measured, in words. */
   meaning: string;
-  /** The findings that name it or its layer: their places in `RunData.findings`. */
+  /** The findings about the site or its layer: indices of `RunData.findings`. */
   findings: number[];
-  /** The steps at which histograms were taken. */
+  /** The steps with histograms. */
   histogram_steps: number[];
 }
 
@@ -265,7 +264,7 @@ export interface DistributionData {
   kind: string;
   path: string;
   steps: number[];
-  /** The levels of the quantiles, ascending, from 0 to 1. */
+  /** The levels of the quantiles from 0 to 1, ascending. */
   levels: number[];
   /** Steps by levels. */
   quantiles: Doubles;
@@ -281,18 +280,18 @@ export interface PicturesData {
 }
 
 export interface ComparisonData {
-  /** The first is what the others are compared with. */
+  /** The first run is the reference of the comparison. */
   runs: { id: string; name: string }[];
   kind: string;
   statistic: string;
   align: "step" | "fraction";
-  /** What all runs have: layers' and sites' paths in network order. */
+  /** The paths of layers and sites that all runs have, in network order. */
   paths: string[];
-  /** Whether each of them is a layer, its sites merged, rather than one site. */
+  /** Whether each path is a layer with merged sites. */
   merged: boolean[];
-  /** How many sites of each run not all have. */
+  /** For each run, the number of sites that not all runs have. */
   only: number[];
-  /** Where each column begins: a step, or the share of training that has passed. */
+  /** The beginning of each column: a step, or a share of training. */
   position: Doubles;
   /** Runs by paths by columns. */
   values: Doubles;
@@ -306,25 +305,25 @@ export interface ComparedSeries {
   runs: { id: string; name: string; position: Doubles; values: Doubles }[];
 }
 
-/** Sent when runs have changed or the list has; ask for what is shown from its last step on. */
+/** Sent when runs or the list of runs have changed. */
 export interface Change {
   list: boolean;
   runs: string[];
 }
 
-/** What a report carries: answers that are already there. */
+/** The content of a report: answers of the server. */
 export interface Snapshot {
   version: string;
-  /** When it was made, in seconds since 1970. */
+  /** When the report was made, in seconds since 1970. */
   made: number;
   run: RunData;
   trees: Tree[];
-  /** Of all nodes of their trees, or of as many as fit; the statistics that were chosen. */
+  /** The heatmaps of the chosen statistics, of as many nodes as fit. */
   heatmaps: HeatmapData[];
   numbers: NumbersData;
-  /** Of the first few numbers that ranks have of their own. */
+  /** The first few numbers of several ranks. */
   ranks: RanksData[];
-  /** Of the sites that matter most, worst first. */
+  /** The series of the most important sites, the worst first. */
   series: SeriesData[];
   distributions: DistributionData[];
   pictures: { path: string; steps: number[]; png: string[] }[];

@@ -1,7 +1,7 @@
 /**
- * Colour maps whose lightness is a straight line, so that equal differences look equal, also to
- * people who see few colours and on grey paper. Made from a few points in OKLCH (lightness,
- * chroma, hue in degrees), a space in which distance is what the eye says it is.
+ * Colour maps with linear lightness: equal differences look equal, also with colour blindness and
+ * in greyscale. The maps interpolate points in OKLCH (lightness, chroma, hue in degrees), a
+ * perceptually uniform colour space.
  */
 
 type Point = readonly [lightness: number, chroma: number, hue: number];
@@ -29,11 +29,11 @@ const DIVERGING: Point[] = [
 
 export const LEVELS = 256;
 
-/** Exactly 0 has no place on a logarithmic scale: grey, which the map does not have. */
+/** The colour of 0 on a logarithmic scale: grey, which the map does not contain. */
 export const ZERO = { css: "rgb(160 164 168)", pixel: pixel(160, 164, 168) };
 
 export interface ColourMap {
-  /** Colours as a canvas's pixels keep them: alpha, blue, green, red from the highest byte. */
+  /** Colours as in the pixels of a canvas: alpha, blue, green, red from the highest byte. */
   pixels: Uint32Array;
   css: string[];
 }
@@ -74,7 +74,7 @@ function lab([lightness, chroma, hue]: Point): Lab {
   return [lightness, chroma * Math.cos(angle), chroma * Math.sin(angle)];
 }
 
-/** Straight lines between the points: on the way to grey no other hue is passed. */
+/** Interpolates linearly between the points, so that there is no other hue on the way to grey. */
 function between(points: Point[], share: number): Lab {
   const place = share * (points.length - 1);
   const index = Math.min(Math.floor(place), points.length - 2);
@@ -83,7 +83,7 @@ function between(points: Point[], share: number): Lab {
   return from.map((value, i) => value + (place - index) * ((to[i] ?? 0) - value)) as Lab;
 }
 
-/** The colour in sRGB; less colourful, never lighter or darker, where screens cannot show it. */
+/** The colour in sRGB. Colours outside of sRGB lose chroma, but keep their lightness. */
 function inGamut([lightness, a, b]: Lab): [number, number, number] {
   for (let part = 1; part > 0; part -= 0.02) {
     const linear = linearRgb([lightness, a * part, b * part]);

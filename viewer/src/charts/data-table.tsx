@@ -13,8 +13,7 @@ export function DataTable({ table, caption }: { table: Table; caption: string })
       <table>
         <caption>
           {caption}
-          {left > 0 &&
-            ` (the first ${count(MOST)} rows; exported as CSV it has ${count(left)} more)`}
+          {left > 0 && ` (the first ${count(MOST)} rows; the CSV export has ${count(left)} more)`}
         </caption>
         <thead>
           <tr>

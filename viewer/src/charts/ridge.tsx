@@ -24,7 +24,7 @@ export function Ridge(props: RidgeProps) {
   return (
     <section class="chart" aria-label={TITLE}>
       <h3>{TITLE}</h3>
-      <p class="chart-empty">No histogram was taken in these steps.</p>
+      <p class="chart-empty">There are no histograms in these steps.</p>
     </section>
   );
 }
@@ -50,7 +50,7 @@ function Ridges({ data, unit, name }: RidgeProps) {
   return (
     <ChartPanel
       title={TITLE}
-      note={hasTails(data) ? "the outermost bins hold the tails" : ""}
+      note={hasTails(data) ? "the outermost bins contain the tails" : ""}
       chart={{
         name: [...name, TITLE],
         picture: () => ridgePicture(data, [...name, TITLE].join(" · "), unit),

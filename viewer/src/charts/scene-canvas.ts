@@ -45,7 +45,7 @@ export async function scenePng({ width, height, scene }: Picture, ratio: number)
   drawOn(canvas, { width, height }, [background, ...scene], ratio);
   return await new Promise((resolve, reject) =>
     canvas.toBlob((blob) =>
-      blob ? resolve(blob) : reject(new Error("This browser cannot draw so large a picture.")),
+      blob ? resolve(blob) : reject(new Error("The picture is too large for this browser.")),
     ),
   );
 }

@@ -63,7 +63,7 @@ export function RunKeys({
           <i style={{ background: `var(--${seriesColour(i)})` }} />
           <a href={`#/run/${encodeURIComponent(id)}`}>{name}</a>
           {i === 0 ? (
-            <span class="muted">what the others are compared with</span>
+            <span class="muted">reference of the comparison</span>
           ) : (
             runs.length > 2 && (
               <button type="button" aria-pressed={i === compared} onClick={() => onCompare(id)}>

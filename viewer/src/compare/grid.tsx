@@ -74,7 +74,7 @@ export function DifferenceGrid(props: GridProps) {
   return (
     <ChartPanel
       title={title}
-      note={`${counted(paths.length, "row")} in network order; click on one to overlay it above`}
+      note={`${counted(paths.length, "row")} in network order; click a row to show it in the chart above`}
       chart={{
         name: [base, other, statistic, title],
         picture: () => gridPicture(comparison, grid, `${other} and ${base}`, legend),

@@ -48,7 +48,7 @@ export function Overlay(props: OverlayProps) {
       <LineChart
         model={model}
         name={[data.kind, data.statistic]}
-        note={lacking.length > 0 ? `${lacking.join(", ")}: not there` : ""}
+        note={lacking.length > 0 ? `missing in ${lacking.join(", ")}` : ""}
         height={240}
         scale={props.scale ?? (statistic?.scale === "log" ? "log" : "linear")}
         onScale={onScale}

@@ -52,17 +52,8 @@ function Compared({ source, runs, changes, query }: ComparedProps) {
   const kinds = commonKinds(runs);
   const kind = kinds.find((one) => one.kind === query.kind) ?? kinds[0];
   if (kind === undefined)
-    return <p>These runs have nothing in common: no kind was measured in all of them.</p>;
-  return (
-    <ComparedKind
-      source={source}
-      runs={runs}
-      changes={changes}
-      query={query}
-      kinds={kinds}
-      kind={kind}
-    />
-  );
+    return <p>These runs cannot be compared: no kind is measured in all of them.</p>;
+  return <ComparedKind {...{ source, runs, changes, query, kinds, kind }} />;
 }
 
 function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData }) {
@@ -97,13 +88,7 @@ function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData
   return (
     <>
       <RunKeys runs={runs} compared={compared} onCompare={(id) => setQuery({ with: id })} />
-      <Controls
-        kinds={kinds}
-        kind={kind}
-        statistic={request.statistic}
-        align={align}
-        query={query}
-      />
+      <Controls {...{ kinds, kind, align, query }} statistic={request.statistic} />
       {error && <Problem error={error} />}
       {comparison && !error && (
         <div class={loading ? "compare-old" : ""}>

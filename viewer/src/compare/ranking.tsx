@@ -34,8 +34,8 @@ export function Ranking({
         <thead>
           <tr>
             <th scope="col">layer</th>
-            <th scope="col" class="number" title="The mean over time, up or down">
-              apart on average
+            <th scope="col" class="number" title="The mean of the absolute distance over time">
+              mean distance
             </th>
             <th scope="col" class="number">
               last

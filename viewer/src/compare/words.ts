@@ -6,7 +6,7 @@ export function onlyText({ about }: Comparison): string {
   const lacking = about.runs
     .map(({ name }, i) => ({ name, sites: about.only[i] ?? 0 }))
     .filter(({ sites }) => sites > 0)
-    .map(({ name, sites }) => `${name} has ${counted(sites, "tensor")} that not all of them have`);
+    .map(({ name, sites }) => `${counted(sites, "tensor")} of ${name} that not all runs have`);
   return lacking.length === 0 ? "" : `Not compared: ${lacking.join("; ")}.`;
 }
 
@@ -14,6 +14,6 @@ export function onlyText({ about }: Comparison): string {
 export function mergedText({ about }: Comparison, sites: number): string {
   const blocks = about.merged.every(Boolean) && about.paths.length < sites / 4;
   return blocks
-    ? `There are ${count(sites)} tensors: too many for a row each, so blocks are compared as a whole. Choose some with "Only" to see them one by one.`
+    ? `The runs have ${count(sites)} tensors, too many for one row each, so rows are whole blocks. Use "Only" to select single tensors.`
     : "";
 }

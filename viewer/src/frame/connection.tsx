@@ -12,8 +12,8 @@ const WORDS: Record<Connection, string> = {
 const HINTS: Record<Connection, string> = {
   none: "",
   connecting: "Waiting for the server.",
-  live: "What changes in the runs appears here by itself.",
-  lost: "Is `gradwatch view` still running? If it was started anew, open its new link.",
+  live: "Changes of the runs appear automatically.",
+  lost: "Is `gradwatch view` still running? If it was restarted, open its new link.",
 };
 
 /** The state of the connection; for a report, its date. */

@@ -7,7 +7,7 @@ import { short } from "../format";
 const DECADES = { log: 12, signed: 4, linear: 0 };
 
 /**
- * The colours of the overview. The limits are round numbers that include all values so far, so that
+ * The colours of the overview. The limits are round numbers that only grow, so that
  * colours seldom change their meaning during scrolling.
  */
 export class Limits extends ColourScale {

@@ -44,6 +44,7 @@ export interface ViewProps extends TimePlot {
 /** The rows in a scrolling window. Only the visible rows have elements and pixels. */
 export function HeatmapView(props: ViewProps) {
   const { rows, loader, arrived, scale, height, scroller, active } = props;
+  const { forest, open, flat, linkOf, toggle, activate } = props;
   const theme = useTheme();
   const [scrolled, setScrolled] = useState(0);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -131,18 +132,11 @@ export function HeatmapView(props: ViewProps) {
       <div style={{ height: `${rows.length * ROW_HEIGHT}px` }}>
         <div class="heat-window" style={{ height: `${height}px` }}>
           <Labels
-            forest={props.forest}
+            {...{ forest, open, flat, active, top, linkOf, toggle, activate }}
             rows={visible}
             offset={begin}
-            top={top}
             rowHeight={ROW_HEIGHT}
             width={props.labelWidth}
-            open={props.open}
-            flat={props.flat}
-            active={active}
-            linkOf={props.linkOf}
-            toggle={props.toggle}
-            activate={props.activate}
           />
           <div class="heat-plot" ref={plot} style={{ width: `${scale.width}px` }}>
             <canvas

@@ -1,6 +1,5 @@
 import { useCallback, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Source } from "../api/source";
-import type { Finding, KindData, RunData, StatisticData, Tree } from "../api/types";
+import type { Finding, KindData, StatisticData, Tree } from "../api/types";
 import { counted } from "../format";
 import { Problem } from "../frame/problem";
 import { cellAt } from "../heatmap/band";
@@ -8,7 +7,8 @@ import { labelWidth as widthOfLabels } from "../heatmap/labels";
 import { HeatmapLegend } from "../heatmap/legend";
 import { Readout } from "../heatmap/readout";
 import { HeatmapView, type Pointed, ROW_HEIGHT } from "../heatmap/view";
-import { href, type Query } from "../route";
+import type { RunProps } from "../page";
+import { href } from "../route";
 import { useWindowHeight } from "../use";
 import { exportedHeatmap } from "./heatmap-export";
 import { HeatmapTable } from "./heatmap-table";
@@ -23,14 +23,10 @@ import { type OpenPaths, useRows } from "./use-rows";
 import { useTimePlot } from "./use-time-plot";
 import "./explorer.css";
 
-interface ExplorerProps {
-  source: Source;
-  run: RunData;
+interface ExplorerProps extends RunProps {
   kind: KindData;
   statistic: StatisticData;
   tree: Tree;
-  query: Query;
-  changes: number;
   openPaths: OpenPaths;
   reloadTree: () => void;
   chooseFinding: (finding: Finding) => void;
@@ -81,18 +77,10 @@ export function Explorer(props: ExplorerProps) {
     if (link !== null) location.hash = link;
   };
   useExplorerKeys({
-    shown,
-    time,
-    scale,
-    scroller,
-    height,
-    labelWidth,
-    cursor,
-    active,
+    ...{ shown, time, scale, scroller, height, labelWidth, cursor, active, openPage },
     setActive,
     setPointed,
     bandOf: (node) => loader.band(node),
-    openPage,
     showHelp: () => setHelp(true),
     searching: (query.q ?? "") !== "",
   });
@@ -117,15 +105,7 @@ export function Explorer(props: ExplorerProps) {
   return (
     <div class="explorer" ref={measure}>
       <Toolbar
-        source={source}
-        run={run}
-        kind={kind}
-        statistic={statistic}
-        query={query}
-        shown={shown}
-        time={time}
-        tabular={tabular}
-        setTabular={setTabular}
+        {...{ source, run, kind, statistic, query, shown, time, tabular, setTabular }}
         showHelp={() => setHelp(true)}
         chart={exportedHeatmap(exported, cells.loaded)}
       />
@@ -137,26 +117,18 @@ export function Explorer(props: ExplorerProps) {
           <TimeAxis {...shared} run={run} choose={props.chooseFinding} />
           <HeatmapView
             {...shared}
-            forest={forest}
-            rows={rows}
-            flat={flat}
+            {...{ forest, rows, flat, loader, height, active, scroller, linkOf, seen }}
             open={shown.open}
-            loader={loader}
             arrived={cells.arrived}
-            height={height}
-            active={active}
-            scroller={scroller}
-            linkOf={linkOf}
             toggle={shown.toggle}
             activate={setActive}
             pointed={setPointed}
-            seen={seen}
           />
         </>
       )}
       {rows.length === 0 && (
         <p class="empty">
-          No site matches. A pattern names whole parts of a path: <code>atten*</code>, not{" "}
+          No site matches. A pattern matches whole parts of a path: <code>atten*</code>, not{" "}
           <code>atten</code>.
         </p>
       )}

@@ -28,7 +28,7 @@ export function Findings({ source, run }: { source: Source; run: RunData }) {
       {own.length === 0 && run.findings_complete && (
         <p class="all-well">
           <span class="dot" aria-hidden="true" />
-          Nothing is wrong as far as the rules can tell.
+          The rules found no problem.
         </p>
       )}
       {own.slice(0, FIRST).map(card)}
@@ -40,12 +40,12 @@ export function Findings({ source, run }: { source: Source; run: RunData }) {
       )}
       {!run.findings_complete && (
         <p class="muted" role="status">
-          Still looking through the run for what may be wrong …
+          The rules are still checking the run …
         </p>
       )}
       {explained.length > 0 && (
         <details>
-          <summary>{counted(explained.length, "finding")} that the above explain</summary>
+          <summary>{counted(explained.length, "finding")} explained by those above</summary>
           {explained.map(card)}
         </details>
       )}

@@ -12,8 +12,8 @@ export function HeatmapTable({ what, rows }: { what: Exported; rows: number[] })
     <div class="chart-table heat-table" tabIndex={0}>
       <table>
         <caption>
-          {kind.label}: {statistic.label} of the rows in sight; beside it how many elements are NaN
-          or Inf
+          {kind.label}: {statistic.label} of the visible rows; in brackets the number of elements
+          that are NaN or Inf
         </caption>
         <thead>
           <tr>

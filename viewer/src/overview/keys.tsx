@@ -6,18 +6,18 @@ const KEYS: [keys: string[], what: string][] = [
   [["Esc"], "clear the search, or the cursor"],
   [["j", "k", "↓", "↑"], "next, previous row"],
   [["→", "←"], "open, close a block"],
-  [["Enter"], "the page of the row"],
+  [["Enter"], "open the page of the row"],
   [["Shift →", "Shift ←"], "move the cursor in time and read the value"],
   [["+", "-"], "zoom in time"],
-  [[".", ","], "later, earlier"],
-  [["0"], "all steps"],
-  [["?"], "this list"],
+  [[".", ","], "move to later, earlier steps"],
+  [["0"], "show all steps"],
+  [["?"], "show this list"],
 ];
 
 const POINTER: [what: string, how: string][] = [
   ["drag", "zoom to a part of the steps"],
-  ["double click", "all steps"],
-  ["Ctrl and wheel", "zoom; on the axis of steps the wheel alone"],
+  ["double click", "show all steps"],
+  ["Ctrl and wheel", "zoom; on the axis of steps, the wheel zooms without Ctrl"],
   ["Shift and drag, or wheel sideways", "move in time"],
 ];
 

@@ -1,16 +1,11 @@
-import type { Source } from "../api/source";
-import type { Finding, RunData } from "../api/types";
-import type { Query } from "../route";
+import type { Finding } from "../api/types";
+import type { RunProps } from "../page";
 import { Strips } from "./strips";
 import { TimeAxis } from "./time-axis";
 import { useTimePlot } from "./use-time-plot";
 import "./explorer.css";
 
-interface NumbersOnlyProps {
-  source: Source;
-  run: RunData;
-  query: Query;
-  changes: number;
+interface NumbersOnlyProps extends RunProps {
   chooseFinding: (finding: Finding) => void;
 }
 

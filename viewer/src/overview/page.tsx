@@ -1,8 +1,8 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { Source } from "../api/source";
-import type { Finding, KindData, RunData } from "../api/types";
+import type { Finding, KindData } from "../api/types";
 import { Problem } from "../frame/problem";
-import { Page } from "../page";
+import { Page, type RunProps } from "../page";
 import { RanksPanel } from "../ranks/panel";
 import { href, type Query } from "../route";
 import { useAnswer, useChanges } from "../use";
@@ -31,7 +31,7 @@ export function OverviewPage({
     <a
       class="button"
       href={href({ page: "runs" }, { chosen: run })}
-      title="Choose the runs to compare it with"
+      title="Choose runs to compare with this run"
     >
       Compare
     </a>
@@ -44,14 +44,7 @@ export function OverviewPage({
   );
 }
 
-interface OverviewProps {
-  source: Source;
-  run: RunData;
-  query: Query;
-  changes: number;
-}
-
-function Overview({ source, run, query, changes }: OverviewProps) {
+function Overview({ source, run, query, changes }: RunProps) {
   const kind = run.kinds.find((one) => one.kind === query.kind) ?? run.kinds[0];
   const choose = useCallback((finding: Finding) => {
     const element = document.getElementById(findingId(finding));
@@ -71,8 +64,8 @@ function Overview({ source, run, query, changes }: OverviewProps) {
             <NumbersOnly {...{ source, run, query, changes }} chooseFinding={choose} />
           )}
           <p class="empty">
-            Nothing of the network is measured{run.status === "live" && " yet"}.
-            {run.status === "live" && " It appears here as soon as it is."}
+            The run has no measured tensors{run.status === "live" && " yet"}.
+            {run.status === "live" && " They appear here as soon as they are measured."}
           </p>
         </>
       )}
@@ -82,9 +75,7 @@ function Overview({ source, run, query, changes }: OverviewProps) {
   );
 }
 
-function KindExplorer(
-  props: OverviewProps & { kind: KindData; choose: (finding: Finding) => void },
-) {
+function KindExplorer(props: RunProps & { kind: KindData; choose: (finding: Finding) => void }) {
   const { source, run, query, kind } = props;
   const [asked, setAsked] = useState(0);
   const openPaths: OpenPaths = useRef(null);
@@ -107,14 +98,9 @@ function KindExplorer(
   return (
     <>
       <Explorer
-        source={source}
-        run={run}
-        kind={kind}
-        statistic={statistic}
+        {...{ source, run, kind, statistic, query, openPaths }}
         tree={kept}
-        query={query}
         changes={props.changes}
-        openPaths={openPaths}
         reloadTree={() => setAsked((old) => old + 1)}
         chooseFinding={props.choose}
       />

@@ -22,7 +22,7 @@ export function RunHead({ source, run, rank }: { source: Source; run: RunData; r
       <RankChooser source={source} run={run} rank={rank} />
       {(run.damage.length > 0 || run.lost_rows > 0) && (
         <div class="damage" role="alert">
-          {run.lost_rows > 0 && <p>{counted(run.lost_rows, "row")} were lost.</p>}
+          {run.lost_rows > 0 && <p>Lost: {counted(run.lost_rows, "row")}.</p>}
           {run.damage.map((line) => (
             <p key={line}>{line}</p>
           ))}

@@ -41,8 +41,8 @@ export function Search({
         aria-describedby="search-state"
         placeholder="conv*/kernel   !bias"
         title={
-          "The library's selectors: neighbouring parts of the path, * and ? within one, " +
-          "! for all but those. Press / to come here, Esc to clear."
+          "A selector: neighbouring parts of the path, * and ? inside of a part, ! to exclude. " +
+          "Press / to focus, Esc to clear."
         }
         spellcheck={false}
         autocomplete="off"

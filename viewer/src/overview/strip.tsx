@@ -90,7 +90,7 @@ export function Strip(props: StripProps) {
   );
 }
 
-const BAND = ". The band is from the least to the greatest of all ranks, the dots their median.";
+const BAND = ". The band shows the range of all ranks, the dotted line their median.";
 
 /** The least and the greatest value of all ranks in a column. */
 function Spread({

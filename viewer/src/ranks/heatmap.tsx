@@ -62,7 +62,7 @@ export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
       <Legend title={title} colours={colouring} absent="not recorded">
         {table.about.together > 1 && (
           <span class="muted">
-            {table.about.together} ranks share a row: the one furthest from the median shows
+            {table.about.together} ranks share a row, which shows the value furthest from the median
           </span>
         )}
       </Legend>
@@ -80,7 +80,7 @@ export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
                 data-ranks={row.ranks.join(",")}
                 data-severity={row.severity ?? ""}
                 data-status={status}
-                title={`${rowName(row.ranks)}: ${wordOf(status)}${marked ? "; a finding names it" : ""}`}
+                title={`${rowName(row.ranks)}: ${wordOf(status)}${marked ? "; named in a finding" : ""}`}
                 style={{
                   top: `${i * rowHeight}px`,
                   lineHeight: `${Math.max(rowHeight, i % every === 0 ? 11 : rowHeight)}px`,

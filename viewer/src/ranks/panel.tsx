@@ -1,11 +1,11 @@
 import { useMemo } from "preact/hooks";
-import type { Source } from "../api/source";
-import type { Processes, RunData } from "../api/types";
+import type { Processes } from "../api/types";
 import { ChartPanel } from "../charts/panel";
 import { Choice } from "../frame/choice";
 import { Problem } from "../frame/problem";
 import { nameOf } from "../overview/numbers";
-import { type Query, setQuery } from "../route";
+import type { RunProps } from "../page";
+import { setQuery } from "../route";
 import { wholeRange } from "../time/range";
 import { useTimeRange } from "../time/use-range";
 import { useAnswer } from "../use";
@@ -20,20 +20,13 @@ import "./ranks.css";
 const ROWS = 250;
 const COLUMNS = 320;
 
-interface PanelProps {
-  source: Source;
-  run: RunData;
-  query: Query;
-  changes: number;
-}
-
 /** The states of the processes of a run, and a heatmap of one of their numbers. */
-export function RanksPanel(props: PanelProps) {
+export function RanksPanel(props: RunProps) {
   const { processes } = props.run;
   return processes && <Panel {...props} processes={processes} />;
 }
 
-function Panel({ source, run, query, changes, processes }: PanelProps & { processes: Processes }) {
+function Panel({ source, run, query, changes, processes }: RunProps & { processes: Processes }) {
   const numbers = processes.numbers.filter(({ kind, path }) => source.hasRanks(kind, path));
   const chosen = numbers.find((one) => keyOf(one) === query.of) ?? numbers[0];
   const order: Order = query.order === "value" ? "value" : "rank";
@@ -91,7 +84,7 @@ function Panel({ source, run, query, changes, processes }: PanelProps & { proces
           <RankHeatmap table={table} range={time.range} colouring={colouring} title={title} />
         )}
         {chosen && !table && !error && <div class="ranks-awaited" />}
-        {!chosen && <p class="muted">No number is recorded by several of them.</p>}
+        {!chosen && <p class="muted">No number is recorded by more than one process.</p>}
       </ChartPanel>
     </div>
   );

@@ -1,15 +1,26 @@
 import { fromJson } from "../api/doubles";
 import type { RunEntry, Status } from "../api/types";
 
-/** The columns of the table, by which runs can be sorted. */
+const STATUS_ORDER: Status[] = ["live", "crashed", "damaged", "broken", "finished", "empty"];
+
+type SortValue = (run: RunEntry) => number | string | null;
+
+const byStatus: SortValue = ({ status }) => status && STATUS_ORDER.indexOf(status);
+const byHealth: SortValue = ({ health }) => health && health.errors * 1e6 + health.warnings;
+const byLoss: SortValue = ({ loss }) => {
+  const value = loss === null ? Number.NaN : fromJson(loss);
+  return Number.isNaN(value) ? null : value;
+};
+
+/** The columns of the table, by which runs can be sorted. Unknown values are null. */
 export const COLUMNS = [
-  { key: "status", label: "Status", numeric: false },
-  { key: "name", label: "Name", numeric: false },
-  { key: "started", label: "Started", numeric: true },
-  { key: "duration", label: "Duration", numeric: true },
-  { key: "step", label: "Last step", numeric: true },
-  { key: "loss", label: "Last loss", numeric: true },
-  { key: "health", label: "Health", numeric: true },
+  { key: "status", label: "Status", numeric: false, value: byStatus },
+  { key: "name", label: "Name", numeric: false, value: (run: RunEntry) => run.name },
+  { key: "started", label: "Started", numeric: true, value: (run: RunEntry) => run.started },
+  { key: "duration", label: "Duration", numeric: true, value: (run: RunEntry) => run.duration },
+  { key: "step", label: "Last step", numeric: true, value: (run: RunEntry) => run.last_step },
+  { key: "loss", label: "Last loss", numeric: true, value: byLoss },
+  { key: "health", label: "Health", numeric: true, value: byHealth },
 ] as const;
 
 export type ColumnKey = (typeof COLUMNS)[number]["key"];
@@ -37,9 +48,10 @@ export function spellOrder({ key, descending }: Order): string {
 export function arranged(runs: readonly RunEntry[], order: Order, text: string): RunEntry[] {
   const wanted = text.trim().toLowerCase();
   const sign = order.descending ? -1 : 1;
+  const sortValue: SortValue = COLUMNS.find(({ key }) => key === order.key)?.value ?? byStatus;
   return runs
     .filter(({ name }) => name.toLowerCase().includes(wanted))
-    .map((run) => ({ run, value: sortValue(run, order.key) }))
+    .map((run) => ({ run, value: sortValue(run) }))
     .sort((a, b) => {
       if (a.value === null || b.value === null)
         return Number(a.value === null) - Number(b.value === null);
@@ -53,26 +65,3 @@ export function arranged(runs: readonly RunEntry[], order: Order, text: string):
 
 /** run2 comes before run10. */
 const names = new Intl.Collator("en", { numeric: true });
-
-const STATUS_ORDER: Status[] = ["live", "crashed", "damaged", "broken", "finished", "empty"];
-
-function sortValue(run: RunEntry, key: ColumnKey): number | string | null {
-  switch (key) {
-    case "status":
-      return run.status === null ? null : STATUS_ORDER.indexOf(run.status);
-    case "name":
-      return run.name;
-    case "started":
-      return run.started;
-    case "duration":
-      return run.duration;
-    case "step":
-      return run.last_step;
-    case "loss": {
-      const loss = run.loss === null ? Number.NaN : fromJson(run.loss);
-      return Number.isNaN(loss) ? null : loss;
-    }
-    case "health":
-      return run.health === null ? null : run.health.errors * 1e6 + run.health.warnings;
-  }
-}

@@ -7,15 +7,15 @@ export function NoRuns({ directory }: { directory: string }) {
     <div class="no-runs">
       <h1>No runs yet</h1>
       <p>
-        There is none in <span class="path">{directory}</span>. Record one, and it appears here by
-        itself:
+        The directory <span class="path">{directory}</span> contains no runs. A run appears here as
+        soon as it is recorded:
       </p>
       <pre>
         <code>{EXAMPLE}</code>
       </pre>
       <p class="muted">
-        In a loop of your own: <code>gradwatch.Monitor("runs/first").record(...)</code>. In plain
-        torch: <code>gradwatch.watch(module, optimizer, "runs/first")</code>.
+        In a custom training loop: <code>gradwatch.Monitor("runs/first").record(...)</code>. In
+        PyTorch: <code>gradwatch.watch(module, optimizer, "runs/first")</code>.
       </p>
     </div>
   );

@@ -2,12 +2,12 @@ import type { Status } from "../api/types";
 import "./status.css";
 
 const HINTS: Record<Status, string> = {
-  live: "It is being written to.",
-  finished: "It was closed as it should be.",
-  crashed: "It ended without being closed.",
-  damaged: "Some of its files cannot be read.",
-  empty: "Nothing has been recorded in it.",
-  broken: "It cannot be opened.",
+  live: "The run is being recorded.",
+  finished: "The run was closed normally.",
+  crashed: "The run ended without being closed.",
+  damaged: "Some files of the run cannot be read.",
+  empty: "The run contains no data.",
+  broken: "The run cannot be opened.",
 };
 
 /** The status of a run as a word and a coloured dot. */

@@ -106,12 +106,12 @@ function badLoss(loss: number): string {
 function Health({ health }: { health: RunEntry["health"] }) {
   if (health === null)
     return (
-      <span class="faint" title="Not known yet: open the run to have it diagnosed.">
+      <span class="faint" title="Not known yet. Open the run to diagnose it.">
         –
       </span>
     );
   const { errors, warnings } = health;
-  if (errors + warnings === 0) return <span class="well">well</span>;
+  if (errors + warnings === 0) return <span class="well">no problems</span>;
   return (
     <>
       {errors > 0 && <span class="bad">{counted(errors, "error")}</span>}

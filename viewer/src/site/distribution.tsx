@@ -41,7 +41,7 @@ export function SiteDistribution(props: DistributionProps) {
   return (
     <section class="site-hint" aria-label="Distribution over time">
       <h3>Distribution over time</h3>
-      <p>No histograms were taken. Ask for them with histogram=True:</p>
+      <p>No histograms were recorded. Record them with histogram=True:</p>
       <pre>
         <code>{`gradwatch.Monitor(watch=[gradwatch.${watch}(${JSON.stringify(path)}, histogram=True)])`}</code>
       </pre>
@@ -76,13 +76,10 @@ function Distributions({ source, run, series, name, range, onZoom, sync }: Distr
   return (
     <>
       <DensityBand
+        {...{ run, name, onZoom, sync }}
         data={distribution}
-        run={run}
         unit={unit ?? ""}
-        name={name}
         range={shown}
-        onZoom={onZoom}
-        sync={sync}
       />
       <Ridge data={distribution} unit={label} name={name} />
     </>

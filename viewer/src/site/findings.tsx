@@ -8,7 +8,7 @@ export function SiteFindings({ run, findings }: { run: RunData; findings: readon
     .filter((finding): finding is Finding => finding !== undefined);
   if (found.length === 0) return null;
   return (
-    <ul class="site-findings" aria-label="Findings that concern it">
+    <ul class="site-findings" aria-label="Findings about this site">
       {found.map((finding) => (
         <li key={`${finding.rule} ${finding.since} ${finding.title}`} class={finding.severity}>
           <b>{finding.severity}</b>

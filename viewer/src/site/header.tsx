@@ -46,7 +46,7 @@ export function SiteHeader({ source, run, query }: HeaderProps) {
         <RankChooser source={source} run={run} rank={query.rank ?? ""} />
         <Steps source={source} run={run} tree={tree} query={query} />
       </div>
-      <nav class="site-kinds" aria-label="What of it is shown">
+      <nav class="site-kinds" aria-label="Kinds">
         {run.kinds.map((one) => {
           const target = targetIn(source, trees, one.kind, path, kind);
           if (target === null) return null;

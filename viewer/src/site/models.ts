@@ -1,6 +1,6 @@
 import type { KindData, RunData } from "../api/types";
 import { stepAxis } from "../charts/axes";
-import type { Axis, LineModel, Mark } from "../charts/model";
+import type { Axis, Band, Line, LineModel, Mark } from "../charts/model";
 import { percent } from "../charts/numbers";
 import type { Series } from "./series";
 
@@ -36,105 +36,53 @@ export function siteCharts(series: Series, run: RunData, kind: KindData | undefi
 
 function norms(series: Series, axis: Axis, marks: Mark[], unit: string): SiteChart {
   const { l2 = NONE, rms = NONE, linf = NONE } = series.statistics;
-  return {
-    id: "norms",
-    scale: "log",
-    switchable: true,
-    model: {
-      title: "Norms",
-      unit,
-      axis,
-      marks,
-      lines: [
-        { name: "L2 norm", values: l2, colour: "series-1" },
-        { name: "largest |x|", values: linf, colour: "series-2" },
-        { name: "RMS", values: rms, colour: "series-3" },
-      ],
-    },
-  };
+  const lines: Line[] = [
+    { name: "L2 norm", values: l2, colour: "series-1" },
+    { name: "largest |x|", values: linf, colour: "series-2" },
+    { name: "RMS", values: rms, colour: "series-3" },
+  ];
+  const model = { title: "Norms", unit, axis, marks, lines };
+  return { id: "norms", scale: "log", switchable: true, model };
 }
 
 function spread(series: Series, axis: Axis, marks: Mark[], unit: string): SiteChart {
   const { mean = NONE, std = NONE, min = NONE, max = NONE } = series.statistics;
   const shifted = (sign: number) => mean.map((value, i) => value + sign * (std[i] ?? Number.NaN));
-  return {
-    id: "spread",
-    scale: "linear",
-    switchable: false,
-    model: {
-      title: "Mean and spread",
-      unit,
-      axis,
-      marks,
-      lines: [{ name: "mean", values: mean, colour: "series-1" }],
-      bands: [
-        { name: "min–max", low: min, high: max, colour: "series-1", opacity: 0.18 },
-        {
-          name: "± std",
-          low: shifted(-1),
-          high: shifted(1),
-          colour: "series-1",
-          opacity: 0.3,
-        },
-      ],
-    },
-  };
+  const [low, high] = [shifted(-1), shifted(1)];
+  const lines: Line[] = [{ name: "mean", values: mean, colour: "series-1" }];
+  const bands: Band[] = [
+    { name: "min–max", low: min, high: max, colour: "series-1", opacity: 0.18 },
+    { name: "± std", low, high, colour: "series-1", opacity: 0.3 },
+  ];
+  const model = { title: "Mean and spread", unit, axis, marks, lines, bands };
+  return { id: "spread", scale: "linear", switchable: false, model };
 }
 
 function updateRatio(series: Series, axis: Axis, marks: Mark[]): SiteChart {
-  return {
-    id: "ratio",
-    scale: "log",
-    switchable: true,
-    note: "how much of itself the weight changes by in a step",
-    model: {
-      title: "Update / weight",
-      unit: "ratio of L2 norms",
-      axis,
-      marks,
-      lines: [
-        { name: "ratio", values: series.statistics.update_ratio ?? NONE, colour: "series-1" },
-      ],
-      rules: [{ value: 1e-3, label: "rule of thumb: about 0.001" }],
-    },
-  };
+  const values = series.statistics.update_ratio ?? NONE;
+  const lines: Line[] = [{ name: "ratio", values, colour: "series-1" }];
+  const rules = [{ value: 1e-3, label: "rule of thumb: about 0.001" }];
+  const model = { title: "Update / weight", unit: "ratio of L2 norms", axis, marks, lines, rules };
+  const note = "relative change of the weight in a step";
+  return { id: "ratio", scale: "log", switchable: true, note, model };
 }
 
-function shares(series: Series, axis: Axis): SiteChart {
-  return {
-    id: "shares",
-    scale: "linear",
-    switchable: true,
-    model: {
-      title: "Zeros and non-finite elements",
-      unit: "share of elements",
-      axis,
-      include: [0],
-      format: percent,
-      lines: [
-        { name: "NaN or infinite", values: series.nonfinite, colour: "nonfinite" },
-        { name: "zero", values: series.zeros, colour: "series-1" },
-      ],
-    },
-  };
+function shares({ nonfinite, zeros }: Series, axis: Axis): SiteChart {
+  const lines: Line[] = [
+    { name: "NaN or infinite", values: nonfinite, colour: "nonfinite" },
+    { name: "zero", values: zeros, colour: "series-1" },
+  ];
+  const title = "Zeros and non-finite elements";
+  const model = { title, unit: "share of elements", axis, lines, include: [0], format: percent };
+  return { id: "shares", scale: "linear", switchable: true, model };
 }
 
 function shareOfUnits(series: Series, axis: Axis, marks: Mark[], label: string): SiteChart {
   const { mean = NONE } = series.statistics;
-  return {
-    id: "units",
-    scale: "linear",
-    switchable: true,
-    model: {
-      title: label.charAt(0).toUpperCase() + label.slice(1),
-      unit: "share",
-      axis,
-      marks,
-      include: [0],
-      format: percent,
-      lines: [{ name: "share", values: mean, colour: "series-1" }],
-    },
-  };
+  const lines: Line[] = [{ name: "share", values: mean, colour: "series-1" }];
+  const title = label.charAt(0).toUpperCase() + label.slice(1);
+  const model = { title, unit: "share", axis, marks, lines, include: [0], format: percent };
+  return { id: "units", scale: "linear", switchable: true, model };
 }
 
 function nonfiniteMarks({ nonfinite }: Series): Mark[] {

@@ -1,9 +1,8 @@
 import { useMemo } from "preact/hooks";
 import type { Source } from "../api/source";
-import type { RunData } from "../api/types";
 import { LineChart } from "../charts/line-chart";
 import { Problem } from "../frame/problem";
-import { Page } from "../page";
+import { Page, type RunProps } from "../page";
 import { href, type Query, setQuery } from "../route";
 import type { Range } from "../time/range";
 import { useAnswer, useChanges } from "../use";
@@ -40,17 +39,7 @@ export function SitePage({ source, run, query }: SiteProps) {
   );
 }
 
-function Site({
-  source,
-  run,
-  changes,
-  query,
-}: {
-  source: Source;
-  run: RunData;
-  changes: number;
-  query: Query;
-}) {
+function Site({ source, run, changes, query }: RunProps) {
   const { kind = "", path = "" } = query;
   const range = useRange(query);
   const { data: series, error } = useLiveSeries(
@@ -100,24 +89,9 @@ function Site({
                 sync={sync}
               />
             ))}
-            <SiteDistribution
-              source={source}
-              run={run}
-              series={series}
-              name={name}
-              range={range}
-              onZoom={zoom}
-              sync={sync}
-            />
+            <SiteDistribution {...{ source, run, series, name, range, sync }} onZoom={zoom} />
             {run.pictured.includes(path) && (
-              <Pictures
-                key={path}
-                source={source}
-                run={run.id}
-                path={path}
-                query={query}
-                changes={changes}
-              />
+              <Pictures key={path} {...{ source, path, query, changes }} run={run.id} />
             )}
           </div>
         </div>

@@ -74,7 +74,7 @@ function Slides({
     <section class="chart" aria-label="Pictures of the kernel">
       <header class="chart-head">
         <h3>Pictures of the kernel</h3>
-        <span class="chart-note">as drawn at step {count(step)}</span>
+        <span class="chart-note">at step {count(step)}</span>
       </header>
       <div class="site-slider">
         <button type="button" onClick={play} disabled={last < 1}>
