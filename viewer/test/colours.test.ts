@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { type ColourMap, divergingMap, sequentialMap, ZERO } from "../src/cells/colours";
 import { DistanceColours, distanceText } from "../src/compare/colours";
-import { Limits } from "../src/heatmap/limits";
-import { Colouring } from "../src/ranks/colouring";
+import { ValueColours } from "../src/heatmap/colours";
+import { RankColours } from "../src/ranks/colours";
 
 function rgb(css: string | null): [number, number, number] {
   return (css?.match(/\d+/g) ?? []).map(Number) as [number, number, number];
@@ -53,11 +53,11 @@ describe("maps", () => {
 
 describe("limits of the overview", () => {
   const seen = (scale: "log" | "signed" | "linear", ...values: number[]) => {
-    const limits = new Limits(scale);
+    const limits = new ValueColours(scale);
     limits.see(Float64Array.from(values));
     return limits;
   };
-  const labels = (limits: Limits) => limits.ticks().map(({ label }) => label);
+  const labels = (limits: ValueColours) => limits.ticks().map(({ label }) => label);
 
   test("a log scale ends at powers of ten", () => {
     const limits = seen("log", 0.02, 30, Number.NaN, Number.POSITIVE_INFINITY);
@@ -108,13 +108,13 @@ describe("limits of the overview", () => {
 });
 
 test("the colours of ranks span what is shown", () => {
-  const near = new Colouring(Float64Array.of(10, 20, Number.NaN));
+  const near = new RankColours(Float64Array.of(10, 20, Number.NaN));
   expect(near.place(15)).toBe(0.5);
   expect(near.css(20)).toBe(sequentialMap().css[255]);
   expect(near.css(Number.NaN)).toBeNull();
-  const far = new Colouring(Float64Array.of(1, 10000));
+  const far = new RankColours(Float64Array.of(1, 10000));
   expect(far.place(100)).toBeCloseTo(0.5, 12);
-  expect(new Colouring(Float64Array.of(5, 5)).place(5)).toBe(0.5);
+  expect(new RankColours(Float64Array.of(5, 5)).place(5)).toBe(0.5);
 });
 
 test("distances beyond the limit have the outermost colours, NaN has none", () => {

@@ -7,7 +7,7 @@ import { ridgeAt, ridgeLayout, ridgeOutline } from "../src/charts/ridge-layout";
 import { grouped, type NumberSeries, nameOf } from "../src/overview/numbers";
 import { nearestColumn, stripLayout } from "../src/overview/strip-layout";
 import { nonfiniteMarks, stripScene } from "../src/overview/strip-scene";
-import { Colouring } from "../src/ranks/colouring";
+import { RankColours } from "../src/ranks/colours";
 import { rankGrid, rankTable, rowName } from "../src/ranks/rows";
 import { decodeSeries, mergeSeries } from "../src/site/series";
 import { timeScale } from "../src/time/range";
@@ -137,7 +137,7 @@ describe("ranks", () => {
   test("the greatest mean comes first, rows without values last", () => {
     const table = rankTable(about, processes, findings, "value");
     expect(table.rows.map(({ place }) => place)).toEqual([2, 0, 1]);
-    const grid = rankGrid(table, new Colouring(table.values));
+    const grid = rankGrid(table, new RankColours(table.values));
     expect([...(grid.row(0)?.values ?? [])]).toEqual([5, 7]);
     expect(grid.row(2)?.nonfinite?.(1)).toBe(true);
     expect(grid.row(0)?.nonfinite?.(1)).toBe(false);

@@ -8,7 +8,7 @@ const palette = (name: string) => (name === "--sans" ? "sans" : `<${name}>`);
 function svg(scene: Scene): string {
   const picture: Picture = { width: 100, height: 50, title: "a & b", scene };
   const document = sceneSvg(picture, palette);
-  const background = '<path d="M0 0L100 0L100 50L0 50Z" fill="&lt;--paper&gt;"/>';
+  const background = '<path d="M0 0H100V50H0Z" fill="&lt;--paper&gt;"/>';
   const head = `<title>a &amp; b</title>${background}`;
   expect(document.startsWith('<svg xmlns="http://www.w3.org/2000/svg" width="100"')).toBe(true);
   expect(document.endsWith("</svg>")).toBe(true);
@@ -24,7 +24,7 @@ describe("SVG", () => {
 
   test("CSS colours are not looked up", () => {
     expect(svg([rect({ x: 1, y: 2, width: 3, height: 4 }, "rgb(1 2 3)", 0.5)])).toBe(
-      '<path d="M1 2L4 2L4 6L1 6Z" fill="rgb(1 2 3)" fill-opacity="0.5"/>',
+      '<path d="M1 2H4V6H1Z" fill="rgb(1 2 3)" fill-opacity="0.5"/>',
     );
   });
 

@@ -55,20 +55,22 @@ interface LegendProps {
   absent: string;
   /** Whether cells may contain NaN or Inf. */
   nonfinite?: boolean;
-  /** More keys or remarks. */
+  note?: string;
+  /** More keys. */
   children?: ComponentChildren;
 }
 
 /** The legend of a heatmap: the colour bar, and the looks of cells without a colour. */
 export function Legend(props: LegendProps) {
-  const { title, colours, ticks = colours.ticks(), absent, nonfinite = true, children } = props;
+  const { title, colours, ticks = colours.ticks(), absent, nonfinite = true } = props;
   return (
     <div class="legend">
       <span class="legend-title">{title}</span>
       <ColourBar map={colours.map} ticks={ticks} />
+      {props.children}
       {nonfinite && <LegendKey swatch="nonfinite">NaN or Inf</LegendKey>}
       <LegendKey swatch="unmeasured">{absent}</LegendKey>
-      {children}
+      {props.note && <span class="muted">{props.note}</span>}
     </div>
   );
 }

@@ -103,15 +103,17 @@ class Writer {
 }
 
 function pathData(points: readonly Point[], closed: boolean): string {
-  const [first] = points;
-  if (first === undefined) return "";
   // A line without length has round ends and shows as a dot.
-  if (points.length === 1) return `M${spelled(first)}h0`;
-  return `M${points.map(spelled).join("L")}${closed ? "Z" : ""}`;
+  const only = points.length === 1 ? "h0" : "";
+  return `${points.map(pathStep).join("")}${only}${closed ? "Z" : ""}`;
 }
 
-function spelled([x, y]: Point): string {
-  return `${digits(x)} ${digits(y)}`;
+/** The command that draws to a point; horizontal and vertical lines are shorter. */
+function pathStep([x, y]: Point, i: number, points: readonly Point[]): string {
+  const before = points[i - 1];
+  if (before === undefined) return `M${digits(x)} ${digits(y)}`;
+  if (before[1] === y) return `H${digits(x)}`;
+  return before[0] === x ? `V${digits(y)}` : `L${digits(x)} ${digits(y)}`;
 }
 
 function hasCorner({ length }: readonly Point[]): boolean {

@@ -1,20 +1,20 @@
 import type { StatisticData } from "../api/types";
 import { ZERO } from "../cells/colours";
 import { Legend, LegendKey } from "../cells/legend";
-import type { Limits } from "./limits";
+import type { ValueColours } from "./colours";
 
 interface LegendProps {
-  limits: Limits;
+  colours: ValueColours;
   statistic: StatisticData;
   kindLabel: string;
 }
 
 /** The legend of the overview, with the unit of the statistic. */
-export function HeatmapLegend({ limits, statistic, kindLabel }: LegendProps) {
-  const ticks = limits.version > 0 ? limits.ticks() : [];
+export function HeatmapLegend({ colours, statistic, kindLabel }: LegendProps) {
+  const ticks = colours.version > 0 ? colours.ticks() : [];
   const shown = ticks.map(({ place, label }, i) => ({
     place,
-    label: i === 0 && limits.cut ? `≤ ${label}` : label,
+    label: i === 0 && colours.cut ? `≤ ${label}` : label,
   }));
   return (
     <Legend
@@ -24,11 +24,11 @@ export function HeatmapLegend({ limits, statistic, kindLabel }: LegendProps) {
           {statistic.unit && <span class="muted"> ({statistic.unit})</span>}
         </>
       }
-      colours={limits}
+      colours={colours}
       ticks={shown}
       absent="not measured"
     >
-      {limits.zeros && <LegendKey fill={ZERO.css}>exactly 0</LegendKey>}
+      {colours.zeros && <LegendKey fill={ZERO.css}>exactly 0</LegendKey>}
     </Legend>
   );
 }

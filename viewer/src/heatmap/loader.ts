@@ -1,7 +1,7 @@
 import { RequestError, type Source } from "../api/source";
 import type { StatisticData } from "../api/types";
 import { type Band, bandOf, grownBand } from "./band";
-import { Limits } from "./limits";
+import { ValueColours } from "./colours";
 
 /** The rows of a request, and the number of concurrent requests. */
 const CHUNK = 64;
@@ -32,7 +32,7 @@ interface Events {
  * range of time are loading, the old cells are shown.
  */
 export class Loader {
-  limits = new Limits("log");
+  colours = new ValueColours("log");
   private frame: Frame | null = null;
   private bands = new Map<number, Band>();
   private standins = new Map<number, Band>();
@@ -61,7 +61,7 @@ export class Loader {
     this.abort = new AbortController();
     // Rows that have not arrived keep their older cells.
     this.standins = alike ? new Map([...this.standins, ...this.bands]) : new Map();
-    if (!alike) this.limits = new Limits(frame.scale);
+    if (!alike) this.colours = new ValueColours(frame.scale);
     this.frame = frame;
     this.bands = new Map();
     this.stale.clear();
@@ -145,7 +145,7 @@ export class Loader {
       );
       if (signal.aborted) return;
       const band = old === null ? bandOf(data) : grownBand(old, data);
-      this.limits.see(band.values);
+      this.colours.see(band.values);
       for (const node of band.nodes) this.bands.set(node, band);
       this.events.updated();
     } catch (error) {

@@ -171,7 +171,7 @@ export function gridOf(rows: readonly number[], loader: Loader): CellGrid {
       const band = loader.band(node);
       return band && cellRow(band, node);
     },
-    colours: loader.limits,
+    colours: loader.colours,
   };
 }
 

@@ -109,7 +109,7 @@ export function Explorer(props: ExplorerProps) {
         showHelp={() => setHelp(true)}
         chart={exportedHeatmap(exported, cells.loaded)}
       />
-      <HeatmapLegend limits={loader.limits} statistic={statistic} kindLabel={kind.label} />
+      <HeatmapLegend colours={loader.colours} statistic={statistic} kindLabel={kind.label} />
       {cells.error && <Problem error={cells.error} />}
       {plotWidth > 0 && (
         <>

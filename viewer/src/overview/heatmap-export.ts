@@ -61,6 +61,6 @@ function pictureOf(what: Exported, rows: number[]): Picture {
     labelWidth: 300,
     rowHeight: 15,
     ...stepAxis(range),
-    keys: [NONFINITE, ...(loader.limits.zeros ? [zero] : [])],
+    keys: [NONFINITE, ...(loader.colours.zeros ? [zero] : [])],
   });
 }

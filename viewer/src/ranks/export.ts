@@ -3,7 +3,7 @@ import { cellPicture, NONFINITE, stepAxis } from "../cells/picture";
 import type { Exportable } from "../charts/export";
 import type { Table } from "../charts/table";
 import type { Range } from "../time/range";
-import type { Colouring } from "./colouring";
+import type { RankColours } from "./colours";
 import { type RankTable, rankGrid, rowName } from "./rows";
 
 /** The height of all rows together, and the greatest height of one. */
@@ -16,7 +16,7 @@ export function exportedRanks(
   title: string,
   table: RankTable | null,
   range: Range,
-  colouring: Colouring,
+  colours: RankColours,
 ): Exportable {
   const rows = table?.rows ?? [];
   return {
@@ -24,7 +24,7 @@ export function exportedRanks(
     picture: () =>
       cellPicture({
         title: `${run.name} · ranks: ${title}`,
-        grid: rankGrid(table, colouring),
+        grid: rankGrid(table, colours),
         label: (row) => rowName(rows[row]?.ranks ?? []),
         labelWidth: 120,
         rowHeight: Math.min(HIGHEST, HEIGHT / Math.max(1, rows.length)),

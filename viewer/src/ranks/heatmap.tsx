@@ -8,7 +8,7 @@ import { Tooltip } from "../frame/tooltip";
 import { useTheme } from "../theme";
 import { type Range, timeScale } from "../time/range";
 import { useSize } from "../use";
-import type { Colouring } from "./colouring";
+import type { RankColours } from "./colours";
 import { type RankTable, rankGrid, rowName } from "./rows";
 import { wordOf } from "./states";
 
@@ -20,10 +20,12 @@ const HIGHEST = 18;
 /** The least distance of two labels. */
 const LABEL_ROOM = 14;
 
+const SHARED = "it shows the value furthest from the median";
+
 interface HeatmapProps {
   table: RankTable;
   range: Range;
-  colouring: Colouring;
+  colours: RankColours;
   title: string;
 }
 
@@ -35,7 +37,8 @@ interface Pointed {
 }
 
 /** A number of all ranks over time, one row for each rank. Ranks in findings are marked. */
-export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
+export function RankHeatmap({ table, range, colours, title }: HeatmapProps) {
+  const { together } = table.about;
   const theme = useTheme();
   const [measure, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -45,12 +48,12 @@ export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
   const rowHeight = Math.min(HIGHEST, Math.max(1, HEIGHT / Math.max(1, table.rows.length)));
   const height = rowHeight * table.rows.length;
   const every = Math.ceil(LABEL_ROOM / rowHeight);
-  const grid = rankGrid(table, colouring);
+  const grid = rankGrid(table, colours);
   const view: CellView = { scale, rowHeight, scrolled: 0, height };
   useLayoutEffect(() => {
     if (canvas.current && width > 0)
       drawOn(canvas.current, { width, height }, [{ type: "cells", x: 0, y: 0, grid, view }]);
-  }, [table, width, range.from, range.to, colouring, theme]);
+  }, [table, width, range.from, range.to, colours, theme]);
   const point = (event: MouseEvent) => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const { clientX: x, clientY: y } = event;
@@ -59,13 +62,12 @@ export function RankHeatmap({ table, range, colouring, title }: HeatmapProps) {
   };
   return (
     <div class="rank-heat" ref={measure}>
-      <Legend title={title} colours={colouring} absent="not recorded">
-        {table.about.together > 1 && (
-          <span class="muted">
-            {table.about.together} ranks share a row, which shows the value furthest from the median
-          </span>
-        )}
-      </Legend>
+      <Legend
+        title={title}
+        colours={colours}
+        absent="not recorded"
+        note={together > 1 ? `${together} ranks share a row: ${SHARED}` : ""}
+      />
       <div class="rank-rows">
         <div class="rank-labels" style={{ width: `${LABELS}px`, height: `${height}px` }}>
           {table.rows.map((row, i) => {

@@ -9,7 +9,7 @@ import { setQuery } from "../route";
 import { wholeRange } from "../time/range";
 import { useTimeRange } from "../time/use-range";
 import { useAnswer } from "../use";
-import { Colouring } from "./colouring";
+import { RankColours } from "./colours";
 import { exportedRanks } from "./export";
 import { RankHeatmap } from "./heatmap";
 import { type Order, rankTable } from "./rows";
@@ -48,13 +48,13 @@ function Panel({ source, run, query, changes, processes }: RunProps & { processe
     () => data && rankTable(data, processes, run.findings, order),
     [data, processes, run.findings, order],
   );
-  const colouring = useMemo(() => new Colouring(table?.values ?? new Float64Array()), [table]);
+  const colours = useMemo(() => new RankColours(table?.values ?? new Float64Array()), [table]);
   const title = chosen ? nameOf(chosen) : "";
   return (
     <div class="ranks">
       <ChartPanel
         title="Ranks"
-        chart={exportedRanks(run, title, table, time.range, colouring)}
+        chart={exportedRanks(run, title, table, time.range, colours)}
         controls={
           chosen && (
             <>
@@ -80,9 +80,7 @@ function Panel({ source, run, query, changes, processes }: RunProps & { processe
         <RankStates processes={processes} />
         <StoppedRanks processes={processes} />
         {error && <Problem error={error} />}
-        {table && (
-          <RankHeatmap table={table} range={time.range} colouring={colouring} title={title} />
-        )}
+        {table && <RankHeatmap table={table} range={time.range} colours={colours} title={title} />}
         {chosen && !table && !error && <div class="ranks-awaited" />}
         {!chosen && <p class="muted">No number is recorded by more than one process.</p>}
       </ChartPanel>

@@ -10,7 +10,7 @@ const DECADES = { log: 12, signed: 4, linear: 0 };
  * The colours of the overview. The limits are round numbers that only grow, so that
  * colours seldom change their meaning during scrolling.
  */
-export class Limits extends ColourScale {
+export class ValueColours extends ColourScale {
   /** Grows when colours change their meaning. */
   version = 0;
   /** Whether there are zeros, which a logarithmic scale does not contain. */

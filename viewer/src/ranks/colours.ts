@@ -11,7 +11,7 @@ const WIDE = 30;
  * A colour scale from the least to the greatest of the shown values, so that small differences
  * between ranks are visible.
  */
-export class Colouring extends ColourScale {
+export class RankColours extends ColourScale {
   private readonly interval: Interval;
   private readonly kind: ScaleKind;
 
