@@ -48,7 +48,9 @@ describe("columns", () => {
     expect(columnEnds([1], [4])).toEqual([5]);
   });
 
-  test("a long gap stays a gap", () => {
+  test("a gap of more than three intervals stays a gap", () => {
+    expect(columnEnds([0, 1, 2, 5, 6], [0, 1, 2, 5, 6])).toEqual([1, 2, 5, 6, 7]);
+    expect(columnEnds([0, 1, 2, 6, 7], [0, 1, 2, 6, 7])).toEqual([1, 2, 3, 7, 8]);
     expect(columnEnds([0, 1, 2, 50, 51], [0, 1, 2, 50, 51])).toEqual([1, 2, 3, 51, 52]);
   });
 
@@ -98,6 +100,18 @@ describe("pictures", () => {
         ["--nonfinite", [{ x: 200, y: 10, width: 100, height: 9 }]],
       ]),
     );
+  });
+
+  test("cells of different rows are not joined", () => {
+    const row = (index: number) => {
+      const values = new Float64Array(3).fill(Number.NaN);
+      values[index] = 0;
+      return { columns: COLUMNS, values };
+    };
+    expect(cellBoxes({ ...GRID, rows: 2, row }, VIEW).get(BLACK)).toEqual([
+      { x: 0, y: 0, width: 100, height: 9 },
+      { x: 100, y: 10, width: 100, height: 9 },
+    ]);
   });
 
   test("cells outside of the shown range are cut", () => {

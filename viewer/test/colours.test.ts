@@ -19,7 +19,35 @@ function lightness(css: string): number {
   return y > 0.008856 ? 116 * Math.cbrt(y) - 16 : 903.3 * y;
 }
 
+/** OKLab from sRGB, with the matrices of its definition (Ottosson 2020). */
+function oklab(css: string): [number, number, number] {
+  const [r = 0, g = 0, b = 0] = rgb(css).map((value) => {
+    const part = value / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
+  const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
+  const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
+  return [
+    0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+    1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+    0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s,
+  ];
+}
+
 describe("maps", () => {
+  test("the ends of the sequential map are dark indigo and pale yellow in OKLab", () => {
+    const { css } = sequentialMap();
+    for (const [level, lightest, hue] of [
+      [0, 0.26, 290],
+      [255, 0.93, 104],
+    ] as const) {
+      const [lightness, a, b] = oklab(css[level] ?? "");
+      expect(Math.abs(lightness - lightest)).toBeLessThan(0.01);
+      expect(Math.abs((((Math.atan2(b, a) * 180) / Math.PI + 360) % 360) - hue)).toBeLessThan(3);
+    }
+  });
+
   test("the sequential map becomes lighter from end to end", () => {
     const values = sequentialMap().css.map(lightness);
     values.slice(8).forEach((value, i) => {
@@ -81,6 +109,8 @@ describe("limits of the overview", () => {
   test("twelve decades are the most", () => {
     const limits = seen("log", 1e-30, 1);
     expect(limits.cut).toBe(true);
+    expect(limits.place(1e-13)).toBe(0);
+    expect(limits.place(1e-6)).toBeCloseTo(0.5, 12);
     expect(labels(limits)[0]).toBe("1e-12");
   });
 

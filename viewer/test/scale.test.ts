@@ -16,6 +16,9 @@ test("padded adds room, but no values below 0 for values that are never negative
   expect(padded({ low: -100, high: 0 }, "linear")).toEqual({ low: -106, high: 6 });
   expect(padded({ low: 4, high: 4 }, "linear")).toEqual({ low: 2, high: 6 });
   expect(padded({ low: 4, high: 4 }, "log")).toEqual({ low: 2, high: 8 });
+  // Six hundredths of two decades: 10 ** 0.12.
+  expect(padded({ low: 1, high: 100 }, "log").low).toBeCloseTo(0.758578, 6);
+  expect(padded({ low: 1, high: 100 }, "log").high).toBeCloseTo(131.825674, 6);
   expect(padded(null, "linear")).toEqual({ low: 0, high: 1 });
 });
 
