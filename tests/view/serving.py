@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import gradwatch
+from gradwatch.view.web.login import Logins
 from gradwatch.view.web.server import PortTakenError, Server, listening
-from gradwatch.view.web.session import Sessions
 from gradwatch.view.web.static import Files
 
 PATIENCE = 600.0
@@ -30,7 +30,7 @@ def port_for_twice() -> int:
 
 @contextmanager
 def serving(
-    place: Path, files: Files | None = None, *, port: int = 0, sessions: Sessions | None = None
+    place: Path, files: Files | None = None, *, port: int = 0, logins: Logins | None = None
 ) -> Iterator[Server]:
     """A server at a real port, until it is done with.
 
@@ -38,10 +38,10 @@ def serving(
         place: where the runs are.
         files: of the page; by default those of the front end, which must be built.
         port: by default any that is free.
-        sessions: those of a server before it.
+        logins: those of a server before it.
     """
     server = Server(gradwatch.open(place), "runs", port=port)
-    server.sessions = sessions or server.sessions
+    server.logins = logins or server.logins
     taken = server.listen()
     given = (taken,) if files is None else (taken, files)
     thread = threading.Thread(target=server.run, args=given, daemon=True)

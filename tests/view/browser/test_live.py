@@ -117,7 +117,7 @@ def test_a_server_that_stops_is_said_and_one_that_comes_back_goes_on(tmp_path, b
         # What was shown stays.
         assert last_step(opened) == 5
         write(8)
-        with serving(place, port=server.port, sessions=server.sessions):
+        with serving(place, port=server.port, logins=server.logins):
             opened.until(lambda: connection.inner_text() == "Connected")
             opened.until(lambda: last_step(opened) == 8)
             opened.assert_harmless()

@@ -66,7 +66,7 @@ class Visit(Watched):
         self.page.on("request", self._began)
         self.page.on("requestfinished", self._ended)
         self.page.on("requestfailed", self._ended)
-        session = server.sessions.exchange(server.sessions.token)
+        session = server.logins.exchange(server.logins.token)
         cookie = {"name": f"gradwatch-{server.port}", "value": session, "url": server.address}
         self.page.context.add_cookies([cookie])
 

@@ -3,7 +3,7 @@
 import pytest
 
 import gradwatch
-from gradwatch.view.data import Shown
+from gradwatch.view.data import RunView
 from tests.view.data.made import recorder
 
 LAST = 60
@@ -18,4 +18,4 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def shown(place):
-    return Shown(gradwatch.open(place), "the-id")
+    return RunView(gradwatch.open(place), "the-id")

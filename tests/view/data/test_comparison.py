@@ -6,7 +6,7 @@ import pytest
 import gradwatch
 from gradwatch.core.sites import Kind
 from gradwatch.read.members import NotRecordedError
-from gradwatch.view.data import Shown, compare, compare_series
+from gradwatch.view.data import RunView, compare, compare_series
 from tests.view.data.made import doubles, recorder, truth
 
 
@@ -19,7 +19,7 @@ def several(tmp_path_factory):
     odd = recorder(place / "c")
     odd.sites = [s for s in odd.sites if "block1" not in s.path]
     odd.write(range(1, 21)).close()
-    return [Shown(gradwatch.open(place / name), f"id-{name}") for name in "abc"]
+    return [RunView(gradwatch.open(place / name), f"id-{name}") for name in "abc"]
 
 
 def values_of(answer):

@@ -6,7 +6,7 @@ import pytest
 import gradwatch
 from gradwatch.core.histogram import Histogram
 from gradwatch.read.members import NotRecordedError
-from gradwatch.view.data import Shown, Window, distribution, picture, pictures
+from gradwatch.view.data import RunView, Window, distribution, picture, pictures
 from gradwatch.view.data.distribution import edges_for, shares
 from tests.view.data.made import doubles
 
@@ -32,7 +32,7 @@ def recorded(tmp_path):
     with gradwatch.Monitor(tmp_path / "a", watch=watch, sinks=[gradwatch.Store()]) as monitor:
         for step in range(1, 13):
             monitor.record(gradients={"a/kernel": arrays[step]})
-    return Shown(gradwatch.open(tmp_path / "a")), arrays
+    return RunView(gradwatch.open(tmp_path / "a")), arrays
 
 
 def test_quantiles_and_shares_are_those_of_the_elements(recorded):
@@ -102,7 +102,7 @@ def test_without_histograms_there_is_nothing_to_show(tmp_path):
     watch = [gradwatch.gradients(every=1, histogram=False)]
     with gradwatch.Monitor(tmp_path / "a", watch=watch, sinks=[gradwatch.Store()]) as monitor:
         monitor.record(gradients={"a/kernel": np.ones(2)})
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     answer = distribution(shown, "gradient", "a/kernel", Window(100))
     assert (answer["steps"], answer["shares"], answer["edges"]) == ([], "", "")
     with pytest.raises(NotRecordedError, match="Nothing was drawn"):
@@ -117,7 +117,7 @@ def test_a_picture_is_the_file_that_was_drawn_at_its_step(tmp_path):
     ) as monitor:
         for step in range(3):
             monitor.record(variables={"a/kernel": np.full((3, 3, 1, 2), float(step))})
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     steps, files = shown.run.pictures("a/kernel")
     assert pictures(shown, "a/kernel") == {"path": "a/kernel", "steps": steps.tolist()}
     assert shown.run.pictured() == ["a/kernel"]

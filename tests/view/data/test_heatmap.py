@@ -6,7 +6,7 @@ import pytest
 import gradwatch
 from gradwatch.core.sites import Kind, Site
 from gradwatch.read.merged_rows import Rows
-from gradwatch.view.data import Shown, StaleTreeError, Window, heatmap
+from gradwatch.view.data import RunView, StaleTreeError, Window, heatmap
 from gradwatch.view.data.labels import statistics_of
 from tests.store.recorded import TRUTH, Recorder, array
 from tests.view.data.made import (
@@ -106,7 +106,7 @@ def test_steps_at_which_only_some_sites_were_measured_count_once(tmp_path):
         often.sites = halves[0] if step % 2 else [*halves[0], *halves[1]]
         often.write([step])
     often.close()
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     answer = heatmap(shown, "gradient", "l2", [0], Window(3))
     true = []
     for first, last in columns(answer):
@@ -135,8 +135,8 @@ def test_a_step_whose_sites_are_in_two_files_counts_once(tmp_path, seal):
     if seal:
         assert len(run._content.snapshot.segments) > 8
         assert run._content.snapshot.shared_steps(frozenset([0]), "gradient").size
-    assert_true(Shown(run), Kind.GRADIENT, "l2", Window(100))
-    assert_true(Shown(run), Kind.GRADIENT, "zeros", Window(2))
+    assert_true(RunView(run), Kind.GRADIENT, "l2", Window(100))
+    assert_true(RunView(run), Kind.GRADIENT, "zeros", Window(2))
 
 
 def test_micro_batches_are_merged_where_the_step_as_a_whole_is_not_known(tmp_path):
@@ -147,7 +147,7 @@ def test_micro_batches_are_merged_where_the_step_as_a_whole_is_not_known(tmp_pat
         if step % 3 == 0:
             writer.write([step])
     writer.close()
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     answer = all_rows(shown, "gradient", "l1", Window(4))
     tree = shown.tree("gradient")
     for row, node in enumerate(answer["rows"]):
@@ -168,14 +168,14 @@ def test_the_rank_that_was_asked_for_is_shown(tmp_path):
         recorder(tmp_path / "a", rank=rank).write(range(1, 9)).close()
     run = gradwatch.open(tmp_path / "a")
     for rank in (0, 1):
-        assert_true(Shown(run, rank=rank), Kind.GRADIENT, "l2", Window(3), rank=rank)
-    assert (Shown(run, rank=7).rank, Shown(run, rank=7).one_rank) == (None, 0)
+        assert_true(RunView(run, rank=rank), Kind.GRADIENT, "l2", Window(3), rank=rank)
+    assert (RunView(run, rank=7).rank, RunView(run, rank=7).one_rank) == (None, 0)
 
 
 def test_what_a_later_attempt_replaced_is_in_no_row(tmp_path):
     recorder(tmp_path / "a").write(range(1, 21)).close()
     recorder(tmp_path / "a", first_step=11, attempt=1).write(range(11, 16)).close()
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     answer = all_rows(shown, "gradient", "sum", Window(100))
     assert answer["last"][-1] == 15
     for row, node in enumerate(answer["rows"]):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.view.data import Shown, Window, heatmap, numbers, series
+from gradwatch.view.data import RunView, Window, heatmap, numbers, series
 from tests.store.recorded import settle
 from tests.view.data.made import cells, doubles, recorder
 
@@ -33,7 +33,7 @@ def with_cells(answer):
 def test_changed_columns_added_to_those_known_are_the_full_answer(tmp_path, most):
     writer = recorder(tmp_path / "a")
     writer.write([1])
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     known = None
     sent = []
     for start in range(2, 50, 3):
@@ -43,7 +43,7 @@ def test_changed_columns_added_to_those_known_are_the_full_answer(tmp_path, most
         sent.append(len(answer["first"]))
         known = merged(known, with_cells(answer))
         full = with_cells(heatmap(shown, "gradient", "std", NODES, Window(most)))
-        fresh = Shown(gradwatch.open(tmp_path / "a"))
+        fresh = RunView(gradwatch.open(tmp_path / "a"))
         again = with_cells(heatmap(fresh, "gradient", "std", NODES, Window(most)))
         for name in ("first", "last", "width"):
             assert known[name] == full[name] == again[name]
@@ -60,7 +60,7 @@ def test_changed_columns_added_to_those_known_are_the_full_answer(tmp_path, most
 def test_series_and_numbers_send_only_what_changed(tmp_path):
     writer = recorder(tmp_path / "a")
     writer.write(range(1, 21))
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     window = Window(100, since=18, width=1)
     full, few = (series(shown, "update", "net/block1", w) for w in (Window(100), window))
     assert (few["first"], few["complete"], full["complete"]) == ([18, 19, 20], False, True)
@@ -80,7 +80,7 @@ def test_a_tree_is_another_one_when_sites_are_added(tmp_path):
     everything = writer.sites
     writer.sites = everything[:6]
     writer.write([1])
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     before = shown.tree("gradient")
     writer.write([2])
     shown.run.refresh()

@@ -8,7 +8,7 @@ import pytest
 import gradwatch
 from gradwatch.core.sites import Kind, Site
 from gradwatch.diagnosis.finding import Finding, Severity
-from gradwatch.view.data import Shown, entry, overview
+from gradwatch.view.data import RunView, entry, overview
 from gradwatch.view.data.labels import ORDER, statistics_of
 from tests.store.recorded import loss_at, settle
 
@@ -57,7 +57,7 @@ def test_facts_that_are_not_what_they_should_be_are_left_out(tmp_path):
     run = gradwatch.open(tmp_path / "a")
     for told in ({}, {"fits": 3, "model": [1], "cost": "?"}, {"fits": [None], "cost": {"x": 1}}):
         run._facts = told
-        answer = overview(Shown(run), [])
+        answer = overview(RunView(run), [])
         assert answer["cost"] == ""
         assert {fact["name"] for fact in answer["facts"]} >= {"started", "took", "steps"}
 
@@ -68,7 +68,7 @@ def test_no_file_is_named_by_where_it_is(tmp_path):
     settle()
     for segment in (tmp_path / "a" / "segments").iterdir():
         segment.write_bytes(segment.read_bytes()[:-3])
-    answer = overview(Shown(gradwatch.open(tmp_path / "a")), [])
+    answer = overview(RunView(gradwatch.open(tmp_path / "a")), [])
     assert answer["status"] == "damaged"
     assert answer["damage"]
     assert str(tmp_path) not in json.dumps(answer)
@@ -92,5 +92,5 @@ def test_an_empty_run_has_an_overview(tmp_path):
     (tmp_path / "a").mkdir(exist_ok=True)
     from gradwatch.read.run import Run
 
-    answer = overview(Shown(Run(tmp_path / "a")), [])
+    answer = overview(RunView(Run(tmp_path / "a")), [])
     assert (answer["steps"], answer["kinds"], answer["last_step"]) == (0, [], None)

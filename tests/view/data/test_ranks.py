@@ -47,7 +47,7 @@ def shown(tmp_path_factory):
             rows = Summary.unpack(np.array([summarize(array) for array in arrays]))
             writer.write(Reading(step, 1, 1.7e9 + step, sites, rows))
         writer.close()
-    return data.Shown(gradwatch.open(place))
+    return data.RunView(gradwatch.open(place))
 
 
 def table(steps=STEPS):
@@ -127,29 +127,29 @@ def test_numbers_tell_how_far_ranks_are_apart_in_the_same_columns(shown):
     assert_allclose(decoded(found["values"]), table()[0], rtol=1e-12)
     assert_allclose(decoded(found["ranks"]["low"]), np.nanmin(finite, axis=0), rtol=1e-12)
     assert_allclose(decoded(found["ranks"]["high"]), np.nanmax(finite, axis=0), rtol=1e-12)
-    (part,) = data.numbers(shown.of_rank(3), data.Window(500, since=3, width=1))["numbers"]
+    (part,) = data.numbers(shown.with_rank(3), data.Window(500, since=3, width=1))["numbers"]
     assert part["first"] == [3, 4]
     assert_allclose(decoded(part["ranks"]["low"]), np.nanmin(finite, axis=0)[2:4], rtol=1e-12)
 
 
 def test_the_rank_that_is_asked_for_is_shown(shown):
-    (of_three,) = data.numbers(shown.of_rank(3), data.Window(500))["numbers"]
+    (of_three,) = data.numbers(shown.with_rank(3), data.Window(500))["numbers"]
     assert_allclose(decoded(of_three["values"]), table()[3, :4], rtol=1e-12)
-    (of_all,) = data.numbers(shown.of_rank("all"), data.Window(500))["numbers"]
+    (of_all,) = data.numbers(shown.with_rank("all"), data.Window(500))["numbers"]
     true = table()
     true[5, 5] = np.nan
     mean = np.array([column[~np.isnan(column)].mean() for column in true.T])
     mean[5] = np.nan
     assert_allclose(decoded(of_all["values"]), mean, rtol=1e-12)
     with pytest.raises(gradwatch.NotRecordedError, match="no rank 9"):
-        shown.of_rank(9)
+        shown.with_rank(9)
     assert shown.rank is None
 
 
 def test_a_run_of_one_process_has_no_processes(tmp_path):
     with gradwatch.Monitor(tmp_path, every=1, sinks=[gradwatch.Store()]) as monitor:
         monitor.record(gradients={"a": np.ones(2)}, loss=1.0)
-    shown = data.Shown(gradwatch.open(tmp_path))
+    shown = data.RunView(gradwatch.open(tmp_path))
     assert data.overview(shown, [])["processes"] is None
     (number, *_) = data.numbers(shown, data.Window(10))["numbers"]
     assert number["ranks"] is None

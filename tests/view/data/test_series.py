@@ -10,7 +10,7 @@ from gradwatch.core.sites import Kind, Site
 from gradwatch.core.summary import Summary
 from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.store.writer import StoreWriter
-from gradwatch.view.data import Shown, Window, numbers, selection, series
+from gradwatch.view.data import RunView, Window, numbers, selection, series
 from gradwatch.view.data.series_data import STATISTICS
 from tests.store.recorded import array, loss_at
 from tests.view.data.made import columns, doubles, members, recorder, truth
@@ -67,7 +67,7 @@ def test_the_steps_of_histograms_are_those_that_the_reader_has(tmp_path):
     for step in range(1, 13):
         writer.write([step], histograms=step % 4 == 0)
     writer.close()
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     for path in ("net/stem/kernel", "net/block1", "model"):
         answer = series(shown, "gradient", path, Window(9))
         assert answer["histogram_steps"] == [4, 8, 12]
@@ -83,7 +83,7 @@ def test_a_step_at_which_only_some_sites_had_a_histogram_has_none_of_the_block(t
     writer.sites = [site for site in everything if "norm" in site.path]
     writer.write([2], group="other")
     writer.close()
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     for path, steps in {"net/block1/conv": [1, 2], "net/block1": [1]}.items():
         answer = series(shown, "gradient", path, Window(9))
         assert answer["histogram_steps"] == steps
@@ -132,7 +132,7 @@ def test_numbers_that_are_measured_seldom_have_their_own_columns(tmp_path):
         rows = np.array([summarize(np.array(1.0 / step))] * len(sites))
         writer.write(Reading(step, 1, 1.7e9 + step, sites, Summary.unpack(rows)))
     writer.close()
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     found = {each["path"]: each for each in numbers(shown, Window(3))["numbers"]}
     assert (found["seldom"]["first"], found["seldom"]["last"]) == ([13], [13])
     assert doubles(found["seldom"]["values"]).tolist() == [1.0 / 13]
@@ -168,6 +168,6 @@ def test_several_patterns_select_what_any_does_less_what_one_excludes(shown):
 def test_a_name_with_a_space_can_be_asked_for(tmp_path):
     with gradwatch.Monitor(tmp_path / "a", every=1, sinks=[gradwatch.Store()]) as monitor:
         monitor.record(gradients={"my layer/kernel": np.ones(2), "layer/kernel": np.ones(2)})
-    shown = Shown(gradwatch.open(tmp_path / "a"))
+    shown = RunView(gradwatch.open(tmp_path / "a"))
     [node] = selection(shown, "gradient", "my layer")["nodes"]
     assert shown.tree("gradient").path(node) == "my layer/kernel"

@@ -46,7 +46,7 @@ class Asking:
     def __init__(self, place: Any, rank: int | None = None) -> None:
         self.server = Server(gradwatch.open(place), "runs", port=6007, rank=rank)
         self.app = self.server.app(FILES)
-        answered = self.ask("/", f"token={self.server.sessions.token}")
+        answered = self.ask("/", f"token={self.server.logins.token}")
         assert answered.status == 303
         self.cookie = answered.headers["set-cookie"].partition(";")[0]
 
@@ -102,7 +102,7 @@ class Asking:
 
     def close(self) -> None:
         self.server.hub.close()
-        self.server.diagnoses.close()
+        self.server.diagnosis.close()
         self.server.library.close()
 
 

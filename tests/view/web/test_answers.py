@@ -8,7 +8,7 @@ import pytest
 import gradwatch
 from gradwatch.core.sites import Kind, Site
 from gradwatch.view import data
-from gradwatch.view.data import Shown, Window
+from gradwatch.view.data import RunView, Window
 from tests.store.recorded import Recorder
 from tests.view.data.made import doubles, recorder, truth
 from tests.view.web.served import asking
@@ -16,7 +16,7 @@ from tests.view.web.served import asking
 
 @pytest.fixture(scope="module")
 def shown(asker, place):
-    return Shown(gradwatch.open(place / "a"), asker.ids[0], "a")
+    return RunView(gradwatch.open(place / "a"), asker.ids[0], "a")
 
 
 def requests(run, revision):
@@ -119,7 +119,7 @@ def test_large_answers_are_packed_for_those_who_can_unpack_them(asker, good):
         ("tree", {"kind": "output"}, 404, "No kind 'output'"),
         ("tree", {"kind": "nonsense"}, 404, "No kind 'nonsense'"),
         ("select", {"pattern": "a//b"}, 400, "empty component"),
-        ("select", {"pattern": "x" * 501}, 400, "at most 500"),
+        ("select", {"pattern": "x" * 501}, 400, "0 to 500"),
         ("select", {"pattern": " ".join("x" * 17)}, 400, "At most 16"),
         ("heatmap", {"revision": "0"}, 409, "anew"),
         ("heatmap", {"revision": None}, 400, "lacks 'revision'"),
@@ -127,12 +127,12 @@ def test_large_answers_are_packed_for_those_who_can_unpack_them(asker, good):
         ("heatmap", {"rows": ""}, 400, "whole number"),
         ("heatmap", {"rows": "0,-1"}, 400, "Rows are nodes"),
         ("heatmap", {"rows": "0,14"}, 400, "Rows are nodes"),
-        ("heatmap", {"rows": ",".join(["0"] * 501)}, 400, "At most 500 rows"),
-        ("heatmap", {"rows": ",".join(["0"] * 500), "columns": 301}, 400, "150,000 cells"),
+        ("heatmap", {"rows": ",".join(["0"] * 501)}, 400, "number of 'rows' must be 1 to 500"),
+        ("heatmap", {"rows": ",".join(["0"] * 500), "columns": 301}, 400, "1 to 150,000"),
         ("heatmap", {"rows": "1e3"}, 400, "whole number"),
         ("heatmap", {"rows": "٣"}, 400, "whole number"),
-        ("heatmap", {"columns": 0}, 400, "1 to 2000"),
-        ("heatmap", {"columns": 2001}, 400, "1 to 2000"),
+        ("heatmap", {"columns": 0}, 400, "1 to 2,000"),
+        ("heatmap", {"columns": 2001}, 400, "1 to 2,000"),
         ("heatmap", {"columns": "9" * 30}, 400, "whole number"),
         ("heatmap", {"columns": "nan"}, 400, "whole number"),
         ("heatmap", {"from": 9, "to": 8}, 400, "before"),
@@ -140,13 +140,13 @@ def test_large_answers_are_packed_for_those_who_can_unpack_them(asker, good):
         ("numbers", {"rank": 7}, 404, "no rank 7"),
         ("numbers", {"rank": "every"}, 400, "whole number"),
         ("ranks", {"rows": 0}, 400, "1 to 500"),
-        ("ranks", {"rows": 500, "columns": 301}, 400, "150,000 cells"),
+        ("ranks", {"rows": 500, "columns": 301}, 400, "1 to 150,000"),
         ("ranks", {"path": "nothing"}, 404, "No loss"),
         ("series", {"path": "net/nothing"}, 404, "Closest"),
-        ("series", {"path": "x" * 12_001}, 400, "at most 12000"),
+        ("series", {"path": "x" * 12_001}, 400, "0 to 12,000"),
         ("distribution", {"path": ""}, 404, "No gradient of ''"),
-        ("compare", {"runs": "a"}, 400, "2 to 16 runs"),
-        ("compare", {"runs": ",".join("a" * 17)}, 400, "2 to 16 runs"),
+        ("compare", {"runs": "a"}, 400, "number of 'runs' must be 2 to 16"),
+        ("compare", {"runs": ",".join("a" * 17)}, 400, "number of 'runs' must be 2 to 16"),
         ("compare", {"align": "time"}, 400, "step, fraction"),
         ("compare", {"pattern": "nothing"}, 404, "in common"),
         ("compare-series", {"path": "nothing"}, 404, "No gradient"),
@@ -175,7 +175,7 @@ def test_a_fault_of_ours_says_nothing_of_the_machine(asker, good, monkeypatch, c
     def fail(*_):
         raise RuntimeError(f"at {place}")
 
-    monkeypatch.setattr(Shown, "tree", fail)
+    monkeypatch.setattr(RunView, "tree", fail)
     answered = asker.api("tree", **good["tree"])
     assert answered.status == 500
     assert str(place) not in answered.body.decode()

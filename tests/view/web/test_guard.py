@@ -2,9 +2,9 @@
 
 import pytest
 
-from gradwatch.view.web.guard import POLICY
 from gradwatch.view.web.hosts import Hosts
-from gradwatch.view.web.session import Sessions
+from gradwatch.view.web.login import Logins
+from gradwatch.view.web.request_guard import POLICY
 from tests.view.web.served import HOST
 
 EVIL = "http://evil.example"
@@ -82,7 +82,7 @@ TOKENS = [
 
 def fill(text, asker):
     session = asker.cookie.partition("=")[2]
-    token = asker.server.sessions.token
+    token = asker.server.logins.token
     for name, value in {"session": session, "token": token, "part": token[:-1]}.items():
         text = text.replace(f"{{{name}}}", value)
     return text
@@ -133,7 +133,7 @@ def test_a_wrong_token_is_exchanged_for_nothing(asker, query):
 
 
 def test_the_token_is_taken_at_the_page_alone_and_not_for_data(asker):
-    token = f"token={asker.server.sessions.token}"
+    token = f"token={asker.server.logins.token}"
     for path in ("/api/runs", "/app.js", "//", "/index.html", "/nothing"):
         assert_refused(asker.ask(path, token), 401)
         with_session = asker.ask(path, token, [("cookie", asker.cookie)])
@@ -167,7 +167,7 @@ def test_a_link_elsewhere_leads_to_the_page_which_says_nothing_of_any_run(asker)
 
 
 def test_the_token_is_exchanged_for_a_strict_cookie_of_another_value(asker):
-    token = asker.server.sessions.token
+    token = asker.server.logins.token
     answered = asker.ask("/", f"token={token}")
     assert answered.status == 303
     assert answered.headers["location"] == "/"
@@ -202,10 +202,10 @@ def test_a_server_for_others_takes_addresses_and_no_strange_names():
     assert Hosts("127.0.0.1", 80).allow("localhost")
 
 
-def test_old_sessions_are_forgotten_when_there_are_many():
-    sessions = Sessions()
-    known = [sessions.exchange(sessions.token) for _ in range(65)]
-    assert not sessions.knows(known[0])
-    assert all(sessions.knows(each) for each in known[1:])
+def test_old_logins_are_forgotten_when_there_are_many():
+    logins = Logins()
+    known = [logins.exchange(logins.token) for _ in range(65)]
+    assert not logins.knows(known[0])
+    assert all(logins.knows(each) for each in known[1:])
     assert len(set(known)) == 65
-    assert not sessions.knows(None)
+    assert not logins.knows(None)

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from gradwatch.view.web.watcher import Watcher
+from gradwatch.view.web.run_poller import RunPoller
 from tests.view.web.served import asking, wait_for
 from tests.view.web.test_answers import requests
 
@@ -22,14 +22,14 @@ def state(place):
 def test_whatever_is_asked_the_runs_stay_as_they_were(place):
     before = state(place)
     with asking(place) as asker:
-        watcher = Watcher(asker.server.library, asker.server.hub)
-        watcher.start()
-        watcher.wake()
+        poller = RunPoller(asker.server.library, asker.server.hub)
+        poller.start()
+        poller.wake()
         for run in asker.ids:
             revision = asker.get("tree", run=run, kind="gradient")["revision"]
             for name, given in requests(run, revision).items():
                 asker.get(name, **given)
             wait_for(lambda run=run: asker.get("run", run=run)["findings_complete"])
         wait_for(lambda: all(run["status"] for run in asker.get("runs")["runs"]))
-        watcher.close()
+        poller.close()
     assert state(place) == before

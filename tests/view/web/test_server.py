@@ -56,7 +56,7 @@ def listening_to(port, mine):
         connection.request("GET", "/api/events", headers={"Cookie": mine})
         with closing(connection.getresponse()) as events:
             assert events.headers["content-type"].startswith("text/event-stream")
-            assert events.readline() == b": still here\n"
+            assert events.readline() == b": heartbeat\n"
             yield events
 
 
@@ -64,7 +64,7 @@ def test_a_run_that_grows_is_told_of_and_answered(tmp_path):
     writer = recorder(tmp_path / "runs" / "a")
     writer.write([1, 2])
     with serving(tmp_path / "runs") as server:
-        port, mine = server.port, cookie(server.port, server.sessions.token)
+        port, mine = server.port, cookie(server.port, server.logins.token)
         [run] = ask(port, "/api/runs", Cookie=mine).json["runs"]
         assert ask(port, f"/api/run?run={run['id']}", Cookie=mine).json["last_step"] == 2
         with listening_to(port, mine) as events:
@@ -89,7 +89,7 @@ def test_long_names_can_be_asked_for(tmp_path):
     with serving(tmp_path / "runs") as server:
         [id] = server.library.names
         query = urlencode({"run": id, "kind": "gradient", "path": name, "columns": 9})
-        mine = cookie(server.port, server.sessions.token)
+        mine = cookie(server.port, server.logins.token)
         assert ask(server.port, f"/api/series?{query}", Cookie=mine).json["path"] == name
 
 
@@ -202,6 +202,6 @@ def test_the_browser_is_opened_by_a_file_that_only_its_owner_reads(monkeypatch):
 def test_a_server_has_another_token_each_time(place):
     found = gradwatch.open(place)
     one, other = (Server(found, "runs", port=6007) for _ in range(2))
-    assert one.sessions.token != other.sessions.token
-    assert one.link == f"http://127.0.0.1:6007/?token={one.sessions.token}"
+    assert one.logins.token != other.logins.token
+    assert one.link == f"http://127.0.0.1:6007/?token={one.logins.token}"
     assert one.address == "http://127.0.0.1:6007/"

@@ -7,15 +7,15 @@ from gradwatch.view.data.numbers import numbers
 from gradwatch.view.data.overview import overview
 from gradwatch.view.data.plain import Answer
 from gradwatch.view.data.rank_data import ranks
+from gradwatch.view.data.run_view import FIRST, RunView, StaleTreeError, Window
 from gradwatch.view.data.selection import selection
 from gradwatch.view.data.series_data import series
-from gradwatch.view.data.shown import FIRST, Shown, StaleTreeError, Window
 from gradwatch.view.data.side_by_side import compare, compare_series
 
 __all__ = [
     "FIRST",
     "Answer",
-    "Shown",
+    "RunView",
     "StaleTreeError",
     "Window",
     "broken_entry",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gradwatch.core import Histogram, finite
 from gradwatch.read import NotRecordedError, within
 from gradwatch.view.data.plain import Answer, doubles, whole
-from gradwatch.view.data.shown import Shown, Window
+from gradwatch.view.data.run_view import RunView, Window
 
 Values = NDArray[np.float64]
 
@@ -21,13 +21,13 @@ _TAIL = 0.002
 """The share at either end that may be in one wide bin, so that outliers do not squeeze the rest."""
 
 
-def distribution(shown: Shown, kind: str, path: str, window: Window) -> Answer:
+def distribution(view: RunView, kind: str, path: str, window: Window) -> Answer:
     """`DistributionData` of `types.ts`; neighbouring histograms are merged until they fit.
 
     Raises:
         NotRecordedError: there is no such site.
     """
-    taken, histograms = shown.run.histograms(shown.kind(kind), path, rank=shown.rank)
+    taken, histograms = view.run.histograms(view.kind(kind), path, rank=view.rank)
     chosen = np.isin(taken, within(taken, window.stretch))
     steps = taken[chosen]
     own = [each for each, is_chosen in zip(histograms, chosen, strict=True) if is_chosen]
@@ -105,23 +105,23 @@ def shares(histogram: Histogram, edges: Values) -> Values:
     return np.asarray(found / total)
 
 
-def pictures(shown: Shown, path: str) -> Answer:
+def pictures(view: RunView, path: str) -> Answer:
     """`PicturesData` of `types.ts`.
 
     Raises:
         NotRecordedError: it was never drawn.
     """
-    steps, _ = shown.run.pictures(path, rank=shown.rank)
+    steps, _ = view.run.pictures(path, rank=view.rank)
     return {"path": path, "steps": whole(steps)}
 
 
-def picture(shown: Shown, path: str, step: int) -> bytes:
+def picture(view: RunView, path: str, step: int) -> bytes:
     """The picture that was drawn at a step, as a PNG file.
 
     Raises:
         NotRecordedError: none was drawn then.
     """
-    steps, files = shown.run.pictures(path, rank=shown.rank)
+    steps, files = view.run.pictures(path, rank=view.rank)
     for at, file in zip(steps.tolist(), files, strict=True):
         if at == step:
             return file

@@ -8,12 +8,12 @@ import numpy as np
 
 from gradwatch.read import Rows, RowTable
 from gradwatch.view.data.plain import Answer, doubles, whole
-from gradwatch.view.data.shown import Shown, StaleTreeError, Window
+from gradwatch.view.data.run_view import RunView, StaleTreeError, Window
 
 
-def tree(shown: Shown, kind: str) -> Answer:
+def tree(view: RunView, kind: str) -> Answer:
     """`Tree` of `types.ts`."""
-    found = shown.tree(kind)
+    found = view.tree(kind)
     return {
         "kind": kind,
         "revision": found.revision,
@@ -26,7 +26,7 @@ def tree(shown: Shown, kind: str) -> Answer:
 
 
 def heatmap(
-    shown: Shown,
+    view: RunView,
     kind: str,
     statistic: str,
     nodes: Sequence[int],
@@ -36,7 +36,7 @@ def heatmap(
     """`HeatmapData` of `types.ts`.
 
     Args:
-        shown: the run.
+        view: the run.
         kind, statistic: of what.
         nodes: the rows, as numbers of the tree's nodes.
         window: which columns.
@@ -47,13 +47,13 @@ def heatmap(
         NotRecordedError: nothing of that kind is recorded.
         ValueError: there is no such statistic or node.
     """
-    rows_of = shown.tree(kind)
+    rows_of = view.tree(kind)
     if revision is not None and revision != rows_of.revision:
         raise StaleTreeError("Other sites are recorded now: ask for the tree anew.")
     strange = [node for node in nodes if not 0 <= node < len(rows_of)]
     if strange or not nodes:
         raise ValueError(f"Rows are nodes of the tree, 0 to {len(rows_of) - 1}.")
-    table, columns, kept = row_table(shown, kind, rows_of.rows(nodes), [statistic], window)
+    table, columns, kept = row_table(view, kind, rows_of.rows(nodes), [statistic], window)
     nonfinite = table.nonfinite[:, kept]
     return {
         "kind": kind,
@@ -70,12 +70,12 @@ def heatmap(
 
 
 def row_table(
-    shown: Shown, kind: str, rows: Rows, statistics: Sequence[str], window: Window
+    view: RunView, kind: str, rows: Rows, statistics: Sequence[str], window: Window
 ) -> tuple[RowTable, Answer, slice]:
     """The rows' statistics, `Columns` of `types.ts`, and which columns these are."""
-    chosen = shown.kind(kind)
-    bucketing = window.bucketing(shown.steps(chosen))
-    table = shown.run.row_table(chosen, rows, statistics, bucketing, window.stretch, shown.rank)
+    chosen = view.kind(kind)
+    bucketing = window.bucketing(view.steps(chosen))
+    table = view.run.row_table(chosen, rows, statistics, bucketing, window.stretch, view.rank)
     kept = window.changed(bucketing, table.last)
     columns = {
         "first": whole(table.first[kept]),

@@ -13,25 +13,25 @@ from gradwatch.view.data.labels import ORDER, kind_label, statistics_of
 from gradwatch.view.data.numbers import number_sites
 from gradwatch.view.data.plain import Answer, number
 from gradwatch.view.data.rank_data import processes
-from gradwatch.view.data.shown import FIRST, Shown
+from gradwatch.view.data.run_view import FIRST, RunView
 from gradwatch.view.glance.rank_words import ranks_in_words
 from gradwatch.view.glance.words import counted, duration
 from gradwatch.watches.budget import cost
 
 
-def overview(shown: Shown, findings: Sequence[Finding], *, complete: bool = True) -> Answer:
+def overview(view: RunView, findings: Sequence[Finding], *, complete: bool = True) -> Answer:
     """`RunData` of `types.ts`.
 
     Args:
-        shown: the run.
+        view: the run.
         findings: what is wrong with it.
         complete: whether all of the run has been looked at for these.
     """
-    run = shown.run
+    run = view.run
     steps = run.steps()
     return {
-        "id": shown.id,
-        "name": shown.name,
+        "id": view.id,
+        "name": view.name,
         "status": str(run.status),
         "started": run.started,
         "duration": run.duration,
@@ -39,28 +39,28 @@ def overview(shown: Shown, findings: Sequence[Finding], *, complete: bool = True
         "last_step": int(steps[-1]) if steps.size else None,
         "steps": int(steps.size),
         "ranks": list(run.ranks),
-        "rank": FIRST if shown.rank is None else str(shown.rank),
-        "processes": processes(shown),
+        "rank": FIRST if view.rank is None else str(view.rank),
+        "processes": processes(view),
         "epochs": [
             {"epoch": e.number, "first": e.first_step, "last": e.last_step} for e in run.epochs
         ],
-        "kinds": kinds_of(shown),
-        "numbers": [{"kind": str(s.kind), "path": s.path} for s in number_sites(shown)],
+        "kinds": kinds_of(view),
+        "numbers": [{"kind": str(s.kind), "path": s.path} for s in number_sites(view)],
         "meaning": run.meaning,
         "findings": [finding_facts(finding) for finding in findings],
         "findings_complete": complete,
-        "facts": facts_of(shown),
+        "facts": facts_of(view),
         "cost": cost.in_words(run.facts.get("cost")),
         "damage": [f"{damage.file.name}: {damage.what}" for damage in run.damage],
         "lost_rows": run.lost_rows,
-        "pictured": run.pictured(rank=shown.rank) if run.ranks else [],
+        "pictured": run.pictured(rank=view.rank) if run.ranks else [],
     }
 
 
-def kinds_of(shown: Shown) -> list[Answer]:
+def kinds_of(view: RunView) -> list[Answer]:
     """The kinds that have a heatmap, with their statistics."""
     counts: dict[Kind, int] = {}
-    for site in shown.run.site_order:
+    for site in view.run.site_order:
         counts[site.kind] = counts.get(site.kind, 0) + 1
     return [
         {
@@ -83,9 +83,9 @@ def finding_facts(finding: Finding) -> Answer:
     return {**finding.facts(), "evidence": evidence}
 
 
-def facts_of(shown: Shown) -> list[Answer]:
+def facts_of(view: RunView) -> list[Answer]:
     """Facts for people, those that they ask for first first."""
-    run = shown.run
+    run = view.run
     told = _mapping(run.facts)
     fits = told.get("fits")
     fit = _mapping(fits[-1] if isinstance(fits, list) and fits else None)
@@ -102,7 +102,7 @@ def facts_of(shown: Shown) -> list[Answer]:
     known = {
         "started": begun,
         "took": duration(run.duration),
-        "steps": _steps(shown),
+        "steps": _steps(view),
         "optimizer": _optimizer(optimizer),
         "loss": loss.get("name"),
         "batch size": model.get("batch_size"),
@@ -110,8 +110,8 @@ def facts_of(shown: Shown) -> list[Answer]:
         "measured": fit.get("every"),
         "watched": "; ".join(map(str, watched)) if isinstance(watched, list) else "",
         "rows": counted(run.rows, "row"),
-        "processes": _processes(shown),
-        "numbers of": _whose(shown),
+        "processes": _processes(view),
+        "numbers of": _whose(view),
         "fits": told.get("fit_count") if told.get("fit_count", 1) != 1 else "",
         "imported": f"from {imported.get('tool')}: {imported.get('from')}" if imported else "",
         "made with": ", ".join(f"{k} {v}" for k, v in environment.items() if k != "machine"),
@@ -120,27 +120,27 @@ def facts_of(shown: Shown) -> list[Answer]:
     return [{"name": name, "value": str(value)} for name, value in known.items() if value]
 
 
-def _steps(shown: Shown) -> str:
-    steps = shown.run.steps()
+def _steps(view: RunView) -> str:
+    steps = view.run.steps()
     if not steps.size:
         return "none yet"
     return f"to {int(steps[-1]):,}, {steps.size:,} of them measured"
 
 
-def _processes(shown: Shown) -> str:
+def _processes(view: RunView) -> str:
     """How they stand, in words; empty for one process."""
-    each = shown.run.rank_statuses
+    each = view.run.rank_statuses
     return ranks_in_words(each) if len(each) > 1 else ""
 
 
-def _whose(shown: Shown) -> str:
-    if len(shown.run.ranks) < 2:
+def _whose(view: RunView) -> str:
+    if len(view.run.ranks) < 2:
         return ""
-    if shown.rank == ALL:
+    if view.rank == ALL:
         return "all ranks: outputs merged, losses averaged, of variables the first rank's"
-    if shown.rank is None:
-        return f"rank {shown.one_rank}; of what it has not recorded, the first rank that has"
-    return f"rank {shown.rank}"
+    if view.rank is None:
+        return f"rank {view.one_rank}; of what it has not recorded, the first rank that has"
+    return f"rank {view.rank}"
 
 
 def _optimizer(about: Mapping[str, Any]) -> str:

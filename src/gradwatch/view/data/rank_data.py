@@ -9,14 +9,14 @@ from gradwatch.read import VALUE, RankTable
 from gradwatch.view.data.numbers import own_numbers
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.rank_spread import spread
-from gradwatch.view.data.shown import Shown, Window
+from gradwatch.view.data.run_view import RunView, Window
 
 Values = NDArray[np.float64]
 
 
-def processes(shown: Shown) -> Answer | None:
+def processes(view: RunView) -> Answer | None:
     """`Processes` of `types.ts`; None for a run of one process."""
-    each = shown.run.rank_statuses
+    each = view.run.rank_statuses
     if len(each) < 2:
         return None
     return {
@@ -26,15 +26,15 @@ def processes(shown: Shown) -> Answer | None:
         "first_time": [one.first_time for one in each],
         "last_step": [one.last_step for one in each],
         "last_time": [one.last_time for one in each],
-        "numbers": [{"kind": str(site.kind), "path": site.path} for site in own_numbers(shown)],
+        "numbers": [{"kind": str(site.kind), "path": site.path} for site in own_numbers(view)],
     }
 
 
-def ranks(shown: Shown, kind: str, path: str, window: Window, rows: int) -> Answer:
+def ranks(view: RunView, kind: str, path: str, window: Window, rows: int) -> Answer:
     """`RanksData` of `types.ts`.
 
     Args:
-        shown: the run.
+        view: the run.
         kind, path: of which number.
         window: which columns.
         rows: at most so many: neighbouring ranks share a row if there are more.
@@ -43,9 +43,9 @@ def ranks(shown: Shown, kind: str, path: str, window: Window, rows: int) -> Answ
         NotRecordedError: there is no such number.
         ValueError: it is no number.
     """
-    chosen = shown.kind(kind)
-    bucketing = window.bucketing(shown.run.steps(chosen))
-    table = shown.run.rank_table(chosen, path, VALUE, bucketing, window.stretch)
+    chosen = view.kind(kind)
+    bucketing = window.bucketing(view.run.steps(chosen))
+    table = view.run.rank_table(chosen, path, VALUE, bucketing, window.stretch)
     values, nonfinite, size = merged_rows(table, rows)
     low, middle, high = spread(table.values)
     return {

@@ -8,12 +8,12 @@ from operator import and_, or_
 
 from gradwatch.core import SiteInfo, select
 from gradwatch.view.data.plain import Answer
-from gradwatch.view.data.shown import Shown
+from gradwatch.view.data.run_view import RunView
 
 MOST_WORDS = 16
 
 
-def selection(shown: Shown, kind: str, pattern: str) -> Answer:
+def selection(view: RunView, kind: str, pattern: str) -> Answer:
     """`Selection` of `types.ts`.
 
     Several patterns with spaces between them select what any of them does, less what one with a
@@ -23,8 +23,8 @@ def selection(shown: Shown, kind: str, pattern: str) -> Answer:
         NotRecordedError: nothing of that kind is recorded.
         ValueError: it is no pattern.
     """
-    tree = shown.tree(kind)
-    infos = [info for info in shown.run.infos if info.site in tree.node_of]
+    tree = view.tree(kind)
+    infos = [info for info in view.run.infos if info.site in tree.node_of]
     return {
         "revision": tree.revision,
         "nodes": sorted(tree.node_of[info.site] for info in selected(infos, pattern)),

@@ -11,18 +11,18 @@ from gradwatch.diagnosis import Finding
 from gradwatch.read import UPDATE_RATIO, Rows
 from gradwatch.view.data.heatmap_data import row_table
 from gradwatch.view.data.plain import Answer, doubles, whole
-from gradwatch.view.data.shown import Shown, Window
+from gradwatch.view.data.run_view import RunView, Window
 
 STATISTICS = ("l1", "l2", "linf", "rms", "mean", "std", "min", "max")
 
 
 def series(
-    shown: Shown, kind: str, path: str, window: Window, findings: Sequence[Finding] = ()
+    view: RunView, kind: str, path: str, window: Window, findings: Sequence[Finding] = ()
 ) -> Answer:
     """`SeriesData` of `types.ts`.
 
     Args:
-        shown: the run.
+        view: the run.
         kind, path: of what; a path as `Run.series` takes it.
         window: which columns.
         findings: those of the run.
@@ -30,12 +30,12 @@ def series(
     Raises:
         NotRecordedError: there is no such site.
     """
-    chosen = shown.kind(kind)
-    sites = shown.run.members(chosen, path)
+    chosen = view.kind(kind)
+    sites = view.run.members(chosen, path)
     names = [*STATISTICS, *[UPDATE_RATIO] * (chosen is Kind.UPDATE)]
     rows = Rows.of([sites])
     # Zeros need not be asked for by themselves: all fields of a summary are read here.
-    table, columns, kept = row_table(shown, kind, rows, [*names, "zeros"], window)
+    table, columns, kept = row_table(view, kind, rows, [*names, "zeros"], window)
     total = table.total
     with np.errstate(all="ignore"):
         elements = np.where(total.count[0] > 0, total.count[0], np.nan)
@@ -46,14 +46,14 @@ def series(
         "path": path,
         **columns,
         "sites": len(sites),
-        "shape": _shape(shown, sites),
+        "shape": _shape(view, sites),
         "elements": int(sum(total.count[0, measured] // table.steps[0, measured])),
         "statistics": {name: doubles(table.values[name][0, kept]) for name in names},
         "zeros": doubles(zeros[kept]),
         "nonfinite": doubles(bad[kept]),
-        "meaning": shown.run.meaning.get(str(chosen), ""),
+        "meaning": view.run.meaning.get(str(chosen), ""),
         "findings": concerning(findings, sites, path),
-        "histogram_steps": whole(shown.run.histogram_steps(chosen, path, rank=shown.rank)),
+        "histogram_steps": whole(view.run.histogram_steps(chosen, path, rank=view.rank)),
     }
 
 
@@ -69,9 +69,9 @@ def concerning(findings: Sequence[Finding], sites: Sequence[Site], path: str) ->
     ]
 
 
-def _shape(shown: Shown, sites: Sequence[Site]) -> str:
+def _shape(view: RunView, sites: Sequence[Site]) -> str:
     if len(sites) != 1:
         return ""
-    tree = shown.tree(str(sites[0].kind))
+    tree = view.tree(str(sites[0].kind))
     node = tree.node_of.get(sites[0])
     return "" if node is None else tree.shape[node]

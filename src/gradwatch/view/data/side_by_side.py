@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from gradwatch.core import Kind, Site
 from gradwatch.read import Bucketing, NotRecordedError, Rows, bare_info, by_width
 from gradwatch.view.data.plain import Answer, doubles
+from gradwatch.view.data.run_view import RunView
 from gradwatch.view.data.selection import selected
-from gradwatch.view.data.shown import Shown
 from gradwatch.view.data.tree import Tree
 
 Steps = NDArray[np.int64]
@@ -21,7 +21,7 @@ ROWS = 500
 
 
 def compare(
-    several: Sequence[Shown],
+    several: Sequence[RunView],
     kind: str,
     statistic: str,
     align: str,
@@ -41,21 +41,21 @@ def compare(
     Raises:
         NotRecordedError: they have nothing in common.
     """
-    found = [_sites(shown, kind, pattern) for shown in several]
+    found = [_sites(view, kind, pattern) for view in several]
     common = set(found[0]).intersection(*found[1:])
     sites = [site for site in found[0] if site in common]
     if not sites:
-        names = " and ".join(shown.name for shown in several)
+        names = " and ".join(view.name for view in several)
         counts = ", ".join(str(len(own)) for own in found)
         raise NotRecordedError(f"{names} have no {kind} in common. Selected of each: {counts}.")
     paths, merged = _rows(sites, rows)
     key = ("compared", kind, pattern, len(paths), hash(tuple(sites)))
     chosen = Rows(key, tuple(merged))
-    kept = [shown.steps(Kind(kind)) for shown in several]
+    kept = [view.steps(Kind(kind)) for view in several]
     bucketings = _bucketings(kept, columns, align)
     tables = [
-        shown.run.row_table(kind, chosen, [statistic], bucketing, rank=shown.rank)
-        for shown, bucketing in zip(several, bucketings, strict=True)
+        view.run.row_table(kind, chosen, [statistic], bucketing, rank=view.rank)
+        for view, bucketing in zip(several, bucketings, strict=True)
     ]
     numbers = np.unique(np.concatenate([table.numbers for table in tables]))
     values = np.full((len(several), len(paths), numbers.size), np.nan)
@@ -63,7 +63,7 @@ def compare(
         values[i][:, np.searchsorted(numbers, table.numbers)] = table.values[statistic]
     scale = 1.0 / columns if align == "fraction" else float(bucketings[0].span)
     return {
-        "runs": [{"id": shown.id, "name": shown.name} for shown in several],
+        "runs": [{"id": view.id, "name": view.name} for view in several],
         "kind": kind,
         "statistic": statistic,
         "align": align,
@@ -78,7 +78,7 @@ def compare(
 
 
 def compare_series(
-    several: Sequence[Shown], kind: str, path: str, statistic: str, align: str, columns: int
+    several: Sequence[RunView], kind: str, path: str, statistic: str, align: str, columns: int
 ) -> Answer:
     """`ComparedSeries` of `types.ts`; runs that have no such path are left out.
 
@@ -86,23 +86,23 @@ def compare_series(
         NotRecordedError: none of them has it.
     """
     runs, missing = [], None
-    for shown in several:
+    for view in several:
         try:
-            sites = shown.run.members(kind, path)
+            sites = view.run.members(kind, path)
         except NotRecordedError as error:
             missing = error
             continue
-        steps = shown.steps(Kind(kind))
+        steps = view.steps(Kind(kind))
         bucketing = _bucketings([steps], columns, align)[0]
-        table = shown.run.row_table(kind, Rows.of([sites]), [statistic], bucketing, rank=shown.rank)
+        table = view.run.row_table(kind, Rows.of([sites]), [statistic], bucketing, rank=view.rank)
         measured = table.steps[0] > 0
         position = table.first[measured].astype(np.float64)
         if align == "fraction":
             position = (position - steps[0]) / (steps[-1] - steps[0] + 1)
         runs.append(
             {
-                "id": shown.id,
-                "name": shown.name,
+                "id": view.id,
+                "name": view.name,
                 "position": doubles(position),
                 "values": doubles(table.values[statistic][0, measured]),
             }
@@ -112,9 +112,9 @@ def compare_series(
     return {"kind": kind, "path": path, "statistic": statistic, "align": align, "runs": runs}
 
 
-def _sites(shown: Shown, kind: str, pattern: str) -> list[Site]:
-    chosen = shown.kind(kind)
-    infos = [info for info in shown.run.infos if info.kind is chosen]
+def _sites(view: RunView, kind: str, pattern: str) -> list[Site]:
+    chosen = view.kind(kind)
+    infos = [info for info in view.run.infos if info.kind is chosen]
     return [info.site for info in selected(infos, pattern)]
 
 

@@ -85,11 +85,11 @@ def text_of(
     import gradwatch
 
     version = gradwatch.__version__
-    shown = data.Shown(run, rank=rank)
+    view = data.RunView(run, rank=rank)
     if form == "html":
         parts = front_end.built()  # first, as it is what may be missing
-        return page(snapshot(shown, version, tell), parts)
-    facts = digest(run, data.overview(shown, findings_of(run)), shown.one_rank, version)
+        return page(snapshot(view, version, tell), parts)
+    facts = digest(run, data.overview(view, findings_of(run)), view.one_rank, version)
     return dumps(facts, indent=1) + "\n" if form == "json" else markdown(facts)
 
 

@@ -42,22 +42,24 @@ _STATISTICS = 5
 Tell = Callable[[float, float], None]
 
 
-def snapshot(shown: data.Shown, version: str, tell: Tell = lambda done, of: None) -> dict[str, Any]:
+def snapshot(
+    view: data.RunView, version: str, tell: Tell = lambda done, of: None
+) -> dict[str, Any]:
     """`Snapshot` of `types.ts`.
 
     Args:
-        shown: the run.
+        view: the run.
         version: of this library.
         tell: is told how far it is.
     """
-    return _Maker(shown, tell).make(version)
+    return _Maker(view, tell).make(version)
 
 
 class _Maker:
     """Puts in first what matters most; what has no room left is counted."""
 
-    def __init__(self, shown: data.Shown, tell: Tell) -> None:
-        self.shown, self.tell = shown, tell
+    def __init__(self, view: data.RunView, tell: Tell) -> None:
+        self.view, self.tell = view, tell
         self.done, self.work = 0, 1
         self.room = Room(MOST_BYTES)
         self.left_out: list[str] = []
@@ -65,13 +67,13 @@ class _Maker:
         self.nodes: dict[str, list[int]] = {}
 
     def make(self, version: str) -> dict[str, Any]:
-        findings = findings_of(self.shown.run)
-        run = data.overview(self.shown, findings)
+        findings = findings_of(self.view.run)
+        run = data.overview(self.view, findings)
         for finding in run["findings"]:
             del finding["sites"][SITES_OF_A_FINDING:]
-        trees = {Kind(each["kind"]): self.shown.tree(each["kind"]) for each in run["kinds"]}
+        trees = {Kind(each["kind"]): self.view.tree(each["kind"]) for each in run["kinds"]}
         wanted = candidates(trees, findings, self._worst(run["findings"]))
-        numbers = data.numbers(self.shown, data.Window(COLUMNS))
+        numbers = data.numbers(self.view, data.Window(COLUMNS))
         if not self.room.take(numbers):
             numbers = {"numbers": []}
             self.left_out.append("losses and other numbers")
@@ -103,7 +105,7 @@ class _Maker:
         named = [] if processes is None else processes["numbers"]
         for one in named[:RANK_NUMBERS]:
             window = data.Window(COLUMNS)
-            found = data.ranks(self.shown, one["kind"], one["path"], window, RANK_ROWS)
+            found = data.ranks(self.view, one["kind"], one["path"], window, RANK_ROWS)
             if self.room.take(found):
                 made.append(found)
         if len(made) < len(named):
@@ -115,7 +117,7 @@ class _Maker:
         self.done += 1
 
     def _worst(self, findings: Sequence[data.Answer]) -> dict[str, str]:
-        run, rank = self.shown.run, self.shown.one_rank
+        run, rank = self.view.run, self.view.one_rank
         bad = {site: each.nonfinite for site, each in queries.records(run, rank).items()}
         own = layers.layers_of(run, run.sites(), queries.newest(run, rank), bad, 1, rank)
         return worst_layers(own, findings, _WORST)
@@ -134,7 +136,7 @@ class _Maker:
             # Half of the room is for plots.
             if nodes and (i < len(kinds) or self.room.left > MOST_BYTES // 2):
                 window = data.Window(_columns(len(nodes)))
-                heatmap = data.heatmap(self.shown, kind, statistic, nodes, window)
+                heatmap = data.heatmap(self.view, kind, statistic, nodes, window)
                 heatmap["rows"] = list(range(len(nodes)))
                 if self.room.take(heatmap):
                     made.append(heatmap)
@@ -144,7 +146,7 @@ class _Maker:
 
     def _tree(self, kind: str, paths: Sequence[str]) -> None:
         """The rows of a kind: as many as there may be, or else half as many, ..."""
-        tree, answer = self.shown.tree(kind), data.tree(self.shown, kind)
+        tree, answer = self.view.tree(kind), data.tree(self.view, kind)
         named = list(_nodes_of(tree, paths[:SERIES]))
         most = CELLS // FEWEST_COLUMNS
         while most > 0:
@@ -164,7 +166,7 @@ class _Maker:
         window = data.Window(SERIES_COLUMNS)
         for kind, path in wanted[:SERIES]:
             self._step()
-            series = data.series(self.shown, str(kind), path, window, findings)
+            series = data.series(self.view, str(kind), path, window, findings)
             if self.room.take(series):
                 made.append(series)
         if len(made) < len(wanted):
@@ -177,7 +179,7 @@ class _Maker:
         taken = [each for each in series if each["histogram_steps"]]
         for each in taken:
             found = data.distribution(
-                self.shown, each["kind"], each["path"], data.Window(SERIES_COLUMNS // 2)
+                self.view, each["kind"], each["path"], data.Window(SERIES_COLUMNS // 2)
             )
             if self.room.take(found):
                 made.append(found)
@@ -190,7 +192,7 @@ class _Maker:
     def _pictures(self, paths: Sequence[str]) -> list[dict[str, Any]]:
         made = []
         for path in paths:
-            steps, files = self.shown.run.pictures(path, rank=self.shown.rank)
+            steps, files = self.view.run.pictures(path, rank=self.view.rank)
             # The first, the last, and some between them at even distances.
             chosen = np.unique(np.linspace(0, len(files) - 1, min(len(files), PICTURES)).round())
             places = chosen.astype(int).tolist()

@@ -1,4 +1,4 @@
-"""The web viewer's server: it shows runs to the person who started it, and to nobody else."""
+"""The web viewer's server, for the person who started it only."""
 
 from gradwatch.view.web.hosts import is_loopback
 from gradwatch.view.web.launch import open_browser

@@ -1,4 +1,4 @@
-"""By which names the server may be asked: a page of another name is another's."""
+"""The host names by which the server may be requested."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:(?P<port>[0-9]{1,5}
 class Hosts:
     """The names of the server.
 
-    A browser can be made to take any name for this machine (DNS rebinding), but the page
-    is then of that name, and says so in `Host`. So only names are taken that nobody else
-    can have: loopback's, and of a server for others also addresses in digits and the
-    machine's own name.
+    A browser can be tricked into resolving any name to this machine (DNS rebinding), but then
+    `Host` has that name. So only names are allowed that nobody else can own: loopback names
+    and, if the server is reachable from other machines, numeric addresses and this machine's
+    own name.
 
     Args:
-        host: what the server is bound to.
+        host: the address that the server is bound to.
         port: its port.
 
     Example:
@@ -32,7 +32,7 @@ class Hosts:
     def __init__(self, host: str, port: int) -> None:
         self.port = port
         self.is_local = is_loopback(host)
-        self._names = {"localhost", "127.0.0.1", "[::1]", shown(host).lower()}
+        self._names = {"localhost", "127.0.0.1", "[::1]", url_host(host).lower()}
         if not self.is_local:
             self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
 
@@ -64,7 +64,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def shown(host: str) -> str:
+def url_host(host: str) -> str:
     """A host as it is written in a URL."""
     return f"[{host}]" if ":" in host else host
 

@@ -1,17 +1,19 @@
-"""Telling those who listen that something has changed."""
+"""Publishes changes of runs to all open pages."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from dataclasses import dataclass, field
 
-MOST = 64
+from gradwatch.view.data import Answer
+
+MAX_LISTENERS = 64
 
 
 class Hub:
-    """Changes, from any thread to all listeners; those that wait are put together.
+    """Publishes changes from any thread to all listeners; pending changes are merged.
 
     Example:
 
@@ -19,88 +21,85 @@ class Hub:
     >>> from gradwatch.view.web.hub import Hub
     >>> async def first_change():
     ...     hub = Hub()
-    ...     listener = hub.listen(beat=0.01)
-    ...     beat = await anext(listener)
-    ...     hub.tell(runs=["a"])
-    ...     return beat, await anext(listener)
+    ...     listener = hub.listen(heartbeat=0.01)
+    ...     nothing = await anext(listener)
+    ...     hub.publish(runs=["a"])
+    ...     return nothing, await anext(listener)
     >>> asyncio.run(first_change())
     (None, {'list': False, 'runs': ['a']})
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listeners: dict[asyncio.Event, tuple[asyncio.AbstractEventLoop, _Waiting]] = {}
+        self._listeners: list[_Listener] = []
         self._is_closed = False
-        self.wanted = threading.Event()
-        """Set for as long as somebody listens."""
+        self.has_listeners = threading.Event()
 
-    def tell(self, *, runs: Iterable[str] = (), list_too: bool = False) -> None:
-        """These runs, or the list of runs, have changed."""
-        told = list(runs)
+    def publish(self, *, runs: Iterable[str] = (), list_too: bool = False) -> None:
+        """Announce that these runs, or the list of runs, have changed."""
+        changed = dict.fromkeys(runs)
         with self._lock:
-            for event, (loop, waiting) in self._listeners.items():
-                waiting.add(told, list_too)
-                _wake(loop, event)
+            for listener in self._listeners:
+                listener.runs |= changed
+                listener.list_too = listener.list_too or list_too
+                listener.wake()
 
     @property
     def is_full(self) -> bool:
-        """Whether no more may listen."""
+        """Whether there are as many listeners as allowed."""
         with self._lock:
-            return len(self._listeners) >= MOST
+            return len(self._listeners) >= MAX_LISTENERS
 
-    async def listen(self, beat: float = 15.0) -> AsyncIterator[dict[str, Any] | None]:
-        """`Change`s of `types.ts`; None at once and then when nothing has happened for a while."""
-        event, waiting = asyncio.Event(), _Waiting()
+    async def listen(self, heartbeat: float = 15.0) -> AsyncIterator[Answer | None]:
+        """`Change`s of `types.ts`; None at once, and after each `heartbeat` without a change."""
+        listener = _Listener(asyncio.get_running_loop())
         with self._lock:
-            self._listeners[event] = asyncio.get_running_loop(), waiting
-            self.wanted.set()
+            self._listeners.append(listener)
+            self.has_listeners.set()
         try:
             yield None
             while not self._is_closed:
                 try:
-                    await asyncio.wait_for(event.wait(), beat)
+                    await asyncio.wait_for(listener.event.wait(), heartbeat)
                 except TimeoutError:
                     yield None
                     continue
-                event.clear()
+                listener.event.clear()
                 with self._lock:
-                    change = waiting.take()
+                    change = listener.take()
                 if change is not None:
                     yield change
         finally:
             with self._lock:
-                del self._listeners[event]
+                self._listeners.remove(listener)
                 if not self._listeners:
-                    self.wanted.clear()
+                    self.has_listeners.clear()
 
     def close(self) -> None:
-        """Let all listeners go."""
+        """End all listeners."""
         with self._lock:
             self._is_closed = True
-            self.wanted.set()
-            for event, (loop, _) in self._listeners.items():
-                _wake(loop, event)
+            self.has_listeners.set()
+            for listener in self._listeners:
+                listener.wake()
 
 
-class _Waiting:
-    """What a listener has not been told yet."""
+@dataclass(eq=False)
+class _Listener:
+    """An open page, and the changes that it has not received yet."""
 
-    def __init__(self) -> None:
-        self._runs: dict[str, None] = {}
-        self._list = False
+    loop: asyncio.AbstractEventLoop
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+    runs: dict[str, None] = field(default_factory=dict)
+    list_too: bool = False
 
-    def add(self, runs: Iterable[str], list_too: bool) -> None:
-        self._runs |= dict.fromkeys(runs)
-        self._list = self._list or list_too
+    def wake(self) -> None:
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.event.set)
 
-    def take(self) -> dict[str, Any] | None:
-        if not self._runs and not self._list:
+    def take(self) -> Answer | None:
+        if not self.runs and not self.list_too:
             return None
-        change = {"list": self._list, "runs": list(self._runs)}
-        self._runs, self._list = {}, False
+        change = {"list": self.list_too, "runs": list(self.runs)}
+        self.runs, self.list_too = {}, False
         return change
-
-
-def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(event.set)

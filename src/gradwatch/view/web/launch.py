@@ -1,4 +1,4 @@
-"""Opening the browser, without telling the link to whoever lists processes."""
+"""Opens the browser without showing the token in the list of processes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 @contextmanager
 def open_browser(link: str) -> Iterator[None]:
-    """Open a link, by a file that leads to it and that only its owner can read.
+    """Open a link through a file that redirects to it and that only its owner can read.
 
-    As an argument of the browser's, the link and its token could be read by everybody
-    who has an account on this machine.
+    As an argument of the browser, the link and its token would be visible to every account
+    on this machine.
     """
     with tempfile.TemporaryDirectory(prefix="gradwatch-") as folder:
         page = Path(folder) / "open.html"
@@ -26,6 +26,6 @@ def open_browser(link: str) -> Iterator[None]:
             f'<meta http-equiv="refresh" content="0;url={target}">'
             f'<a href="{target}">gradwatch</a>\n'
         )
-        with suppress(webbrowser.Error):  # The link is printed: it can be opened by hand.
+        with suppress(webbrowser.Error):  # The link is printed too.
             webbrowser.open(page.as_uri())
         yield

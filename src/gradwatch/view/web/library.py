@@ -1,4 +1,4 @@
-"""The runs that are served: their ids, those that are open, and what the list says."""
+"""The served runs: their ids, which are open, and their entries in the list."""
 
 from __future__ import annotations
 
@@ -6,95 +6,99 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from contextlib import nullcontext
 from pathlib import Path
 
 from gradwatch.read import Run, Runs, Status
-from gradwatch.view.data import Answer, Shown, broken_entry, entry, unknown_entry
-from gradwatch.view.web.diagnoses import Diagnoses
-from gradwatch.view.web.opened import FRESH_NOW, OpenedRun, signature
+from gradwatch.view.data import Answer, RunView, broken_entry, entry, unknown_entry
+from gradwatch.view.web.background_diagnosis import BackgroundDiagnosis
+from gradwatch.view.web.live_run import LiveRun, signature_of
 
-_OPEN = 12
-_KEPT_OPEN = 6
-"""So few runs are opened at once: whoever looks at one need not wait."""
+_MAX_OPEN = 12
+_OPEN_ALL = 6
+"""Up to so many runs are all kept open, so that showing one is quick."""
 
 
 class NoSuchRunError(LookupError):
-    """There is no run of that id."""
+    """There is no run with that id."""
 
 
 class CannotOpenError(Exception):
-    """A run that is there, and cannot be opened."""
+    """A run exists but cannot be opened."""
 
 
 class Library:
-    """Runs by opaque ids: no part of a request ever becomes a part of a path.
+    """Runs by opaque ids: no part of a request ever becomes part of a path.
 
-    An id is a hash of the run's name below the directory, so that it stays the same when the
-    server is started again, and a link to it can be kept.
+    An id is a hash of the run's name below the directory. It stays the same when the server is
+    restarted, so that links to a run keep working.
 
     Args:
-        found: a run, or runs; what `gradwatch.open` returns.
-        given: the directory as the user gave it.
-        diagnoses: what is wrong with runs.
-        rank: of parallel trainings the process to show.
+        found: a run or runs, as `gradwatch.open` returns them.
+        directory: the directory as the user gave it.
+        diagnosis: the findings of runs.
+        rank: the rank to show of parallel trainings.
     """
 
     def __init__(
-        self, found: Run | Runs, given: str, diagnoses: Diagnoses, rank: int | None = None
+        self,
+        found: Run | Runs,
+        directory: str,
+        diagnosis: BackgroundDiagnosis,
+        rank: int | None = None,
     ) -> None:
-        self.given = given
-        self._found, self._diagnoses, self._rank = found, diagnoses, rank
+        self.directory = directory
+        self._found, self._diagnosis, self._rank = found, diagnosis, rank
         self._lock, self._opening = threading.Lock(), threading.Lock()
-        self._opened: OrderedDict[str, OpenedRun] = OrderedDict()
+        self._open: OrderedDict[str, LiveRun] = OrderedDict()
         self._entries: dict[str, tuple[Hashable, Answer]] = {}
         self._names: dict[str, str] = {}
-        self._name_all()
+        self._update_names()
 
     @property
     def names(self) -> dict[str, str]:
-        """The runs' names by their ids, in the order of names."""
+        """The runs' names by their ids, sorted by name."""
         return self._names
 
     def refresh(self) -> bool:
-        """Look for runs; returns whether there are others than before."""
+        """Search the directory again; returns whether the set of runs has changed."""
         if isinstance(self._found, Run) or not self._found.refresh():
             return False
-        self._name_all()
+        self._update_names()
         return True
 
-    def shown(self, id: str) -> Shown:
-        """A run, opened if it is not, and up to date.
+    def view(self, id: str) -> RunView:
+        """A run, opened if necessary, and up to date.
 
         Raises:
-            NoSuchRunError: there is none of that id.
+            NoSuchRunError: there is no run with that id.
             CannotOpenError: it cannot be opened.
         """
-        opened = self._open(id)
-        opened.bring_up_to_date()
-        return opened.shown
+        live = self._opened(id)
+        live.refresh()
+        return live.view
 
-    def key(self, id: str) -> Hashable:
-        """Stands for a run's content as it was last looked at; None if it is not open."""
+    def signature(self, id: str) -> Hashable:
+        """The signature of an open run's files at the last check; None if it is not open."""
         with self._lock:
-            opened = self._opened.get(id)
-        return None if opened is None else opened.key
+            live = self._open.get(id)
+        return None if live is None else live.signature
 
-    def opened(self) -> list[str]:
-        """The ids of the runs that are open."""
+    def open_ids(self) -> list[str]:
+        """The ids of the open runs."""
         with self._lock:
-            return list(self._opened)
+            return list(self._open)
 
-    def look(self, id: str) -> bool:
-        """Look at an open run again; returns whether it has changed since this was last asked."""
+    def changed(self) -> list[str]:
+        """Check all open runs; the ids of those that have changed since the last call."""
         with self._lock:
-            opened = self._opened.get(id)
-        if opened is None:
-            return False
-        opened.bring_up_to_date(FRESH_NOW)
-        return opened.take_change()
+            open_runs = list(self._open.items())
+        for _, live in open_runs:
+            live.refresh(max_age=0.0)
+        return [id for id, live in open_runs if live.take_change()]
 
     def entries(self) -> list[Answer]:
-        """What the list says of each run, as far as that is known."""
+        """The list of runs, as far as they are known."""
         known = self._entries
         return [
             known[id][1] if id in known else unknown_entry(id, name)
@@ -102,49 +106,45 @@ class Library:
         ]
 
     def status(self, id: str) -> str | None:
-        """What the list says of how a run stands; None if that is not known."""
+        """The status of a run in the list; None if it is not known."""
         known = self._entries.get(id)
         return None if known is None else known[1]["status"]
 
     def newest_first(self) -> list[str]:
-        """All ids; those first whose files have changed last."""
-        return sorted(self._names, key=lambda id: -_changed_at(self._place(id)))
+        """All ids, the most recently changed run first."""
+        return sorted(self._names, key=lambda id: -_changed_at(self._path(id)))
 
-    def enter(self, id: str, *, again: bool = False) -> bool:
-        """Find out what the list says of a run, unless its files are as they were.
-
-        Args:
-            id: the run's.
-            again: even if they are.
+    def update(self, id: str, *, force: bool = False) -> bool:
+        """Update a run's entry if its files have changed, or by `force`.
 
         Returns:
-            Whether that is anything else than before.
+            Whether the entry has changed.
         """
         known = self._entries.get(id)
-        key = signature(self._place(id))
+        signature = signature_of(self._path(id))
         is_settled = known is not None and known[1]["status"] != Status.LIVE
-        if known is not None and known[0] == key and is_settled and not again:
+        if known is not None and known[0] == signature and is_settled and not force:
             return False
         made = self._entry(id)
-        self._entries[id] = key, made
+        self._entries[id] = signature, made
         return known is None or known[1] != made
 
     def close(self) -> None:
-        """Let go of all runs."""
+        """Close all runs."""
         with self._lock:
-            self._opened.clear()
+            self._open.clear()
         self._found.close()
 
-    def _name_all(self) -> None:
+    def _update_names(self) -> None:
         found = self._found
-        several = [found.name] if isinstance(found, Run) else found.names
-        named = {id_of(name): name for name in several}
+        names = [found.name] if isinstance(found, Run) else found.names
+        by_id = {id_of(name): name for name in names}
         with self._lock:
-            self._names = named
-            for id in set(self._opened) - set(named):
-                del self._opened[id]
+            self._names = by_id
+            for id in set(self._open) - set(by_id):
+                del self._open[id]
 
-    def _place(self, id: str) -> Path:
+    def _path(self, id: str) -> Path:
         if isinstance(self._found, Run):
             return self._found.path
         return self._found.path / self._names[id]
@@ -154,56 +154,46 @@ class Library:
             return self._found
         return self._found.fresh(self._names[id])
 
-    def _open(self, id: str) -> OpenedRun:
+    def _opened(self, id: str) -> LiveRun:
         with self._lock:
             if id not in self._names:
                 raise NoSuchRunError("There is no such run.")
-            if id in self._opened:
-                self._opened.move_to_end(id)
-                return self._opened[id]
-        # One at a time: two threads that want the same run would both read all of it.
+            if id in self._open:
+                self._open.move_to_end(id)
+                return self._open[id]
+        # One at a time: two threads that open the same run would both read all of it.
         with self._opening:
             with self._lock:
-                if id in self._opened:
-                    return self._opened[id]
-            key = signature(self._place(id))
+                if id in self._open:
+                    return self._open[id]
+            signature = signature_of(self._path(id))
             try:
                 run = self._fresh(id)
             except Exception as error:
-                # Whatever is wrong with it, the server goes on.
-                raise CannotOpenError(_words(error, self._place(id))) from error
-            opened = OpenedRun(Shown(run, id, self._names[id], self._rank), key)
+                raise CannotOpenError(_message(error, self._path(id))) from error
+            live = LiveRun(RunView(run, id, self._names[id], self._rank), signature)
             with self._lock:
-                self._opened[id] = opened
-                # Those that are pushed out are not closed: a request may be at them, and
-                # with the last one they are gone.
-                while len(self._opened) > _OPEN:
-                    self._opened.popitem(last=False)
-        return opened
+                self._open[id] = live
+                # Dropped runs are not closed here: a request may still use one.
+                while len(self._open) > _MAX_OPEN:
+                    self._open.popitem(last=False)
+        return live
 
     def _entry(self, id: str) -> Answer:
         name = self._names[id]
-        with self._lock:
-            opened = self._opened.get(id)
         try:
-            if opened is not None:
-                opened.bring_up_to_date()
-                run = opened.shown.run
-                return entry(run, id, name, self._diagnoses.known(id, run))
-            if len(self._names) <= _KEPT_OPEN:
-                run = self._open(id).shown.run
-                return entry(run, id, name, self._diagnoses.known(id, run))
-            with self._fresh(id) as run:
-                return entry(run, id, name, self._diagnoses.known(id, run))
+            is_open = id in self.open_ids() or len(self._names) <= _OPEN_ALL
+            with nullcontext(self.view(id).run) if is_open else self._fresh(id) as run:
+                return entry(run, id, name, self._diagnosis.known(id, run))
         except CannotOpenError as error:
             return broken_entry(id, name, str(error))
         except Exception as error:
-            # Whatever is wrong with one run, the others are to be seen.
-            return broken_entry(id, name, _words(error, self._place(id)))
+            # A broken run must not hide the others.
+            return broken_entry(id, name, _message(error, self._path(id)))
 
 
 def id_of(name: str) -> str:
-    """The id of a run of that name.
+    """The id of a run.
 
     >>> from gradwatch.view.web.library import id_of
     >>> id_of("mnist/lr0.1")
@@ -219,9 +209,9 @@ def _changed_at(directory: Path) -> float:
         return 0.0
 
 
-def _words(error: Exception, place: Path) -> str:
-    """What is wrong, without where it is on this machine."""
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    for path in (place.absolute(), place):
-        said = said.replace(str(path), place.name)
-    return f"{type(error).__name__}: {said}"
+def _message(error: Exception, path: Path) -> str:
+    """The error without the paths of this machine."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    for each in (path.absolute(), path):
+        text = text.replace(str(each), path.name)
+    return f"{type(error).__name__}: {text}"

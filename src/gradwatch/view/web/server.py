@@ -1,4 +1,4 @@
-"""The server: its socket, its threads, and how it ends."""
+"""The server: its socket, its threads, and its end."""
 
 from __future__ import annotations
 
@@ -12,87 +12,89 @@ from dataclasses import dataclass
 
 import gradwatch
 from gradwatch.read import Run, Runs
-from gradwatch.view.web import app, static
-from gradwatch.view.web.answers import Answers
-from gradwatch.view.web.diagnoses import Diagnoses
-from gradwatch.view.web.guard import TOKEN, App
-from gradwatch.view.web.hosts import Hosts, shown
+from gradwatch.view.web import static
+from gradwatch.view.web.app import make_app
+from gradwatch.view.web.background_diagnosis import BackgroundDiagnosis
+from gradwatch.view.web.endpoints import Endpoints
+from gradwatch.view.web.hosts import Hosts, url_host
 from gradwatch.view.web.hub import Hub
 from gradwatch.view.web.library import Library
-from gradwatch.view.web.session import Sessions
-from gradwatch.view.web.watcher import Watcher
+from gradwatch.view.web.login import Logins
+from gradwatch.view.web.request_guard import TOKEN, App
+from gradwatch.view.web.run_poller import RunPoller
 
 PORT = 6007
-_TRIED = 64
-_LONGEST_REQUEST = 256 * 1024
+_MAX_TRIES = 64
+_MAX_REQUEST = 256 * 1024
 
 
 class PortTakenError(OSError):
-    """The port that was asked for is another's."""
+    """The port is used by another program."""
 
 
 @dataclass
 class Server:
-    """A viewer of runs, ready to be run.
+    """A viewer of runs.
 
     Args:
-        found: a run, or runs.
-        given: the directory as the user gave it.
-        host, port: where to listen; port 0 is any that is free.
-        rank: of parallel trainings the process to show.
+        found: a run or runs.
+        directory: the directory as the user gave it.
+        host, port: where to listen; port 0 is any free port.
+        rank: the rank to show of parallel trainings.
     """
 
     found: Run | Runs
-    given: str
+    directory: str
     host: str = "127.0.0.1"
     port: int = 0
     rank: int | None = None
 
     def __post_init__(self) -> None:
-        self.hub, self.sessions = Hub(), Sessions()
-        self.diagnoses = Diagnoses(self._more_is_known)
-        self.library = Library(self.found, self.given, self.diagnoses, self.rank)
-        self.watcher = Watcher(self.library, self.hub)
+        self.hub, self.logins = Hub(), Logins()
+        self.diagnosis = BackgroundDiagnosis(self._on_findings)
+        self.library = Library(self.found, self.directory, self.diagnosis, self.rank)
+        self.poller = RunPoller(self.library, self.hub)
         self._stop: Callable[[], None] = lambda: None
 
     @property
     def address(self) -> str:
         """Its URL, without the token."""
-        return f"http://{shown(_named(self.host))}:{self.port}/"
+        return f"http://{url_host(_public_host(self.host))}:{self.port}/"
 
     @property
     def link(self) -> str:
         """Its URL with the token, for the person who started it."""
-        return f"{self.address}?{TOKEN}={self.sessions.token}"
+        return f"{self.address}?{TOKEN}={self.logins.token}"
 
     def app(self, files: static.Files | None = None) -> App:
-        """The application for its port, which must be known.
+        """The application for its port, which `listen` sets.
 
         Args:
-            files: the page's own files; by default those of the package.
+            files: the page's files; by default those of the package.
 
         Raises:
-            NotBuiltError: the front end is not there.
+            NotBuiltError: the front end is not built.
         """
-        answers = Answers(self.library, self.diagnoses, gradwatch.__version__, self.watcher.wake)
+        version = gradwatch.__version__
+        endpoints = Endpoints(self.library, self.diagnosis, version, self.poller.wake)
         hosts = Hosts(self.host, self.port)
-        return app.make(answers, self.hub, hosts, self.sessions, files or static.load())
+        return make_app(endpoints, self.hub, hosts, self.logins, files or static.load())
 
     def listen(self, *, next_free: bool = False) -> socket.socket:
-        """Take the port.
+        """Bind the port.
 
         Args:
-            next_free: if it is taken, one of the next.
+            next_free: try the next ports too.
 
         Raises:
             PortTakenError: it is taken.
             OSError: the host is not this machine's.
         """
-        taken = listening(self.host, self.port, _TRIED if next_free else 1)
-        self.port = taken.getsockname()[1]
-        return taken
+        bound = listening(self.host, self.port, _MAX_TRIES if next_free else 1)
+        self.port = bound.getsockname()[1]
+        return bound
 
-    def run(self, taken: socket.socket, files: static.Files | None = None) -> None:
+    def run(self, bound: socket.socket, files: static.Files | None = None) -> None:
         """Serve until Ctrl-C; `files` as in `app`."""
         import uvicorn
 
@@ -101,7 +103,7 @@ class Server:
             http="h11",
             ws="none",
             lifespan="off",
-            # Its access log has whole URLs, of which one has the token.
+            # The access log has whole URLs, one of them with the token.
             access_log=False,
             log_config=None,
             log_level="critical",
@@ -109,44 +111,44 @@ class Server:
             proxy_headers=False,
             timeout_graceful_shutdown=2,
             timeout_keep_alive=60,
-            h11_max_incomplete_event_size=_LONGEST_REQUEST,
+            h11_max_incomplete_event_size=_MAX_REQUEST,
         )
         hub = self.hub
 
         class Serving(uvicorn.Server):
             async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-                hub.close()  # or it would wait for those who listen
+                hub.close()  # else it would wait for the listeners
                 await super().shutdown(sockets)
 
         serving = Serving(config)
         self._stop = lambda: setattr(serving, "should_exit", True)
-        self.watcher.start()
-        self.watcher.wake()
+        self.poller.start()
+        self.poller.wake()
         try:
             with suppress(KeyboardInterrupt), _ended_by_signals():
-                serving.run(sockets=[taken])
+                serving.run(sockets=[bound])
         finally:
             self.close()
 
     def stop(self) -> None:
-        """Have `run` return, from another thread."""
+        """End `run`, from another thread."""
         self._stop()
 
     def close(self) -> None:
-        """Let go of all."""
+        """Close everything."""
         self.hub.close()
-        self.watcher.close()
-        self.diagnoses.close()
+        self.poller.close()
+        self.diagnosis.close()
         self.library.close()
 
-    def _more_is_known(self, id: str) -> None:
-        self.watcher.enter_again(id)
-        self.hub.tell(runs=[id])
+    def _on_findings(self, id: str) -> None:
+        self.poller.update_entry(id)
+        self.hub.publish(runs=[id])
 
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends the server as Ctrl-C does: what it has begun is cleaned up."""
+    """SIGTERM ends the server as Ctrl-C does, with cleanup."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -158,7 +160,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def listening(host: str, port: int, tries: int) -> socket.socket:
-    """A socket that listens at a port, or at one of the next."""
+    """A socket that listens at a port, or at one of the next ports."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for number in range(port, port + tries) if port else [0]:
         made = socket.socket(family)
@@ -182,6 +184,6 @@ def _is_taken(error: OSError) -> bool:
     return error.errno in (errno.EADDRINUSE, errno.EACCES)
 
 
-def _named(host: str) -> str:
-    """Where a server that listens everywhere can be reached."""
+def _public_host(host: str) -> str:
+    """The name of a server that listens on all interfaces."""
     return {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)

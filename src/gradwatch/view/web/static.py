@@ -1,11 +1,11 @@
-"""The page's own files: a fixed table, read from the package."""
+"""The page's files: a fixed table, read from the package."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 
 Files = dict[str, tuple[bytes, str]]
-"""By the path of a URL, a file's bytes and type."""
+"""By the path of a URL, a file's bytes and media type."""
 
 _TYPES = {
     "index.html": "text/html; charset=utf-8",
@@ -15,14 +15,14 @@ _TYPES = {
 
 
 class NotBuiltError(Exception):
-    """The front end is not there."""
+    """The front end is not built."""
 
 
 def load() -> Files:
-    """By the path of a URL, each file's bytes and type. Nothing else is ever served.
+    """The table of files; no other file is ever served.
 
     Raises:
-        NotBuiltError: they are not there.
+        NotBuiltError: they are missing.
     """
     folder = files("gradwatch.view") / "static"
     try:

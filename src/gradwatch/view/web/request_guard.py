@@ -1,4 +1,4 @@
-"""The gate before everything: whom a request comes from, and what every answer says."""
+"""Checks where a request comes from, and sets the headers of every response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from gradwatch.view.web.hosts import Hosts
-from gradwatch.view.web.session import Sessions
+from gradwatch.view.web.login import Logins
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -31,29 +31,29 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""With every answer. Nothing is cached: all of it is for one person and of one moment."""
+"""Of every response. Nothing is cached: it is for one person, and changes."""
 
 TOKEN = "token"
 API = "/api/"
 _LONGEST = 128 * 1024
 
 
-class Guard:
-    """Lets through what the person who started the server may ask, and refuses the rest.
+class RequestGuard:
+    """Passes requests of the person who started the server, and refuses all others.
 
-    Every request has to name this server as its `Host`, and may come only from a page of
-    its own, or from the address bar. Data needs a session. The page itself has nothing to
-    hide and needs none, so that a link to it works wherever it is clicked.
+    Every request must name this server as its `Host`, and come from one of its pages or from
+    the address bar. Data needs a login. The page itself holds no data and needs none, so that
+    a link to it works wherever it is clicked.
 
     Args:
-        app: what answers.
+        app: the application behind the guard.
         hosts: the server's names.
-        sessions: who is known.
+        logins: who is logged in.
     """
 
-    def __init__(self, app: App, hosts: Hosts, sessions: Sessions) -> None:
-        self._app, self._hosts, self._sessions = app, hosts, sessions
-        # Cookies are of a host with all its ports: two servers must not share one.
+    def __init__(self, app: App, hosts: Hosts, logins: Logins) -> None:
+        self._app, self._hosts, self._logins = app, hosts, logins
+        # A cookie belongs to a host with all its ports: two servers must not share one.
         self.cookie = f"gradwatch-{hosts.port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,37 +61,37 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = _Headers(scope["headers"])
-        status, words = self._judge(scope, headers)
+        status, reason = self._refusal(scope, headers)
         if status:
-            await _refuse(send, status, words)
+            await _refuse(send, status, reason)
             return
         tokens = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if TOKEN in tokens:
             await self._exchange(scope["path"], tokens[TOKEN], send)
             return
-        if scope["path"].startswith(API) and not self._is_known(headers):
-            await _refuse(send, 401, "There is no session. Open the printed link again.")
+        if scope["path"].startswith(API) and not self._is_logged_in(headers):
+            await _refuse(send, 401, "Not logged in. Open the printed link again.")
             return
         await self._app(scope, receive, _with_headers(send))
 
-    def _judge(self, scope: Scope, headers: _Headers) -> tuple[int, str]:
-        """Why a request is refused, whoever asks; 0 if it is not."""
+    def _refusal(self, scope: Scope, headers: _Headers) -> tuple[int, str]:
+        """The status and the reason if a request is refused; status 0 if it is not."""
         host = headers.only("host")
         if host is None or not self._hosts.allow(host):
-            return 403, "This is not the host that is served here."
+            return 403, "This server has another host name."
         if headers.all("origin"):
             origin = headers.only("origin")
             if origin is None or not self._hosts.allow_origin(origin, host):
-                return 403, "This was asked by a page of another origin."
-        if headers.all("sec-fetch-site") and not _is_own(scope["path"], headers):
-            return 403, "This was asked by a page of another site."
+                return 403, "The request comes from a page of another origin."
+        if headers.all("sec-fetch-site") and not _is_own_page(scope["path"], headers):
+            return 403, "The request comes from a page of another site."
         if scope["method"] not in ("GET", "HEAD"):
-            return 405, "Nothing can be changed here: only GET and HEAD are answered."
+            return 405, "Only GET and HEAD are allowed: nothing can be changed here."
         if len(scope["query_string"]) > _LONGEST:
             return 400, "The request is too long."
         return 0, ""
 
-    def _is_known(self, headers: _Headers) -> bool:
+    def _is_logged_in(self, headers: _Headers) -> bool:
         for line in headers.all("cookie"):
             jar: SimpleCookie = SimpleCookie()
             try:
@@ -99,22 +99,24 @@ class Guard:
             except CookieError:
                 continue
             found = jar.get(self.cookie)
-            if found is not None and self._sessions.knows(found.value):
+            if found is not None and self._logins.knows(found.value):
                 return True
         return False
 
     async def _exchange(self, path: str, tokens: list[str], send: Send) -> None:
-        session = self._sessions.exchange(tokens[0]) if len(tokens) == 1 and path == "/" else None
-        if session is None:
-            await _refuse(send, 401, "This is not the token. Open the printed link again.")
+        cookie_value = (
+            self._logins.exchange(tokens[0]) if len(tokens) == 1 and path == "/" else None
+        )
+        if cookie_value is None:
+            await _refuse(send, 401, "Wrong token. Open the printed link again.")
             return
-        cookie = f"{self.cookie}={session}; HttpOnly; SameSite=Strict; Path=/"
-        # A page without the token in its address: it is in no history and no screenshot.
-        await _answer(send, 303, b"", {"location": "/", "set-cookie": cookie})
+        cookie = f"{self.cookie}={cookie_value}; HttpOnly; SameSite=Strict; Path=/"
+        # Redirect, so that the token is in no history and no screenshot.
+        await _respond(send, 303, b"", {"location": "/", "set-cookie": cookie})
 
 
 class _Headers:
-    """A request's headers; what is given twice is nobody's."""
+    """A request's headers; a header that is given twice has no single value."""
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         self._found: dict[str, list[str]] = {}
@@ -131,10 +133,10 @@ class _Headers:
         return found[0] if len(found) == 1 else None
 
 
-def _is_own(path: str, headers: _Headers) -> bool:
-    """Whether the browser says that our own page, or the person, asks.
+def _is_own_page(path: str, headers: _Headers) -> bool:
+    """Whether the browser says that the request comes from our page or the address bar.
 
-    A link elsewhere may lead to the page, though to nothing else.
+    A link on another site may lead to the page, but to nothing else.
     """
     if headers.only("sec-fetch-site") in ("same-origin", "none"):
         return True
@@ -148,23 +150,23 @@ def _is_own(path: str, headers: _Headers) -> bool:
 def _with_headers(send: Send) -> Send:
     added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
-    async def sending(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message.get("headers", []), *added]}
         await send(message)
 
-    return sending
+    return send_with_headers
 
 
-async def _refuse(send: Send, status: int, words: str) -> None:
-    body = json.dumps({"error": words}).encode("ascii")
+async def _refuse(send: Send, status: int, reason: str) -> None:
+    body = json.dumps({"error": reason}).encode("ascii")
     more = {"allow": "GET, HEAD"} if status == 405 else {}
-    await _answer(send, status, body, {"content-type": "application/json", **more})
+    await _respond(send, status, body, {"content-type": "application/json", **more})
 
 
-async def _answer(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:
-    told = {**headers, "content-length": str(len(body))}
-    raw = [(name.encode(), value.encode()) for name, value in told.items()]
+async def _respond(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:
+    all_headers = {**headers, "content-length": str(len(body))}
+    raw = [(name.encode(), value.encode()) for name, value in all_headers.items()]
     with_headers = _with_headers(send)
     await with_headers({"type": "http.response.start", "status": status, "headers": raw})
     await with_headers({"type": "http.response.body", "body": body})

@@ -1,4 +1,4 @@
-"""A run as it is shown: which one of several, which of its processes, its trees."""
+"""A run as the viewer shows it: its id, its name, the chosen rank, its trees."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ from gradwatch.read import (
 from gradwatch.view.data.tree import Tree
 
 FIRST = "first"
-"""How the choice of no rank in particular is spelled."""
+"""The choice of no rank in particular, in requests."""
 
 
 class StaleTreeError(Exception):
-    """Rows of a tree were asked for that is not the run's any more."""
+    """The requested nodes belong to an earlier revision of the tree."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Which columns are asked for; see `types.ts`.
+    """Which columns to return; see `types.ts`.
 
     Attributes:
-        columns: at most so many.
-        stretch: only steps from the first to the last of these.
-        since, width: only columns that end at or after that step, if columns are that wide.
+        columns: the largest number of columns.
+        stretch: the first and the last step.
+        since, width: return only columns that end at `since` or later, if columns still have
+            that width.
     """
 
     columns: int = 500
@@ -51,25 +52,25 @@ class Window:
         """The columns of these steps."""
         return by_width(within(steps, self.stretch), self.columns)
 
+    def is_complete(self, bucketing: Bucketing) -> bool:
+        """Whether all columns are returned."""
+        return self.since is None or self.width != bucketing.span
+
     def changed(self, bucketing: Bucketing, last: Steps) -> slice:
-        """Which of the columns, that end at these steps, are to be answered."""
-        if self.since is None or self.width != bucketing.span:
+        """The columns to return, of those that end at these steps."""
+        if self.since is None or self.is_complete(bucketing):
             return slice(0, None)
         return slice(int(np.searchsorted(last, self.since)), None)
 
-    def is_complete(self, bucketing: Bucketing) -> bool:
-        """Whether that is all columns."""
-        return self.since is None or self.width != bucketing.span
 
-
-class Shown:
-    """A run that is looked at.
+class RunView:
+    """A run as the viewer shows it.
 
     Args:
-        run: what is read.
-        id: what it is called in requests.
-        name: what people call it; by default its own name.
-        rank: whose numbers are shown, as in `Run`; if it has recorded nothing, the first's.
+        run: the run.
+        id: its id in requests.
+        name: the displayed name; by default the run's own.
+        rank: the rank to show, as in `Run`; the first if that rank has recorded nothing.
 
     Example:
 
@@ -78,9 +79,9 @@ class Shown:
     >>> directory = tempfile.mkdtemp()
     >>> with gradwatch.Monitor(directory, every=1, sinks=[gradwatch.Store()]) as monitor:
     ...     monitor.record(gradients={"net/dense/kernel": np.array([3.0, 4.0])})
-    >>> from gradwatch.view.data.shown import Shown
-    >>> shown = Shown(gradwatch.open(directory), name="mine")
-    >>> shown.tree("gradient").label
+    >>> from gradwatch.view.data.run_view import RunView
+    >>> view = RunView(gradwatch.open(directory), name="mine")
+    >>> view.tree("gradient").label
     ['net/dense/kernel']
     """
 
@@ -88,29 +89,29 @@ class Shown:
         self, run: Run, id: str = "", name: str | None = None, rank: RankChoice = None
     ) -> None:
         self.run, self.id, self.name = run, id, run.name if name is None else name
-        self._asked_rank = rank
+        self._requested_rank = rank
         self._lock = threading.Lock()
         self._trees: dict[Kind, tuple[Any, tuple[Site, ...], Tree]] = {}
 
     @property
     def rank(self) -> RankChoice:
-        """Whose numbers are shown."""
-        asked = self._asked_rank
-        return asked if asked == ALL or asked in self.run.ranks else None
+        """The rank to show."""
+        rank = self._requested_rank
+        return rank if rank == ALL or rank in self.run.ranks else None
 
     @property
     def one_rank(self) -> int:
-        """The process to show where there can be only one."""
+        """The rank to show where only one can be shown."""
         return self.rank if isinstance(self.rank, int) else min(self.run.ranks, default=0)
 
-    def of_rank(self, rank: RankChoice) -> Shown:
-        """The same run with the numbers of others.
+    def with_rank(self, rank: RankChoice) -> RunView:
+        """The same run with another rank's numbers.
 
         Raises:
-            NotRecordedError: there is no such rank.
+            NotRecordedError: that rank has recorded nothing.
         """
         other = copy.copy(self)
-        other._asked_rank = checked(rank, self.run.ranks)
+        other._requested_rank = checked(rank, self.run.ranks)
         return other
 
     def kind(self, name: str) -> Kind:
@@ -122,7 +123,7 @@ class Shown:
         return kind_of(name, self.run.site_order)
 
     def tree(self, kind: str) -> Tree:
-        """The rows that a kind can be shown in; the same one for as long as it is so.
+        """The tree of a kind; the same object until the sites change.
 
         Raises:
             NotRecordedError: nothing of that kind is recorded.
