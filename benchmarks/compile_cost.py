@@ -35,7 +35,7 @@ def in_jax(tensors, measured, alone):
     import jax
     import jax.numpy as jnp
 
-    from gradwatch.measure.jax import summarize
+    from gradwatch.measure.jax import measure
 
     weights = [jnp.full(shape, 0.01) for shape in shapes(tensors)]
 
@@ -52,13 +52,13 @@ def in_jax(tensors, measured, alone):
             w - 1e-3 * m / (jnp.sqrt(s) + 1e-7)
             for w, m, s in zip(weights, means, squares, strict=True)
         ]
-        rows = summarize(weights + gradients) if measured else None
+        rows = measure(weights + gradients)[0] if measured else None
         return weights, means, squares, rows
 
     arguments = (weights, weights, weights, jnp.ones((32, 64)))
     jitted = jax.jit(step, donate_argnums=(0, 1, 2))
     if alone:
-        arguments, jitted = (weights + weights,), jax.jit(summarize)
+        arguments, jitted = (weights + weights,), jax.jit(lambda xs: measure(xs)[0])
     start = time.perf_counter()
     compiled = jitted.lower(*arguments).compile()
     took = time.perf_counter() - start
@@ -71,14 +71,14 @@ def in_jax(tensors, measured, alone):
 def in_tensorflow(tensors, measured, alone, jit_compile):
     import tensorflow as tf
 
-    from gradwatch.measure.tensorflow import summarize
+    from gradwatch.measure.tensorflow import measure
 
     weights = [tf.Variable(tf.fill(shape, 0.01)) for shape in shapes(tensors)]
     means = [tf.Variable(tf.zeros(shape)) for shape in shapes(tensors)]
 
     def step(x):
         if alone:
-            return summarize(weights + means)
+            return measure(weights + means)[0]
         with tf.GradientTape() as tape:
             y = x
             for kernel, bias in zip(weights[::2], weights[1::2], strict=True):
@@ -88,7 +88,7 @@ def in_tensorflow(tensors, measured, alone, jit_compile):
         for w, m, g in zip(weights, means, gradients, strict=True):
             m.assign(0.9 * m + 0.1 * g)
             w.assign_sub(1e-3 * m)
-        return summarize(weights + gradients) if measured else loss
+        return measure(weights + gradients)[0] if measured else loss
 
     function = tf.function(step, autograph=False, jit_compile=jit_compile)
     start = time.perf_counter()
@@ -129,10 +129,10 @@ def taken(function, clock=time.process_time):
 def stages_in_jax(arrays):
     import jax
 
-    from gradwatch.measure.jax import summarize
+    from gradwatch.measure.jax import measure
 
     arrays = [jax.device_put(x) for x in arrays]
-    traced, trace = taken(lambda: jax.jit(summarize).trace(arrays))
+    traced, trace = taken(lambda: jax.jit(lambda xs: measure(xs)[0]).trace(arrays))
     lowered, lower = taken(traced.lower)
     compiled, compiling = taken(lowered.compile)
     return [trace, lower, compiling], lambda: jax.block_until_ready(compiled(arrays))
@@ -141,10 +141,10 @@ def stages_in_jax(arrays):
 def stages_in_tensorflow(arrays, jit_compile):
     import tensorflow as tf
 
-    from gradwatch.measure.tensorflow import summarize
+    from gradwatch.measure.tensorflow import measure
 
     variables = [tf.Variable(x) for x in arrays]
-    step = tf.function(lambda: summarize(variables), autograph=False, jit_compile=jit_compile)
+    step = tf.function(lambda: measure(variables)[0], autograph=False, jit_compile=jit_compile)
     _, trace = taken(step.get_concrete_function)
     return [trace, float("nan"), float("nan")], lambda: step().numpy()
 

@@ -112,8 +112,8 @@ class Jax:
         whole = jax.random.normal(key, (sum(sizes),))
         tensors = [jax.random.normal(key, (n,)) * 0.02 for n in sizes]
         total = jax.jit(jnp.sum)
-        summary = jax.jit(self.own.summarize)
-        both = jax.jit(lambda xs: (self.own.summarize(xs), self.own.count_cells(xs)))
+        summary = jax.jit(lambda xs: self.own.measure(xs)[0])
+        both = jax.jit(lambda xs: self.own.measure(xs, range(len(xs))))
         functions = {
             READ: lambda: total(whole),
             SUMMARY: lambda: summary(tensors),
@@ -157,8 +157,8 @@ class TensorFlow:
         # Variables, as weights are: a constant of the graph would be measured while it is made.
         tensors = [tf.Variable(tf.random.normal((n,)) * 0.02) for n in sizes]
         total = tf.function(tf.reduce_sum)
-        summary = tf.function(lambda: self.own.summarize(tensors))
-        both = tf.function(lambda: (self.own.summarize(tensors), self.own.count_cells(tensors)))
+        summary = tf.function(lambda: self.own.measure(tensors)[0])
+        both = tf.function(lambda: self.own.measure(tensors, range(len(tensors))))
         functions = {READ: lambda: total(whole), SUMMARY: summary, BOTH: both}
         if len(tensors) <= 300:
             functions[NAIVE] = tf.function(lambda: tf.stack([self.naive(x) for x in tensors]))

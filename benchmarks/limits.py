@@ -30,7 +30,7 @@ def in_jax():
     import jax
     import jax.numpy as jnp
 
-    from gradwatch.measure.jax import summarize
+    from gradwatch.measure.jax import measure
 
     xs = [jnp.asarray(x) for x in tensors()]
 
@@ -43,13 +43,13 @@ def in_jax():
         compiled = jax.jit(function)
         return lambda: jax.block_until_ready(compiled(xs))
 
-    return timed(lambda xs: [x.sum() for x in xs]), timed(six), timed(summarize)
+    return timed(lambda xs: [x.sum() for x in xs]), timed(six), timed(lambda xs: measure(xs)[0])
 
 
 def in_tensorflow(jit_compile):
     import tensorflow as tf
 
-    from gradwatch.measure.tensorflow import summarize
+    from gradwatch.measure.tensorflow import measure
 
     variables = [tf.Variable(x) for x in tensors()]
 
@@ -66,13 +66,17 @@ def in_tensorflow(jit_compile):
             jit_compile=jit_compile,
         )
 
-    return timed(lambda xs: [tf.reduce_sum(x) for x in xs]), timed(six), timed(summarize)
+    return (
+        timed(lambda xs: [tf.reduce_sum(x) for x in xs]),
+        timed(six),
+        timed(lambda xs: measure(xs)[0]),
+    )
 
 
 def in_torch():
     import torch
 
-    from gradwatch.measure.torch import summarize
+    from gradwatch.measure.torch import measure
 
     xs = [torch.from_numpy(x) for x in tensors()]
 
@@ -81,7 +85,7 @@ def in_torch():
         every += (torch.aminmax, torch.count_nonzero)
         return [[one(x) for one in every] for x in xs]
 
-    return lambda: [x.sum() for x in xs], six, lambda: summarize(xs)
+    return lambda: [x.sum() for x in xs], six, lambda: measure(xs)[0]
 
 
 def measure(framework, rounds):

@@ -22,7 +22,7 @@ from common import row
 
 import gradwatch
 from gradwatch.core import reference
-from gradwatch.measure.frameworks import framework
+from gradwatch.measure import framework
 
 SETTLING = 3
 
@@ -58,7 +58,7 @@ def check_measuring():
             if dtype.startswith("float8"):
                 x = np.clip(np.nan_to_num(x), -400, 400)
             tensor = on_device(x, dtype)
-            measured = {"rows": own.summarize([tensor]), "cells": own.count_cells([tensor], True)}
+            measured = dict(zip(("rows", "cells"), own.measure([tensor], [0]), strict=True))
             got = own.fetch(measured, ["rows", "cells"])()
             truth = as_float64(tensor)
             row, expected = got["rows"][0], reference.summarize(truth)

@@ -18,7 +18,7 @@ from live_bytes import LiveBytes
 from small_transformer import transformer
 
 import gradwatch
-from gradwatch.measure.frameworks import torch_eager
+from gradwatch.measure import torch_eager
 
 LENGTH, VOCABULARY = 64, 200
 CASES = {"activations": 32, "optimizer": 1}

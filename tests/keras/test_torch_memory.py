@@ -17,8 +17,7 @@ if keras.backend.backend() != "torch":
     pytest.skip("of torch's own", allow_module_level=True)
 
 from benchmarks.live_bytes import LiveBytes
-from gradwatch.measure import torch_cpu
-from gradwatch.measure.frameworks import torch_eager
+from gradwatch.measure.kernels import torch_cpu, torch_eager
 
 WIDTH, DEPTH, BATCH, STEPS = 64, 24, 512, 3
 ACTIVATION = 4 * WIDTH * BATCH

@@ -6,7 +6,7 @@ import torch
 
 from gradwatch.capture.torch.torch_replicas import is_check, with_exact_sums
 from gradwatch.core.summary import FIELDS
-from gradwatch.measure.torch import summarize
+from gradwatch.measure.torch import measure
 
 SUM = FIELDS.index("sum")
 
@@ -17,7 +17,7 @@ def test_a_check_is_at_steps_that_a_budget_measures_anyway():
 
 
 def exact(tensors):
-    return with_exact_sums(summarize(tensors), tensors)[:, SUM].numpy()
+    return with_exact_sums(measure(tensors)[0], tensors)[:, SUM].numpy()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
@@ -39,13 +39,13 @@ def test_one_unit_in_the_last_place_of_any_weight_changes_the_sum():
 
 def test_what_is_not_finite_is_left_out_of_the_sum_as_in_every_summary():
     x = torch.tensor([1.0, np.nan, 2.0, np.inf])
-    rows = with_exact_sums(summarize([x]), [x])
+    rows = with_exact_sums(measure([x])[0], [x])
     assert rows[0, SUM] == 3.0
-    assert torch.equal(rows, summarize([x]))
+    assert torch.equal(rows, measure([x])[0])
 
 
 def test_rows_without_a_tensor_stay_as_they_are():
     tensors = [torch.randn(10), torch.randn(10)]
-    rows = summarize(tensors)
+    rows = measure(tensors)[0]
     rows[0, SUM] = 123.0
     assert with_exact_sums(rows, [None, tensors[1]])[0, SUM] == 123.0

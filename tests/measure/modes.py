@@ -9,10 +9,11 @@ import numpy as np
 import tensorflow as tf
 import torch
 
+from gradwatch.measure import Framework
 from gradwatch.measure import jax as in_jax
 from gradwatch.measure import tensorflow as in_tensorflow
 from gradwatch.measure import torch as in_torch
-from gradwatch.measure import torch_plain
+from gradwatch.measure.kernels import torch_plain
 
 TORCH_TYPES = {
     "bfloat16": (torch.bfloat16, np.int16),
@@ -29,9 +30,15 @@ def as_torch(x: Any) -> Any:
     return torch.from_numpy(x)
 
 
+def _measure(framework: Framework, name: str, tensors: list[Any]) -> Any:
+    if name == "summarize":
+        return framework.measure(tensors)[0]
+    return framework.measure(tensors, range(len(tensors)))[1]
+
+
 def _tensorflow(name: str, tensors: list[Any], **options: Any) -> Any:
     def measure(*present: Any) -> Any:
-        return getattr(in_tensorflow, name)(_with_none(tensors, present))
+        return _measure(in_tensorflow, name, _with_none(tensors, present))
 
     function = tf.function(measure, autograph=False, **options) if options else measure
     return function(*[tf.convert_to_tensor(x) for x in tensors if x is not None])
@@ -39,19 +46,19 @@ def _tensorflow(name: str, tensors: list[Any], **options: Any) -> Any:
 
 def _jax(name: str, tensors: list[Any], compiled: bool) -> Any:
     def measure(*present: Any) -> Any:
-        return getattr(in_jax, name)(_with_none(tensors, present))
+        return _measure(in_jax, name, _with_none(tensors, present))
 
     function = jax.jit(measure) if compiled else measure
     return function(*[jnp.asarray(x) for x in tensors if x is not None])
 
 
 def _torch(name: str, tensors: list[Any]) -> Any:
-    return getattr(in_torch, name)([None if x is None else as_torch(x) for x in tensors])
+    return _measure(in_torch, name, [None if x is None else as_torch(x) for x in tensors])
 
 
 def _torch_plain(name: str, tensors: list[Any]) -> Any:
     """As on a device for which there is no faster way."""
-    with mock.patch.object(in_torch, "_way", return_value=torch_plain):
+    with mock.patch.object(in_torch, "_kernel", return_value=torch_plain):
         return _torch(name, tensors)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradwatch.core.reference import summarize
-from gradwatch.measure import jax_pallas, jax_rows
+from gradwatch.measure.kernels import jax_pallas, jax_rows
 from tests.measure.test_contract import assert_row
 
 CHUNK = jax_pallas.CHUNK

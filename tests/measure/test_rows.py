@@ -8,8 +8,8 @@ import pytest
 
 from gradwatch.core.reference import count_cells, summarize
 from gradwatch.core.summary import IDENTITY
-from gradwatch.measure import jax_local, jax_rows
-from gradwatch.measure.rows import HEIGHT, Rows
+from gradwatch.measure.kernels import jax_cells, jax_rows
+from gradwatch.measure.kernels.row_layout import HEIGHT, RowLayout
 from tests.measure import modes
 from tests.measure.test_contract import assert_row
 
@@ -97,13 +97,13 @@ def test_the_ways_of_jax_for_each_device_agree_with_the_reference(on_device):
 def test_counters_of_their_own_count_as_one_does():
     cells = rng.integers(0, 40, 100_003).astype(np.int32)
     with jax.enable_x64(True):
-        counts = jax_local.scatter_into_copies(jnp.asarray(cells), 40)
+        counts = jax_cells.scatter_into_copies(jnp.asarray(cells), 40)
     np.testing.assert_array_equal(counts, np.bincount(cells, minlength=40))
 
 
 def test_every_element_is_in_one_row_of_a_large_tensor_or_of_a_piece():
     sizes = [1, 5, 8, 8, 12, 101, 64, 50]
-    rows = Rows.of(sizes, width=4, large=50)
+    rows = RowLayout.of(sizes, width=4, large=50)
     assert rows.alone == (7, 6, 5)
     seen = [np.zeros(size, int) for size in sizes]
     for i in rows.alone:
@@ -115,24 +115,24 @@ def test_every_element_is_in_one_row_of_a_large_tensor_or_of_a_piece():
     lengths = np.concatenate([rows.lengths(chunk) for chunk in rows.chunks])
     assert lengths.sum() + heads == sum(sizes)
     assert sum(block.many * block.each for block in rows.blocks) == len(lengths) + heads // 4
-    assert sorted(rows.firsts) == [i for i in range(len(sizes) + 2) if i not in rows.rests.values()]
-    assert sorted(rows.rests) == [5, 7]
+    assert sorted(rows.places.flat) == sorted([*range(len(sizes) + 2), *[len(sizes) + 2] * 6])
+    assert [i for i, (_, rest) in enumerate(rows.places) if rest < len(sizes) + 2] == [5, 7]
 
 
 def test_chunks_are_of_one_type_and_of_few_pieces():
     kinds = ["a", "b"] * 50
-    rows = Rows.of([1 + i % 9 for i in range(100)], width=4, large=50, kinds=kinds, most=20)
+    rows = RowLayout.of([1 + i % 9 for i in range(100)], width=4, large=50, kinds=kinds, most=20)
     assert sorted(piece.tensor for piece in rows.pieces) == list(range(100))
     assert [len(chunk) for chunk in rows.chunks] == [20, 20, 10] * 2
     for chunk in rows.chunks:
         assert len({kinds[piece.tensor] for piece in chunk}) == 1
-        assert (len(rows.lengths(chunk)) + rows.spare(chunk)) % HEIGHT == 0
+        assert len(rows.lengths(chunk)) % HEIGHT == 0
 
 
 def test_many_numbers_of_rows_share_few_blocks_that_name_each_row_once():
     sizes = list(range(1, 400, 3))
-    rows = Rows.of(sizes, width=4, large=1000)
-    every = sum(rows.rows_of(piece) for piece in rows.pieces)
+    rows = RowLayout.of(sizes, width=4, large=1000)
+    every = sum(rows.height(piece) for piece in rows.pieces)
     assert len(rows.blocks) == 8
     named = []
     for block in rows.blocks:

@@ -48,7 +48,7 @@ def test_slices_and_what_is_missing_stand_between_the_others():
 
 
 def test_shapes_that_come_rarely_have_no_graph_and_there_are_few(monkeypatch):
-    monkeypatch.setattr(tensorflow_eager, "MOST_GRAPHS", 2)
+    monkeypatch.setattr(tensorflow_eager, "MAX_GRAPHS", 2)
     for n in range(1, 5):
         for _ in range(tensorflow_eager.OFTEN):
             rows, _ = measured([np.full(n, 2.0, np.float32)], [])

@@ -6,10 +6,10 @@ import torch
 
 from gradwatch.core.reference import count_cells as true_cells
 from gradwatch.core.reference import summarize as true_summary
-from gradwatch.measure import torch_cpu
+from gradwatch.measure.kernels import torch_cpu
+from gradwatch.measure.kernels.torch_cpu import BLOCK, ROW, SMALL
+from gradwatch.measure.kernels.torch_plain import flat
 from gradwatch.measure.torch import measure
-from gradwatch.measure.torch_cpu import BLOCK, ROW, SMALL
-from gradwatch.measure.torch_flat import flat
 
 SIZES = [
     *(0, 1, 2, ROW - 1, ROW, ROW + 1, 5 * ROW + 3, SMALL - 1, SMALL, SMALL + 7),

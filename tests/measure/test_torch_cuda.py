@@ -6,7 +6,7 @@ import torch
 
 from gradwatch.core.reference import count_cells as true_cells
 from gradwatch.core.reference import summarize as true_summary
-from gradwatch.measure import cuda_kernel, torch_cuda
+from gradwatch.measure.kernels import cuda_kernel, torch_cuda
 from gradwatch.measure.torch import measure
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no GPU.")
@@ -65,7 +65,7 @@ def test_chunks_of_a_launch_are_whole_blocks_of_the_one_that_takes_care():
 
 
 def test_the_kernel_counts_by_as_many_keys_as_a_float32_has_top_bits():
-    from gradwatch.measure.layout import FLOAT32_BITS
+    from gradwatch.measure.kernels.float_bits import FLOAT32_BITS
 
     assert FLOAT32_BITS.keys == cuda_kernel.KEYS
     assert f">> {FLOAT32_BITS.shift}]" in cuda_kernel._SOURCE

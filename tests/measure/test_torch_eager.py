@@ -6,8 +6,8 @@ import torch
 
 from gradwatch.core.reference import count_cells as true_cells
 from gradwatch.core.reference import summarize as true_summary
-from gradwatch.measure.frameworks import torch_eager
-from gradwatch.measure.frameworks.torch_eager import EagerStep
+from gradwatch.measure import torch_eager
+from gradwatch.measure.torch_eager import EagerStep
 
 
 def drawn(count):
@@ -30,7 +30,7 @@ def test_rows_and_cells_are_in_the_order_asked_for_whenever_they_were_measured()
         given[i] = step.add(tensors[i], i in counted)
     given.insert(3, None)
     with_cells = [i + (i >= 3) for i in sorted(counted)]
-    rows, cells = step.together(given, with_cells)
+    rows, cells = step.measure(given, with_cells)
     tensors.insert(3, torch.empty(0))
     for row, x in zip(rows, tensors, strict=True):
         np.testing.assert_allclose(row, true_summary(x.double().numpy()), rtol=1e-6)
@@ -42,7 +42,7 @@ def test_rows_and_cells_are_in_the_order_asked_for_whenever_they_were_measured()
 def test_no_cells_are_counted_where_histograms_are_not_due():
     step = EagerStep(parameters=0, counts=False)
     place = step.add(torch.ones(3), with_cells=True)
-    rows, cells = step.together([place, torch.ones(2)], [0, 1])
+    rows, cells = step.measure([place, torch.ones(2)], [0, 1])
     assert rows[:, 0].tolist() == [3, 2]
     assert len(cells) == 0
 
@@ -73,8 +73,8 @@ def test_what_fails_in_the_midst_of_a_step_is_raised_at_its_end_and_once(monkeyp
     place = step.add(torch.ones(2, dtype=torch.complex64), with_cells=False)
     also = step.add(torch.ones(2), with_cells=False)
     with pytest.raises(TypeError, match="Complex"):
-        step.together([place, also], [])
-    rows, _ = step.together([torch.ones(3), None], [])
+        step.measure([place, also], [])
+    rows, _ = step.measure([torch.ones(3), None], [])
     assert rows[:, 0].tolist() == [3, 0]
 
 

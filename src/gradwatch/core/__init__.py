@@ -1,6 +1,14 @@
 """The algebra and the addresses: sites, summaries, histograms, readings, selection, schedules."""
 
-from gradwatch.core.framework_types import KerasModel, TorchModule, TorchOptimizer
+from gradwatch.core.framework_types import (
+    KerasLayer,
+    KerasModel,
+    KerasOptimizer,
+    Tensor,
+    TorchModule,
+    TorchOptimizer,
+    Tree,
+)
 from gradwatch.core.groups import Grouping
 from gradwatch.core.histogram import (
     BINS_A_SIDE,
@@ -45,7 +53,9 @@ __all__ = [
     "ZERO",
     "Grouping",
     "Histogram",
+    "KerasLayer",
     "KerasModel",
+    "KerasOptimizer",
     "Kind",
     "LayerFacts",
     "Less",
@@ -57,8 +67,10 @@ __all__ = [
     "Site",
     "SiteInfo",
     "Summary",
+    "Tensor",
     "TorchModule",
     "TorchOptimizer",
+    "Tree",
     "finite",
     "l2",
     "linf",

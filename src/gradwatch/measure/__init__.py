@@ -1,1 +1,5 @@
-"""Tensors to packed summaries, on the device; one module per framework."""
+"""Tensors to packed summaries and histogram cells, on the device; one module per framework."""
+
+from gradwatch.measure.framework import Fetched, Framework, family, framework
+
+__all__ = ["Fetched", "Framework", "family", "framework"]

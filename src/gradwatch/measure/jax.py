@@ -1,56 +1,141 @@
-"""Summaries of JAX arrays, inside or outside `jax.jit`, wherever they lie."""
+"""JAX arrays, inside or outside `jax.jit`, on one device or on several."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
-import gradwatch.measure.jax_local as jax_local
-import gradwatch.measure.jax_sharded as jax_sharded
-from gradwatch.measure.jax_sharded import DeadUnits
+from gradwatch.core import Tensor, Tree
+from gradwatch.measure import jax_sharded
+from gradwatch.measure.framework import Fetched
+from gradwatch.measure.jax_parts import DeadUnits, array_of
+from gradwatch.measure.kernels import jax_cells, jax_local
+from gradwatch.measure.tensor_groups import measure_groups
+from gradwatch.util import say
+
+# Compiled on first use: outside jit, one call instead of a dozen for each tensor.
+_summarize = jax.jit(jax_local.summarize)
+_count_cells = jax.jit(jax_cells.count_cells)
+_measure_sharded = jax.jit(jax_sharded.measure, static_argnums=1)
 
 
-def summarize(tensors: Sequence[Any]) -> Any:
-    """Packed summaries, one row a tensor; None counts as a tensor without elements."""
-    return summarize_and_count(tensors, (), False)[0]
+def measure(
+    tensors: Sequence[Tensor | DeadUnits | None], with_cells: Sequence[int] = (), due: Any = True
+) -> tuple[Tensor, Tensor]:
+    is_static = isinstance(due, bool | np.bool_)
+    if _is_on_one_device():
+        # Compiled separately: histograms are due more rarely, and perhaps never.
+        rows, counted = _summarize(list(tensors)), [tensors[i] for i in with_cells]
+        if is_static and due and counted:
+            return rows, _count_cells(counted)
+        return rows, jax_cells.count_cells(counted, False if is_static else due)
+    if not is_static or any(is_traced(array_of(x)) for x in tensors):
+        return jax_sharded.measure(tensors, with_cells, due)
+    groups = _by_devices(tensors)
+    if len(groups) > 1:
+        return _measure_by_devices(tensors, with_cells, bool(due), groups)
+    rows, cells = _measure_sharded(list(tensors), tuple(with_cells) if due else ())
+    return rows, cells if due else jax_cells.count_cells([None for _ in with_cells], False)
 
 
-def count_cells(tensors: Sequence[Any], due: Any = True) -> Any:
-    """Histogram cells, one row a tensor; all zero where the flag `due` is false."""
-    if is_on_one_device() or not tensors or due is False:
-        return jax_local.count_cells(tensors, due)
-    return summarize_and_count(tensors, range(len(tensors)), due)[1]
+def _by_devices(tensors: Sequence[Tensor | DeadUnits | None]) -> list[list[int]]:
+    """Positions of arrays that can be measured in one call: mostly all of them.
 
-
-def summarize_and_count(
-    tensors: Sequence[Any], with_cells: Sequence[int], due: Any = True
-) -> tuple[Any, Any]:
-    """Both: summaries of all, and the cells of those at some positions.
-
-    Of arrays that lie on several devices, each device measures what it has, and the results of
-    all arrays are brought together at once.
-
-    Args:
-        tensors: arrays, None, or `DeadUnits`.
-        with_cells: the positions of those of which cells are counted, ascending.
-        due: a flag: whether to count cells.
+    Arrays committed to different devices, such as the stages of a pipeline, cannot.
     """
-    if not is_on_one_device() and tensors:
-        return jax_sharded.summarize_and_count(tensors, with_cells, due)
-    known = [x.flags() if isinstance(x, DeadUnits) else x for x in tensors]
-    rows = jax_local.summarize(known)
-    return rows, jax_local.count_cells([known[i] for i in with_cells], due)
+    groups: dict[frozenset[Any], list[int]] = {}
+    free = []
+    for i, tensor in enumerate(tensors):
+        x = array_of(tensor)
+        if isinstance(x, jax.Array) and x.committed:
+            groups.setdefault(frozenset(x.sharding.device_set), []).append(i)
+        else:
+            free.append(i)
+    first, *others = groups.values() or [[]]
+    return [sorted(first + free), *others]
 
 
-def dead_units(outputs: Any, axis: int) -> Any:
-    """For each unit along the axis 1.0 if all its outputs are 0, else 0.0; to be summarised."""
+def _measure_by_devices(
+    tensors: Sequence[Any], with_cells: Sequence[int], due: bool, groups: list[list[int]]
+) -> tuple[Tensor, Tensor]:
+    def measure_group(group: Sequence[int], counted: list[int]) -> tuple[Tensor, Tensor]:
+        found = measure([tensors[i] for i in group], counted, due)
+        # An asynchronous copy to one device: nothing waits.
+        rows, cells = jax.device_put(found, jax.local_devices()[0])
+        return rows, cells
+
+    found = measure_groups(groups, with_cells, measure_group)
+    with jax.enable_x64(True):
+        rows = jnp.concatenate(found.rows)[np.array(found.row_order, np.intp)]
+        return rows, jnp.concatenate(found.cells)[np.array(found.cell_order, np.intp)]
+
+
+def constant(number: int) -> Tensor:
+    return jnp.asarray(number, jnp.int32)
+
+
+def snapshot(value: Tensor) -> Tensor:
+    return value
+
+
+def copy(tensor: Tensor) -> Tensor:
+    wide = jnp.promote_types(tensor.dtype, jnp.float32)
+    # A new buffer: that of the training state is donated to the next step.
+    return jnp.copy(tensor.astype(wide))
+
+
+def difference(after: Tensor, before: Tensor) -> Tensor:
+    wide = jnp.promote_types(after.dtype, jnp.float32)
+    return after.astype(wide) - before.astype(wide)
+
+
+def dead_units(outputs: Tensor, axis: int) -> Tensor | DeadUnits | None:
+    if outputs.ndim < 2:
+        return None
     units = DeadUnits(outputs, axis % outputs.ndim)
-    # On several devices, whether a unit is dead is known only when their results meet.
-    return units.flags() if is_on_one_device() else units
+    # On several devices, whether a unit is dead is known only after their results are merged.
+    return units.flags() if _is_on_one_device() else units
 
 
-def is_on_one_device() -> bool:
-    """Whether all arrays of this process lie on one device, since it has no other."""
+def is_traced(tensor: Tensor) -> bool:
+    return isinstance(tensor, jax.core.Tracer)
+
+
+def aside() -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def use_copies(outputs: Tree) -> None:
+    pass
+
+
+def fetch(measured: Mapping[str, Tensor], names: Sequence[str]) -> Fetched:
+    available = [name for name in names if _is_available(measured[name])]
+    if len(available) < len(names):
+        _say_not_available()
+    for name in available:
+        measured[name].copy_to_host_async()
+    return lambda: {name: np.asarray(measured[name]) for name in available}
+
+
+def _is_available(x: Tensor) -> bool:
+    """Whether this process has all of an array; not always so for the values a probe needs."""
+    return bool(x.is_fully_addressable or x.is_fully_replicated)
+
+
+@cache
+def _say_not_available() -> None:
+    say(
+        "Pictures and spectral norms are not recorded of tensors that are divided over several "
+        "processes: no process has all of their values."
+    )
+
+
+def _is_on_one_device() -> bool:
     return bool(jax.device_count() == 1)

@@ -1,8 +1,8 @@
-"""Measuring eager TensorFlow tensors by a graph, once their shapes have come several times.
+"""Measures eager TensorFlow tensors by a graph, once their shapes have occurred several times.
 
-Operation by operation, called from Python, a measurement takes ten times as long. But a
-graph has to be made for each list of shapes, which takes as long as many measurements: so there
-is none for shapes that come but rarely, and there are few in all.
+Operation by operation, called from Python, a measurement takes ten times as long. But making a
+graph for a list of shapes takes as long as many measurements: so rare shapes have none, and the
+number of graphs is limited.
 """
 
 from __future__ import annotations
@@ -11,71 +11,66 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from gradwatch.measure.tensorflow import count_cells, summarize
+from gradwatch.core import Tensor
+from gradwatch.measure.kernels.tensorflow_tensors import count_cells, summarize
+from gradwatch.measure.tensor_groups import measure_groups
 
 OFTEN = 3
-"""A graph is made when shapes come for so many times."""
-MOST_GRAPHS, MOST_KNOWN = 16, 1024
+"""A graph is made when shapes occur for the third time."""
+MAX_GRAPHS, MAX_KNOWN = 16, 1024
 
 _Key = tuple[Any, ...]
-_graphs: dict[_Key, Callable[..., tuple[Any, Any]]] = {}
+_Graph = Callable[[list[Tensor]], tuple[Tensor, Tensor]]
+_graphs: dict[_Key, _Graph] = {}
 _times: Counter[_Key] = Counter()
 
 
-def measure(tensors: Sequence[Any], with_cells: Sequence[int]) -> tuple[Any, Any]:
-    """Packed summaries of all, and histogram cells of those at some positions.
+def measure(tensors: Sequence[Tensor | None], with_cells: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """See `gradwatch.measure.framework`.
 
     Args:
         tensors: eager tensors, variables, `tf.IndexedSlices` or None.
-        with_cells: the positions.
+        with_cells: the positions of the tensors whose cells are counted.
     """
     dense = [i for i, x in enumerate(tensors) if isinstance(x, tf.Tensor | tf.Variable)]
-    place = {i: at for at, i in enumerate(dense)}
-    found = _by_graph([tensors[i] for i in dense], [place[i] for i in with_cells if i in place])
-    if found is None:
-        return summarize(tensors), count_cells([tensors[i] for i in with_cells])
-    rows, cells = found
-    others = [i for i in range(len(tensors)) if i not in place]
-    if not others:
-        return rows, cells
-    counted = [i for i in with_cells if i not in place]
-    rest = summarize([tensors[i] for i in others]), count_cells([tensors[i] for i in counted])
-    ours = [i for i in with_cells if i in place]
-    return (
-        _in_order([rows, rest[0]], dense + others, range(len(tensors))),
-        _in_order([cells, rest[1]], ours + counted, with_cells),
-    )
+    others = [i for i in range(len(tensors)) if i not in set(dense)]
+    index_of = {i: k for k, i in enumerate(dense)}
+    graph = _graph([tensors[i] for i in dense], [index_of[i] for i in with_cells if i in index_of])
+
+    def measure_group(group: Sequence[int], counted: Sequence[int]) -> tuple[Tensor, Tensor]:
+        own = [tensors[i] for i in group]
+        if graph is not None and group is dense:
+            return graph([tf.convert_to_tensor(x) for x in own])
+        return summarize(own), count_cells([own[k] for k in counted])
+
+    if graph is None or not others:
+        return measure_group(dense if graph else range(len(tensors)), with_cells)
+    found = measure_groups([dense, others], with_cells, measure_group)
+    rows = tf.gather(tf.concat(found.rows, 0), tf.constant(found.row_order, tf.int64))
+    return rows, tf.gather(tf.concat(found.cells, 0), tf.constant(found.cell_order, tf.int64))
 
 
-def _by_graph(tensors: Sequence[Any], with_cells: Sequence[int]) -> tuple[Any, Any] | None:
-    """The same of tensors that are not sparse; None if it is not worth a graph."""
+def _graph(tensors: Sequence[Tensor], with_cells: Sequence[int]) -> _Graph | None:
+    """A function that measures dense tensors of these shapes; None if they are too rare."""
     if not tensors or tf.distribute.has_strategy():
         return None
     key = (*((tuple(x.shape), x.dtype) for x in tensors), tuple(with_cells))
-    graph = _graphs.get(key)
-    if graph is None:
-        if len(_graphs) >= MOST_GRAPHS or len(_times) >= MOST_KNOWN:
+    if key not in _graphs:
+        if len(_graphs) >= MAX_GRAPHS or len(_times) >= MAX_KNOWN:
             return None
         _times[key] += 1
         if _times[key] < OFTEN:
             return None
-        graph = _graphs[key] = _make(tuple(with_cells))
-    return graph([tf.convert_to_tensor(x) for x in tensors])
+        _graphs[key] = _make(tuple(with_cells))
+    return _graphs[key]
 
 
-def _make(with_cells: tuple[int, ...]) -> Callable[..., tuple[Any, Any]]:
+def _make(with_cells: tuple[int, ...]) -> _Graph:
     @tf.function(autograph=False)  # type: ignore[untyped-decorator]
-    def graph(tensors: Sequence[Any]) -> tuple[Any, Any]:
+    def graph(tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         return summarize(tensors), count_cells([tensors[i] for i in with_cells])
 
-    made: Callable[..., tuple[Any, Any]] = graph
+    made: _Graph = graph
     return made
-
-
-def _in_order(parts: Sequence[Any], have: Sequence[int], want: Sequence[int]) -> Any:
-    """The rows of all parts, which are those of the positions `have`, in the order wanted."""
-    at = {position: row for row, position in enumerate(have)}
-    return tf.gather(tf.concat(parts, 0), np.array([at[i] for i in want], np.int64))

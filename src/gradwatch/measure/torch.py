@@ -1,52 +1,46 @@
-"""Summaries of torch tensors: eager or compiled, on any device.
+"""torch tensors and parameters: eager or compiled, on any device.
 
-There are three ways to measure: `torch_cpu` and `torch_cuda` take all tensors at once,
-`torch_plain` takes one by one what those do not.
+Three modules of `kernels` measure them: `torch_cpu` and `torch_cuda` take all tensors at once,
+`torch_plain` takes the others one by one.
 """
 
 from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
 import torch
 
-import gradwatch.measure.torch_cpu as torch_cpu
-import gradwatch.measure.torch_cuda as torch_cuda
-import gradwatch.measure.torch_plain as torch_plain
-from gradwatch.core import CELLS, FIELDS
+from gradwatch.core import CELLS, FIELDS, Tensor, Tree
+from gradwatch.measure.framework import Fetched
+from gradwatch.measure.kernels import torch_cpu, torch_cuda, torch_plain
+from gradwatch.measure.tensor_groups import measure_groups
 
 _ORDINARY = (torch.Tensor, torch.nn.Parameter)
 
 
-def summarize(tensors: Sequence[Any]) -> Any:
-    """Packed summaries, one row a tensor; None counts as a tensor without elements."""
-    return measure(tensors, ())[0]
-
-
-def count_cells(tensors: Sequence[Any]) -> Any:
-    """Histogram cells, one row a tensor."""
-    return measure(tensors, range(len(tensors)))[1]
-
-
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def measure(tensors: Sequence[Any], with_cells: Sequence[int]) -> tuple[Any, Any]:
+def measure(
+    tensors: Sequence[Tensor | None], with_cells: Sequence[int] = (), due: Any = True
+) -> tuple[Tensor, Tensor]:
     """Packed summaries of all, and histogram cells of some, in one pass where possible.
 
     Args:
         tensors: may be on several devices; None counts as a tensor without elements.
-        with_cells: the positions of those whose cells are counted.
+        with_cells: the positions of the tensors whose cells are counted.
+        due: whether to count them; if not, there are no rows of cells.
 
     Returns:
         The summaries, one row a tensor, and the cells, one row for each of `with_cells`;
         both on the device of the first tensor.
 
     Raises:
-        TypeError: one is spread over processes, as a DTensor.
+        TypeError: a tensor is a DTensor.
 
     Example:
 
@@ -56,90 +50,79 @@ def measure(tensors: Sequence[Any], with_cells: Sequence[int]) -> tuple[Any, Any
     >>> rows.shape, int(cells.sum())
     (torch.Size([2, 10]), 2)
     """
-    _refuse_spread(tensors)
+    _refuse_dtensors(tensors)
+    with_cells = with_cells if due else ()
     device = next((x.device for x in tensors if x is not None), torch.device("cpu"))
     if not tensors:
         empty = torch.zeros((0, len(FIELDS)), dtype=torch.float64)
         return empty, torch.zeros((0, CELLS), dtype=torch.int64)
     if torch.compiler.is_compiling() or _is_transforming():
         return torch_plain.measure(tensors, with_cells, device)
-    return _by_device(tensors, with_cells, device)
-
-
-def _by_device(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> tuple[Any, Any]:
-    """Each device's tensors measured together."""
-    usual = _way(device)
+    kernel = _kernel(device)
     if all(x is None or (type(x) in _ORDINARY and x.device == device) for x in tensors):
-        rows, cells = usual.measure(tensors, with_cells, device)
+        rows, cells = kernel.measure(tensors, with_cells, device)
         return rows, cells
-    groups: dict[tuple[ModuleType, Any], list[int]] = {}
+    groups: dict[tuple[ModuleType, torch.device], list[int]] = {}
     for i, x in enumerate(tensors):
         where = device if x is None else x.device
-        # A subclass may be spread over machines, or have no values at all.
-        way = _way(where) if x is None or type(x) in _ORDINARY else torch_plain
-        groups.setdefault((way, where), []).append(i)
-    order: list[int] = []
-    order_of_cells: list[int] = []
-    rows, cells = [], []
-    place_of_cells = {i: place for place, i in enumerate(with_cells)}
-    for (way, where), positions in groups.items():
-        chosen = [at for at, i in enumerate(positions) if i in place_of_cells]
-        part = way.measure([tensors[i] for i in positions], chosen, where)
-        rows.append(part[0])
-        cells.append(part[1])
-        order += positions
-        order_of_cells += [place_of_cells[positions[at]] for at in chosen]
+        # A subclass may be distributed over machines, or have no values at all.
+        kernel = _kernel(where) if x is None or type(x) in _ORDINARY else torch_plain
+        groups.setdefault((kernel, where), []).append(i)
+    kernels = iter(groups)
+
+    def measure_group(group: Sequence[int], counted: list[int]) -> tuple[Tensor, Tensor]:
+        kernel, where = next(kernels)
+        rows, cells = kernel.measure([tensors[i] for i in group], counted, where)
+        return rows, cells
+
+    found = measure_groups(groups.values(), with_cells, measure_group)
     return (
-        in_order(rows, _inverse(order), device),
-        in_order(cells, _inverse(order_of_cells), device),
+        in_order(found.rows, found.row_order, device),
+        in_order(found.cells, found.cell_order, device),
     )
 
 
-def _inverse(order: Sequence[int]) -> list[int]:
-    """For each number from 0 on, its place in the order."""
-    return sorted(range(len(order)), key=order.__getitem__)
-
-
-def in_order(parts: Sequence[Any], order: Sequence[int], device: Any = None) -> Any:
-    """Rows of several parts, brought together.
+def in_order(
+    parts: Sequence[Tensor], order: Sequence[int], device: torch.device | None = None
+) -> Tensor:
+    """The rows of several parts, concatenated and reordered.
 
     Args:
         parts: rows, perhaps on several devices.
-        order: for each row of the result, its place among those of all parts.
-        device: where they meet; if None that of the first part that is not on the CPU, since a
-            copy to there would have to be waited for.
+        order: for each row of the result, its index among those of all parts.
+        device: of the result; if None that of the first part that is not on the CPU, because
+            a copy from there to the CPU would wait.
     """
     if device is None:
         elsewhere = (part.device for part in parts if part.device.type != "cpu")
         device = next(elsewhere, parts[0].device)
-    together = torch.cat([part.to(device, non_blocking=True) for part in parts])
-    if len(order) == len(together) and all(map(operator.eq, order, range(len(order)))):
-        return together
-    return together.index_select(0, numbers_on(device, tuple(order)))
+    joined = torch.cat([part.to(device, non_blocking=True) for part in parts])
+    if len(order) == len(joined) and all(map(operator.eq, order, range(len(order)))):
+        return joined
+    return joined.index_select(0, numbers_on(device, tuple(order)))
 
 
 @lru_cache(maxsize=64)
-def numbers_on(device: Any, numbers: tuple[int, ...]) -> Any:
-    """Whole numbers as a tensor on a device, to index with."""
-    # Kept, as the same are asked for at each step; under any mode of autograd's.
-    with torch.inference_mode(False):
+def numbers_on(device: torch.device, numbers: tuple[int, ...]) -> Tensor:
+    """Whole numbers as a tensor on a device, to index with; kept, since steps repeat them."""
+    with torch.inference_mode(False):  # To be usable in every mode of autograd.
         host = torch.tensor(numbers, dtype=torch.int64)
-        # From pinned memory the copy joins the device's own queue, and nobody waits for it.
+        # From pinned memory the copy joins the queue of the device: nothing waits.
         if device.type == "cuda":
             host = host.pin_memory()
         return host.to(device, non_blocking=True)
 
 
-def _way(device: Any) -> ModuleType:
+def _kernel(device: torch.device) -> ModuleType:
     if device.type == "cpu":
         return torch_cpu
     return torch_cuda if device.type == "cuda" and torch_cuda.is_available() else torch_plain
 
 
-def _refuse_spread(tensors: Sequence[Any]) -> None:
-    spread = sys.modules.get("torch.distributed.tensor")
-    if spread is not None and any(isinstance(x, spread.DTensor) for x in tensors):
-        # Each operation on it would be a collective, for which another rank may never come.
+def _refuse_dtensors(tensors: Sequence[Tensor | None]) -> None:
+    module = sys.modules.get("torch.distributed.tensor")
+    if module is not None and any(isinstance(x, module.DTensor) for x in tensors):
+        # Each operation on it would be a collective, which another rank may never join.
         raise TypeError(
             "A DTensor, which is spread over processes, is recorded only by "
             "gradwatch.watch(module, optimizer). Give record() its part here, tensor.to_local()."
@@ -147,5 +130,77 @@ def _refuse_spread(tensors: Sequence[Any]) -> None:
 
 
 def _is_transforming() -> bool:
-    """Whether inside of `torch.func`'s transformations, whose tensors stand for others."""
+    """Whether inside a transformation of `torch.func`, whose tensors stand for others."""
     return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def constant(number: int) -> Tensor:
+    return torch.tensor(number, dtype=torch.int32)
+
+
+def snapshot(value: Tensor) -> Tensor:
+    return value.detach().clone()
+
+
+def copy(tensor: Tensor) -> Tensor:
+    tensor = tensor.detach()
+    tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32), copy=True)
+
+
+def difference(after: Tensor, before: Tensor) -> Tensor:
+    wide = torch.promote_types(after.dtype, torch.float32)
+    return after.detach().to(wide) - before.detach().to(wide)
+
+
+def dead_units(outputs: Tensor, axis: int) -> Tensor | None:
+    x = outputs.detach()
+    if x.ndim < 2:
+        return None
+    others = tuple(a for a in range(x.ndim) if a != axis % x.ndim)
+    # Not (x == 0).all(), which makes a tensor of that size.
+    return x.any(dim=others).logical_not().float()
+
+
+def is_traced(tensor: Tensor) -> bool:
+    return bool(torch.compiler.is_compiling())
+
+
+def aside() -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def use_copies(outputs: Tree) -> None:
+    pass
+
+
+def fetch(measured: Mapping[str, Tensor], names: Sequence[str]) -> Fetched:
+    hosts = {name: _to_host(measured[name]) for name in names}
+    copied = [_event(device) for device in {measured[name].device for name in names}]
+
+    def wait() -> dict[str, Any]:
+        for event in copied:
+            if event is not None:
+                event.synchronize()
+        return {name: host.cpu().numpy() for name, host in hosts.items()}
+
+    return wait
+
+
+def _to_host(tensor: Tensor) -> Tensor:
+    if not tensor.is_cuda:
+        return tensor
+    # Into pinned memory, so that the copy joins the queue of the device and the training thread
+    # goes on. torch reuses such memory: after the first few times, taking it costs microseconds.
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return host.copy_(tensor, non_blocking=True)
+
+
+def _event(device: torch.device) -> Any:
+    """An event behind all work of a GPU so far; None for other devices."""
+    if device.type != "cuda":
+        return None
+    with torch.cuda.device(device):
+        event = torch.cuda.Event()
+        event.record()
+    return event

@@ -19,7 +19,7 @@ from gradwatch.capture.keras.variables import current_values, fit_of, model_vari
 from gradwatch.capture.readings import Layout
 from gradwatch.capture.values import values_of
 from gradwatch.core import Kind, Site
-from gradwatch.measure.frameworks import Framework
+from gradwatch.measure import Framework
 from gradwatch.watches import Plan
 
 
@@ -217,13 +217,11 @@ class Observation:
         own = self._framework
         result = {}
         if self._eager is not None:
-            result["rows"], result["cells"] = self._eager.together(every, with_cells)
+            result["rows"], result["cells"] = self._eager.measure(every, with_cells)
         elif plan.with_histogram:
-            result["rows"], result["cells"] = own.summarize_and_count(
-                every, with_cells, histograms_due
-            )
+            result["rows"], result["cells"] = own.measure(every, with_cells, histograms_due)
         else:
-            result["rows"] = own.summarize(every)
+            result["rows"] = own.measure(every)[0]
         if plan.with_values:
             tensors = {row.position: row.tensor for row in rows}
             result |= values_of(plan, tensors.__getitem__, self._framework.copy)

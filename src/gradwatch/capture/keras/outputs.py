@@ -14,7 +14,7 @@ from gradwatch.capture.keras.layers import ModelLayer
 from gradwatch.capture.keras.taps import Passage, Tap
 from gradwatch.capture.keras.taps.calls import MOST_CALLS, SATURATION_MARGIN, Call
 from gradwatch.core import Kind
-from gradwatch.measure.frameworks import framework
+from gradwatch.measure import framework
 
 
 class LayerTap:

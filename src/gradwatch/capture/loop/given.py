@@ -22,7 +22,7 @@ from gradwatch.capture.loop.variable_names import (
     variables_of,
 )
 from gradwatch.core import Kind, Site, SiteInfo, scope
-from gradwatch.measure.frameworks import Framework, family, framework
+from gradwatch.measure import Framework, family, framework
 
 
 @dataclass(frozen=True)

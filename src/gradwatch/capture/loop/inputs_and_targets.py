@@ -9,7 +9,7 @@ from gradwatch.capture.errors import WrongTypeError
 from gradwatch.capture.loop.trees import leaves
 from gradwatch.capture.loop.variable_names import dtype_name
 from gradwatch.core import Kind, Site, SiteInfo
-from gradwatch.measure.frameworks import Framework
+from gradwatch.measure import Framework
 
 _ROOTS = {Kind.INPUT: "input", Kind.TARGET: "target"}
 

@@ -12,7 +12,7 @@ from gradwatch.capture.loop.shapes import common_framework, shape_of, shapes_agr
 from gradwatch.capture.loop.trees import leaves
 from gradwatch.capture.loop.variable_names import dtype_name, is_tensor, unique
 from gradwatch.core import Kind, Site, SiteInfo
-from gradwatch.measure.frameworks import Framework, family, framework
+from gradwatch.measure import Framework, family, framework
 
 
 class Found(NamedTuple):

@@ -22,7 +22,7 @@ from gradwatch.capture.readings import reading_of
 from gradwatch.capture.values import is_value, names_due
 from gradwatch.core import Kind, ModelFacts, Reading, Site, SiteInfo, Summary, scope
 from gradwatch.core.schedule import Moment
-from gradwatch.measure.frameworks import Fetched, Framework
+from gradwatch.measure import Fetched, Framework
 from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
 
@@ -176,10 +176,11 @@ class LoopRecorder:
         if not self._may_measure:
             return {}
         layout = self.layouts.layout_of(given, group, micro_batch)
-        with given.framework.apart():
+        with given.framework.aside():
             result = measured(layout, given, histograms)
             if loss is not None:
                 result["loss"] = loss_row(loss)
+        given.framework.use_copies(())
         return result
 
     def record_tensors(
@@ -258,7 +259,7 @@ class LoopRecorder:
         if batch:
             own = common_framework(list(batch.values()))
             for site, tensor in batch.items():
-                row = own.summarize([as_floats(tensor, own)])
+                row = own.measure([as_floats(tensor, own)])[0]
                 sent[site] = partial(_first_row, own.fetch({"rows": row}, ["rows"]))
         self._send(moment, dict, sent, lambda _: None, group)
 

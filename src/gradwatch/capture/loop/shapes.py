@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradwatch.capture.errors import WrongTypeError
-from gradwatch.measure.frameworks import Framework, family, framework
+from gradwatch.measure import Framework, family, framework
 
 
 def common_framework(tensors: Sequence[Any]) -> Framework:

@@ -15,7 +15,7 @@ from gradwatch.capture.readings import Layout as Rows
 from gradwatch.capture.values import values_of
 from gradwatch.core import Kind, SiteInfo
 from gradwatch.core import select as selectors
-from gradwatch.measure.frameworks import Framework
+from gradwatch.measure import Framework
 from gradwatch.watches import Plan, Timetable
 
 # Numbers of no other monitor's in this process: readings of another are then not mistaken.
@@ -161,7 +161,7 @@ def measured(layout: Layout, given: Given, histograms: Any) -> dict[str, Any]:
     own = given.framework
     measured = [(i, found.tensor()) for i, found in given.rows(plan.sites)]
     with_cells = [at for at, (i, _) in enumerate(measured) if i in plan.with_histogram]
-    rows, cells = own.summarize_and_count([x for _, x in measured], with_cells, histograms)
+    rows, cells = own.measure([x for _, x in measured], with_cells, histograms)
     return {
         "rows": rows,
         "cells": cells,
@@ -188,4 +188,4 @@ def check_loss(loss: Any) -> Framework:
 
 def loss_row(loss: Any) -> Any:
     """The packed summary of a loss."""
-    return check_loss(loss).summarize([loss])[0]
+    return check_loss(loss).measure([loss])[0][0]

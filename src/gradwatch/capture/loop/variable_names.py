@@ -9,7 +9,7 @@ from typing import Any
 
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
 from gradwatch.capture.loop.trees import Leaf, leaves
-from gradwatch.measure.frameworks import family
+from gradwatch.measure import family
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from gradwatch.capture.keras.taps.calls import (
 from gradwatch.capture.loop.layer_tensors import unit_axis
 from gradwatch.capture.loop.variable_names import dtype_name, unwrapped
 from gradwatch.core import Kind, Site, SiteInfo
-from gradwatch.measure.frameworks import framework
+from gradwatch.measure import framework
 
 _BOUNDS = {
     torch.nn.Sigmoid: (0.0, 1.0),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gradwatch.capture.loop.step_layout import Layout
-from gradwatch.measure.frameworks.torch_tensors import numbers_on
+from gradwatch.measure.torch import numbers_on
 
 
 @dataclass

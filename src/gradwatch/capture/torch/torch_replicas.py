@@ -16,7 +16,7 @@ import torch
 from torch import distributed as dist
 
 from gradwatch.core import FIELDS
-from gradwatch.measure.frameworks.torch_tensors import numbers_on
+from gradwatch.measure.torch import numbers_on
 
 EVERY = 1000
 """Steps from one check to the next, once there were the first few."""

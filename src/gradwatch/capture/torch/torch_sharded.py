@@ -14,7 +14,7 @@ from gradwatch.capture.torch.torch_parallel import Shards
 from gradwatch.capture.torch.torch_parts import Part, Sublayouts, together
 from gradwatch.capture.torch.torch_ranks import TorchRanks
 from gradwatch.core.schedule import Moment
-from gradwatch.measure.frameworks import framework
+from gradwatch.measure import framework
 
 
 class Sharded:

@@ -35,7 +35,7 @@ from gradwatch.capture.torch.torch_sharded import Sharded
 from gradwatch.capture.values import value_name
 from gradwatch.core import Kind, Site
 from gradwatch.core.schedule import Moment
-from gradwatch.measure.frameworks import Fetched, framework
+from gradwatch.measure import Fetched, framework
 from gradwatch.watches.budget import START
 
 
@@ -253,7 +253,7 @@ class TorchWatch:
         wait: Fetched = dict
         if missing:
             own, tensors = framework("torch"), list(missing.values())
-            rows = with_exact_sums(own.summarize(tensors), tensors)
+            rows = with_exact_sums(own.measure(tensors)[0], tensors)
             wait = own.fetch({"rows": rows}, ["rows"])
         self._loop.send_sites(moment, self._group, list(missing), wait, self._replica.numbers())
 
@@ -281,7 +281,7 @@ class TorchWatch:
         places = list(tensors)
         with_cells = [at for at, place in enumerate(places) if rows[place][0] in counted]
         probed = {i for _, i in plan.due(step.moment).probes}
-        summaries, cells = own.summarize_and_count(list(tensors.values()), with_cells)
+        summaries, cells = own.measure(list(tensors.values()), with_cells)
         if self._is_compared(step.moment):
             is_weight = [rows[place][1].kind is Kind.WEIGHT for place in places]
             pairs = zip(tensors.values(), is_weight, strict=True)

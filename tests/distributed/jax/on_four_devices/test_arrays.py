@@ -8,9 +8,8 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from gradwatch.core.reference import count_cells as true_cells
 from gradwatch.core.reference import summarize as true_summary
-from gradwatch.measure import jax as measure
 from gradwatch.measure import jax_sharded
-from gradwatch.measure.frameworks import jax_arrays as framework
+from gradwatch.measure.jax import dead_units, measure
 from tests.distributed.jax import collectives
 
 rng = np.random.default_rng(7)
@@ -58,7 +57,7 @@ def assert_true(rows, arrays):
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
 def test_summaries_are_of_the_whole_arrays_and_take_two_all_reduces(kind):
     xs = on_mesh(kind)
-    summarize = jax.jit(lambda xs: measure.summarize(xs))
+    summarize = jax.jit(lambda xs: measure(xs)[0])
     assert collectives.of(summarize, xs) == {"all-reduce": 2}
     rows = summarize(xs)
     assert rows.is_fully_replicated
@@ -67,7 +66,7 @@ def test_summaries_are_of_the_whole_arrays_and_take_two_all_reduces(kind):
 
 @pytest.mark.parametrize("due", [True, False])
 def test_histograms_travel_with_the_sums(due):
-    both = jax.jit(lambda xs, due: measure.summarize_and_count(xs, [0, 2, 3, 7], due))
+    both = jax.jit(lambda xs, due: measure(xs, [0, 2, 3, 7], due))
     xs = on_mesh(AxisType.Auto)
     assert collectives.of(both, xs, np.bool_(due)) == {"all-reduce": 2}
     rows, cells = both(xs, np.bool_(due))
@@ -79,7 +78,7 @@ def test_histograms_travel_with_the_sums(due):
 
 def test_copies_are_counted_once_and_without_any_collective():
     copies = {name: (x, ()) for name, (x, _) in ARRAYS.items()}
-    summarize = jax.jit(lambda xs: measure.summarize(xs))
+    summarize = jax.jit(lambda xs: measure(xs)[0])
     xs = on_mesh(AxisType.Auto, copies)
     assert collectives.of(summarize, xs) == {}
     assert_true(summarize(xs), copies)
@@ -91,7 +90,7 @@ def test_what_a_step_computes_is_measured_as_xla_has_divided_it():
     def step(x, w):
         hidden = jax.nn.relu(x @ w)
         grad = jax.grad(lambda w: (jax.nn.relu(x @ w) ** 2).sum())(w)
-        return measure.summarize([hidden, grad, w + 1, hidden[:5, :7]])
+        return measure([hidden, grad, w + 1, hidden[:5, :7]])[0]
 
     placed = on_mesh(AxisType.Auto, {"x": (x, ("data",)), "w": (w, (None, "model"))})
     rows = np.asarray(jax.jit(step)(*placed))
@@ -108,7 +107,7 @@ def test_a_unit_is_dead_if_it_is_so_on_all_devices(spec):
     outputs[:4, 3] = 0
     outputs[4:, 3] = 1
     (x,) = on_mesh(AxisType.Auto, {"outputs": (outputs, spec)})
-    count = jax.jit(lambda x: measure.summarize([x * 2, measure.dead_units(x, 1)]))
+    count = jax.jit(lambda x: measure([x * 2, dead_units(x, 1)])[0])
     assert collectives.of(count, x).total() <= 2
     dead = (outputs == 0).all(0).astype("float32")
     assert dead.sum() == 2
@@ -117,14 +116,14 @@ def test_a_unit_is_dead_if_it_is_so_on_all_devices(spec):
 
 def test_measuring_is_neither_differentiated_nor_stopped_by_vmap():
     def loss(w):
-        return (w**2).sum(), measure.summarize([w])
+        return (w**2).sum(), measure([w])[0]
 
     w = normal(16, 8)
     placed = on_mesh(AxisType.Auto, {"w": (w, (None, "model"))})[0]
     grad, rows = jax.jit(jax.grad(loss, has_aux=True))(placed)
     np.testing.assert_allclose(grad, 2 * w)
     assert_true(rows, {"w": (w, ())})
-    several = jax.jit(jax.vmap(lambda w: measure.summarize([w])))(w)
+    several = jax.jit(jax.vmap(lambda w: measure([w])[0]))(w)
     np.testing.assert_allclose(several[3, 0], true_summary(w[3]), rtol=1e-6)
 
 
@@ -132,8 +131,8 @@ def test_a_fault_while_compiling_costs_time_and_not_the_training(monkeypatch):
     def broken(*args):
         raise RuntimeError("of ours")
 
-    monkeypatch.setattr(jax_sharded, "_on_parts_of", broken)
-    rows = jax.jit(lambda xs: measure.summarize(xs))(on_mesh(AxisType.Auto))
+    monkeypatch.setattr(jax_sharded, "_on_parts", broken)
+    rows = jax.jit(lambda xs: measure(xs)[0])(on_mesh(AxisType.Auto))
     assert_true(rows, ARRAYS)
 
 
@@ -141,7 +140,7 @@ def test_arrays_bound_to_different_devices_are_measured_each_where_it_lies():
     devices = jax.devices()
     stages = [normal(4, 5), normal(3), normal(2, 2)]
     placed = [jax.device_put(x, devices[i]) for x, i in zip(stages, (1, 3, 1), strict=True)]
-    rows, cells = framework.summarize_and_count([*placed, None, jnp.ones(3)], [0, 1, 4], True)
+    rows, cells = measure([*placed, None, jnp.ones(3)], [0, 1, 4], True)
     truths = [*stages, np.zeros(0, "float32"), np.ones(3, "float32")]
     assert_true(rows, {str(i): (x, ()) for i, x in enumerate(truths)})
     for i, counted in zip([0, 1, 4], np.asarray(cells), strict=True):

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import keras
 
-from gradwatch.measure.frameworks import Framework
+from gradwatch.measure import Framework
 
 
 class Backend(Protocol):

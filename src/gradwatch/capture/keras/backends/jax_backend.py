@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from gradwatch.capture.keras.backends.wrapped_step import watched
-from gradwatch.measure.frameworks import framework
+from gradwatch.measure import framework
 
 try:
     from jax.extend.core import get_opaque_trace_state

@@ -29,10 +29,10 @@ def merged_rows(tables: Sequence[Any]) -> Any:
 
     >>> import numpy as np, tensorflow as tf
     >>> from gradwatch.capture.keras.backends.merging import merged_rows
-    >>> from gradwatch.measure.tensorflow import summarize
+    >>> from gradwatch.measure.tensorflow import measure
     >>> x = tf.constant([1.0, -2.0, 0.0, 4.0])
-    >>> parts = [summarize([x[:1]]), summarize([x[1:]])]
-    >>> bool(np.all(merged_rows(parts) == summarize([x])))
+    >>> parts = [measure([x[:1]])[0], measure([x[1:]])[0]]
+    >>> bool(np.all(merged_rows(parts) == measure([x])[0]))
     True
     """
     every = tf.stack(tables)

@@ -211,8 +211,8 @@ class ReplicatedObservation:
         every = [x for _, x in tensors]
         counted = [at for at, (i, _) in enumerate(tensors) if i in plan.with_histogram]
         if not counted:
-            return own.summarize(every), None
-        return own.summarize_and_count(every, counted, self._backend.histograms_due())
+            return own.measure(every)[0], None
+        return own.measure(every, counted, self._backend.histograms_due())
 
     def _measured(self, plan: Plan) -> dict[str, Any]:
         carried = {i: carrier for carrier, at in self._carriers.values() for i in at}
@@ -302,5 +302,5 @@ class ReplicatedObservation:
         tables = []
         for replica, device in zip(self._replicas, self._devices, strict=True):
             with tf.device(device):
-                tables.append(self._backend.framework.summarize(replica.own_gradients(sites)))
+                tables.append(self._backend.framework.measure(replica.own_gradients(sites))[0])
         return tf.stack(tables)

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from gradwatch.capture.keras.backends.tensorflow_random import holds_random_state
 from gradwatch.capture.keras.backends.wrapped_step import RefusedError, watched
-from gradwatch.measure.frameworks import framework
-from gradwatch.measure.frameworks.tensorflow_graph import marked, use_copies
+from gradwatch.measure import framework
+from gradwatch.measure.tensorflow_graph import marked, use_copies
 
 
 class TensorFlowBackend:

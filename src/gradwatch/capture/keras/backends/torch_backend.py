@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from gradwatch.capture.keras.backends.wrapped_step import watched
-from gradwatch.measure.frameworks import framework
-from gradwatch.measure.frameworks.torch_eager import EagerStep
+from gradwatch.measure import framework
+from gradwatch.measure.torch_eager import EagerStep
 
 
 class TorchBackend:

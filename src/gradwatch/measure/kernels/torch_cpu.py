@@ -1,15 +1,14 @@
 """Summaries of many torch tensors on the CPU, in few passes and few calls.
 
-Tensors are cut into rows of `ROW` elements, and a block of rows that fits the cache is
-reduced row by row in float32 by torch's vectorised kernels. Adding up the rows' results,
-in float64, is then little work. Small tensors share blocks; what is left of each tensor,
-less than a row, is measured in float64 by NumPy, all of it at once.
+Tensors are cut into rows of `ROW` elements, and a block of rows that fits the cache is reduced row
+by row in float32 by torch's vectorised kernels. Adding the results of rows, in float64, is then
+little work. Small tensors share blocks. The remainder of each tensor, less than a row, is
+measured in float64 by NumPy, all remainders at once.
 
-Float32 suffices within a row of ordinary numbers. Where a tensor has others (not finite, or with
-squares beyond float32's range, or all alike), its own minimum, maximum and sums show it, and it
-is measured again with care. Small tensors are often all alike, scales around 1, say. There, a row's
-sums are those of its differences from its mean, and its own follow from them: so their spread is
-not lost in rounding.
+Float32 suffices within a row of ordinary numbers. Where a tensor has others (not finite, squares
+beyond the range of float32, or nearly equal numbers), its minimum, maximum and sums show it, and it
+is measured again. Small tensors often have nearly equal elements, such as scales around 1. So their
+rows are summed as differences from their means, which keeps the spread from being rounded away.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gradwatch.core import CELLS, FIELDS, IDENTITY, Summary
-from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS
-from gradwatch.measure.rows import are_alike
-from gradwatch.measure.torch_flat import flat, folded
+from gradwatch.core import BINS_A_SIDE, CELLS, FIELDS, IDENTITY, NONFINITE, ZERO, Summary
+from gradwatch.measure.kernels.float_bits import FLOAT32_BITS, FLOAT64_BITS, FloatBits
+from gradwatch.measure.kernels.row_layout import are_alike
+from gradwatch.measure.kernels.torch_plain import flat
 
 Array = NDArray[Any]
 
@@ -75,14 +74,13 @@ def _wide(dtype: Any) -> Any:
 
 
 def _checked(flats: Sequence[Any], wide: Any) -> Array:
-    """Summaries of tensors of one accumulating type, with care where it is needed."""
+    """Summaries of tensors of one accumulating type, measured again where needed."""
     rows = _quick(flats, wide)
     with np.errstate(invalid="ignore"):
         largest = np.maximum(-rows[:, _MIN], rows[:, _MAX])
         good = np.isfinite(rows[:, _MIN]) & np.isfinite(rows[:, _MAX])
         if wide is torch.float32:
-            # Squares of a row fit a float32, and what they lose where they do not is nothing
-            # next to their sum.
+            # The squares of a row fit a float32, or are negligible where they do not.
             enough = rows[:, _SQUARES] >= 1e-30 * rows[:, _COUNT]
             good &= (largest == 0) | ((largest < 1e17) & enough)
             good &= ~(
@@ -95,17 +93,17 @@ def _checked(flats: Sequence[Any], wide: Any) -> Array:
 
 
 def _quick(flats: Sequence[Any], wide: Any, centred: bool = False) -> Array:
-    """Summaries of finite numbers of ordinary size; elsewhere min or max says so.
+    """Summaries of finite numbers of ordinary size; elsewhere minimum or maximum is not finite.
 
-    With `centred`, also those of large tensors by way of differences from means.
+    With `centred`, rows of large tensors are also summed as differences from their means.
     """
-    # By map, and with little else for each: with hundreds of tensors, Python adds up.
+    # By map: with hundreds of tensors, Python adds up.
     lengths = np.array(list(map(torch.Tensor.numel, flats)))
     full = lengths // ROW
     rows = np.tile(IDENTITY, (len(flats), 1))
     rows[:, _COUNT] = lengths
     has_row = full > 0
-    # Small ones first, so that none waits behind a large one to be copied together.
+    # Small ones first, so that they are neighbours and can be copied together.
     order = [
         *np.flatnonzero(has_row & (lengths < SMALL)).tolist(),
         *np.flatnonzero(has_row & (lengths >= SMALL)).tolist(),
@@ -123,7 +121,7 @@ def _quick(flats: Sequence[Any], wide: Any, centred: bool = False) -> Array:
         def add(column: Array) -> Array:
             return np.add.reduceat(column, starts, dtype=np.float64)
 
-        # Sums may have overflowed, or met infinities of both signs: such are measured again.
+        # Sums may overflow, or add infinities of both signs: those are measured again.
         with np.errstate(over="ignore", invalid="ignore"):
             rows[order, _ZEROS] = full[order] * ROW - add(nonzero)
             rows[order, _SUM] = add(ROW * middle + rest)
@@ -162,17 +160,17 @@ def _row_results(heads: Iterator[Any], count: int, wide: Any, centred: bool) -> 
 
 
 def _buffer(wide: Any) -> Any:
-    """Room for a block, kept by each thread: made anew, it costs as much as a reduction."""
+    """Memory for a block, kept by each thread: allocating it costs as much as a reduction."""
     if not hasattr(_kept, "buffers"):
         _kept.buffers = {}
     if wide not in _kept.buffers:
-        with torch.inference_mode(False):  # Else it could not be written to outside of that.
+        with torch.inference_mode(False):  # Otherwise only inference mode could write to it.
             _kept.buffers[wide] = torch.empty((BLOCK // ROW, ROW), dtype=wide)
     return _kept.buffers[wide]
 
 
 def _blocks(heads: Iterator[Any], wide: Any) -> Iterator[tuple[Any, bool]]:
-    """All rows, in order: of large tensors where they lie, of small ones copied together."""
+    """All rows, in order: of large tensors in place, of small ones copied together."""
     waiting: list[Any] = []
     size = 0
     for head in heads:
@@ -192,7 +190,7 @@ def _blocks(heads: Iterator[Any], wide: Any) -> Iterator[tuple[Any, bool]]:
 
 
 def _add_tails(rows: Array, flats: Sequence[Any], ends: Array) -> None:
-    """Add to the summaries what of each tensor is beyond its last full row."""
+    """Add the elements beyond the last full row of each tensor to the summaries."""
     order = np.flatnonzero(rows[:, _COUNT] > ends).tolist()
     if not order:
         return
@@ -230,7 +228,7 @@ def _careful_part(x: Any, wide: Any) -> Array:
         scale = 2.0 ** min(-int(np.frexp(max(-low, high))[1]), 100)
         kept = kept * scale
     row: Array = _quick([kept], wide, centred=True)[0]
-    if bool(torch.isnan((x - x).sum())):  # Of what is finite, 0.
+    if bool(torch.isnan((x - x).sum())):  # 0 if all are finite.
         row[_NAN] = int(torch.count_nonzero(torch.isnan(x)))
         row[_POSINF] = int(torch.count_nonzero(x == torch.inf))
         row[_NEGINF] = int(torch.count_nonzero(x == -torch.inf))
@@ -272,7 +270,7 @@ def _cells(batch: Sequence[Any], zeros: Any) -> Any:
         key = _key(torch.cat([x.to(wide) for x in batch]), form)
         key += torch.repeat_interleave(torch.arange(len(batch)) * width, lengths).to(key.dtype)
         counts = torch.bincount(key, minlength=len(batch) * width)
-    return folded(counts.view(len(batch), width), zeros, form)
+    return _folded(counts.view(len(batch), width), zeros, form)
 
 
 def _key(x: Any, form: Any) -> Any:
@@ -280,3 +278,26 @@ def _key(x: Any, form: Any) -> Any:
     # Adding 0 makes -0 into 0 and changes nothing else.
     bits = torch.add(x, 0.0).view(getattr(torch, form.integer))
     return bits.bitwise_right_shift_(form.shift).bitwise_and_(form.keys - 1)
+
+
+def _folded(counts: Any, zeros: Any, form: FloatBits) -> Any:
+    """Histogram cells from counts by top bits.
+
+    Args:
+        counts: for each tensor a row; -0 has been counted as 0.
+        zeros: for each tensor, how many of its elements are 0.
+        form: of the floats that were counted.
+    """
+    lowest, top = form.lowest, form.lowest + BINS_A_SIDE
+    infinity, half = form.infinity >> form.shift, form.keys // 2
+    positive, negative = counts[:, :half], counts[:, half:]
+    cells = torch.empty((len(counts), CELLS), dtype=torch.int64, device=counts.device)
+    cells[:, 0] = negative[:, top:infinity].sum(1)
+    cells[:, 1 : ZERO - 1] = negative[:, lowest:top].flip(1)
+    cells[:, ZERO - 1] = negative[:, :lowest].sum(1)
+    cells[:, ZERO] = zeros
+    cells[:, ZERO + 1] = positive[:, :lowest].sum(1) - zeros
+    cells[:, ZERO + 2 : NONFINITE - 1] = positive[:, lowest:top]
+    cells[:, NONFINITE - 1] = positive[:, top:infinity].sum(1)
+    cells[:, NONFINITE] = positive[:, infinity:].sum(1) + negative[:, infinity:].sum(1)
+    return cells

@@ -1,18 +1,19 @@
 """Parts of a TensorFlow graph that XLA compiles although the graph itself is not.
 
-In a graph, each operation writes all of its result for the next one to read. XLA makes one
-loop of several, so on a CPU statistics take a third of the time (`benchmarks/limits.py`). What
-is compiled is one function for all tensors of a size: there are few of those, so little is
-to be compiled, and several tensors are measured at once.
+In a graph, each operation writes its whole result for the next one to read. XLA fuses several
+into one loop, so on a CPU statistics take a third of the time (`benchmarks/limits.py`). One
+function is compiled for all tensors of a size. Sizes are few, so compiling takes little time, and
+several tensors are measured in parallel.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
+
+from gradwatch.core import Tensor
 
 
 def is_compiled() -> bool:
@@ -27,10 +28,10 @@ def is_compiled() -> bool:
     return bool(GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
 
 
-def settled(x: Any) -> Any:
-    """The same tensor, which XLA makes once, where it compiles the graph.
+def settled(x: Tensor) -> Tensor:
+    """The same tensor, which XLA computes only once, where it compiles the graph.
 
-    Else it makes it anew in all that it is used for, which takes twice the time.
+    Otherwise it computes it again for every use, which takes twice the time.
     """
     if not is_compiled():
         return x
@@ -42,16 +43,16 @@ def settled(x: Any) -> Any:
     return optimization_barrier(x)[0]
 
 
-def fused(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def fused(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """The same function of a tensor, compiled by XLA where it is called in a plain graph.
 
-    Called eagerly it is left as it is, since it would be compiled for each new shape; and with
-    several devices, of which XLA may not know the one that is meant.
+    Not if called eagerly, since it would be compiled for each new shape; nor with several devices,
+    of which XLA may choose the wrong one.
     """
     compiled = tf.function(function, autograph=False, jit_compile=True)
 
     @functools.wraps(function)
-    def call(x: Any) -> Any:
+    def call(x: Tensor) -> Tensor:
         pays = not tf.executing_eagerly() and not tf.distribute.has_strategy() and _is_possible()
         return (compiled if pays else function)(x)
 

@@ -163,7 +163,7 @@ if AVAILABLE:
         fields: tl.constexpr, cells: tl.constexpr, zero: tl.constexpr, nonfinite: tl.constexpr,
         keys: tl.constexpr, lowest: tl.constexpr, top: tl.constexpr, infinity: tl.constexpr,
     ):  # fmt: skip
-        """The histogram of a tensor from its counts by top bits; see `torch_flat.folded`."""
+        """The histogram of a tensor from its counts by top bits; see `torch_cpu._folded`."""
         key = tl.arange(0, keys)
         counted = tl.load(counts + tl.load(tensors + tl.program_id(0)) * keys + key).to(tl.int64)
         place = tl.load(places + tl.program_id(0))

@@ -1,10 +1,10 @@
-"""Summaries of large JAX arrays on a GPU, by a kernel of our own.
+"""A Pallas kernel for summaries of large JAX arrays on a GPU.
 
-XLA starts two kernels for each tensor, and a step of hundreds of tensors then waits for
-starts more than for memory. This kernel reads several tensors of one size in one start,
+XLA launches two kernels for each tensor, and a step of hundreds of tensors then waits for
+launches more than for memory. This kernel reads several tensors of one size in one launch,
 a chunk of one of them in each program; a program accumulates in registers, in float64, and
-writes one column of partial results. It is written in Pallas, which compiles it by way of
-Triton, so it needs a GPU that Triton supports; `is_available` tries it once.
+writes one column of partial results. Pallas compiles it through Triton, so it needs a GPU that
+Triton supports; `is_available` tries it once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from gradwatch.measure.layout import FLOAT32_BITS
+from gradwatch.measure.kernels.float_bits import FLOAT32_BITS
 
 BLOCK, STEPS, WARPS = 1024, 16, 8
 CHUNK = BLOCK * STEPS
@@ -33,8 +33,8 @@ _OUTPUTS = ((2, jnp.int32), (3, jnp.float64), (2, jnp.float32))
 
 @cache
 def is_available() -> bool:
-    """Whether the kernel compiles here and tells the truth about a small array."""
-    # On another thread: this one may be in the midst of tracing, where nothing is run.
+    """Whether the kernel compiles here and measures a small array correctly."""
+    # On another thread: this one may be tracing, where nothing runs.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(_works).result()
 
@@ -43,28 +43,19 @@ def _works() -> bool:
     x = np.arange(-100, 2 * CHUNK - 100, dtype=np.float32)
     x[:3] = np.nan, np.inf, -np.inf
     kept = x[3:].astype(np.float64)
-    expected = [
-        1,
-        1,
-        1,
-        1,
-        kept.sum(),
-        np.abs(kept).sum(),
-        np.square(kept).sum(),
-        kept[0],
-        kept[-1],
-    ]
+    sums = [kept.sum(), np.abs(kept).sum(), np.square(kept).sum()]
+    expected = [1, 1, 1, 1, *sums, kept[0], kept[-1]]
     try:
         with jax.enable_x64(True):
             found = jax.jit(lambda t: whole_chunks([t])[0])(jnp.asarray(x))
             return bool(np.allclose(np.asarray(found), expected, rtol=1e-12))
     except Exception:
-        # An older GPU, or a JAX without Pallas: XLA's own reductions are there too.
+        # An older GPU, or a JAX without Pallas: XLA's own reductions do it instead.
         return False
 
 
 def whole_chunks(flat: Sequence[Any], *, interpret: bool = False) -> Any:
-    """Of each flat array what is in its whole chunks, one row each: a summary without its count.
+    """Summaries, without the count, of the whole chunks of each flat array, one row each.
 
     Args:
         flat: arrays of float32 or narrower, each of at least one chunk.
@@ -81,7 +72,7 @@ def whole_chunks(flat: Sequence[Any], *, interpret: bool = False) -> Any:
             found = _call([flat[i] for i in some], chunks, interpret)
             partials.setdefault(chunks, []).append(found)
             order.setdefault(chunks, []).extend(some)
-    # Those of equally many chunks are merged at once: each reduction is another kernel.
+    # Tensors of equally many chunks are merged at once: each reduction is another kernel.
     rows = [
         _merged(*map(jnp.concatenate, zip(*several, strict=True))) for several in partials.values()
     ]
@@ -160,8 +151,8 @@ def _measure(tensor: Any, counts: Any, sums: Any, bounds: Any) -> None:
 
     @pl.when((seldom & 0xFFFF) > 0)  # type: ignore[untyped-decorator]
     def _tell_apart() -> None:
-        # Once more over the chunk: to count three things that are mostly not there would cost
-        # as much as the rest.
+        # A second pass over the chunk: counting three rare things always would cost as much as
+        # the rest.
         def count(step: Any, state: Any) -> Any:
             x = tensor[pl.ds(step * BLOCK, BLOCK)].astype(jnp.float32)
             first, second = state

@@ -1,25 +1,24 @@
 """Histogram cells of TensorFlow tensors.
 
-A float's own top bits, sign, exponent and the first of the mantissa, are counted, which is one
-shift and one kernel of TensorFlow's; that a count belongs to which cell is worked out on the
-few thousand counts. Small tensors are counted together.
+The top bits of each float (sign, exponent, first bits of the mantissa) are counted, which takes one
+shift and one kernel. The cells follow from the few thousand counts. Small tensors are counted
+together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from gradwatch.core import BINS_A_SIDE
-from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
+from gradwatch.core import BINS_A_SIDE, Tensor
+from gradwatch.measure.kernels.float_bits import FLOAT32_BITS, FLOAT64_BITS, FloatBits
 
 LARGE = 1 << 16
 
 
-def cells_of(flat: Sequence[Any]) -> Any:
+def cells_of(flat: Sequence[Tensor]) -> Tensor:
     """The cells of flat tensors, all of float32 or all of float64, one row each."""
     form = FLOAT64_BITS if flat[0].dtype == tf.float64 else FLOAT32_BITS
     bits = [tf.bitcast(x, tf.dtypes.as_dtype(form.integer)) for x in flat]
@@ -29,40 +28,40 @@ def cells_of(flat: Sequence[Any]) -> Any:
     if small:
         tables.append(_counted_together([bits[i] for i in small], form))
     counts = tf.gather(tf.concat(tables, 0), np.argsort(order))
-    # Which are few, and mostly none: looked for only where there may be any.
+    # Mostly there are none: zeros are counted only if there may be any.
     tiny = counts[:, 0] + counts[:, form.keys // 2]
 
-    def look() -> Any:
+    def look() -> Tensor:
         return tf.stack([[_count(b * 2 == 0), _count(b == b.dtype.min)] for b in bits])
 
     zeros = tf.cond(tf.reduce_any(tiny > 0), look, lambda: tf.zeros((len(flat), 2), tf.int64))
     return _folded(counts, zeros[:, 0], zeros[:, 1], form)
 
 
-def _key(bits: Any, form: FloatBits) -> Any:
+def _key(bits: Tensor, form: FloatBits) -> Tensor:
     shifted = tf.bitwise.right_shift(bits, tf.constant(form.shift, bits.dtype))
     return tf.bitwise.bitwise_and(tf.cast(shifted, tf.int32), form.keys - 1)
 
 
-def _counted(key: Any, size: int) -> Any:
+def _counted(key: Tensor, size: int) -> Tensor:
     none = tf.zeros([0], tf.int64)  # No weights: each counts once.
     return tf.raw_ops.DenseBincount(input=key, size=size, weights=none, binary_output=False)
 
 
-def _counted_together(bits: Sequence[Any], form: FloatBits) -> Any:
+def _counted_together(bits: Sequence[Tensor], form: FloatBits) -> Tensor:
     lengths = [b.shape.num_elements() for b in bits]
     first = np.repeat(np.arange(len(bits), dtype=np.int32) * form.keys, lengths)
     key = _key(tf.concat(bits, 0), form) + first
     return tf.reshape(_counted(key, len(bits) * form.keys), [len(bits), form.keys])
 
 
-def _folded(counts: Any, zeros: Any, negative_zeros: Any, form: FloatBits) -> Any:
-    """Cells from counts by the floats' own top bits; the zeros include the negative ones."""
+def _folded(counts: Tensor, zeros: Tensor, negative_zeros: Tensor, form: FloatBits) -> Tensor:
+    """Cells from counts by top bits; the zeros include the negative ones."""
     lowest, top = form.lowest, form.lowest + BINS_A_SIDE
     infinity, half = form.infinity >> form.shift, form.keys // 2
     positive, negative = counts[:, :half], counts[:, half:]
 
-    def total(part: Any) -> Any:
+    def total(part: Tensor) -> Tensor:
         return tf.reduce_sum(part, 1, keepdims=True)
 
     parts = [
@@ -78,5 +77,5 @@ def _folded(counts: Any, zeros: Any, negative_zeros: Any, form: FloatBits) -> An
     return tf.concat(parts, 1)
 
 
-def _count(mask: Any) -> Any:
+def _count(mask: Tensor) -> Tensor:
     return tf.reduce_sum(tf.cast(mask, tf.int64))

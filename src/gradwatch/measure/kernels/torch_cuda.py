@@ -1,43 +1,28 @@
 """Summaries of many torch tensors on a GPU, in a few launches of `triton_kernel`.
 
-Nothing here waits for the device. What the kernels must know of the tensors is worked
-out on the host and kept: the cutting into chunks for as long as the tensors' sizes are
-the same, their addresses on the device for as long as those are.
+Nothing here waits for the device. The host prepares tables for the kernels and keeps them: how
+tensors are cut into chunks as long as their sizes are the same, and their addresses on the device
+as long as those are.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-import gradwatch.measure.cuda_kernel as cuda_kernel
-import gradwatch.measure.torch_plain as torch_plain
-import gradwatch.measure.triton_kernel as triton_kernel
-from gradwatch.core import BINS_A_SIDE, CELLS, FIELDS, NONFINITE, ZERO
-from gradwatch.measure.layout import FLOAT32_BITS
-from gradwatch.measure.torch_flat import flat
+from gradwatch.core import BINS_A_SIDE, CELLS, FIELDS, NONFINITE, ZERO, Tensor
+from gradwatch.measure.kernels import cuda_kernel, torch_plain, triton_kernel
+from gradwatch.measure.kernels.float_bits import FLOAT32_BITS
 
-
-@dataclass(frozen=True)
-class Shape:
-    """How a kernel reads: elements at a time, how often in a chunk, warps."""
-
-    block: int
-    steps: int
-    warps: int
-
-    @property
-    def chunk(self) -> int:
-        return self.block * self.steps
-
-
-SUMMARY = Shape(2048, 32, 8)
+BLOCK, STEPS, WARPS = 2048, 32, 8
+"""Of the kernel without histograms: elements at a time, how often in a chunk, warps."""
 CAREFUL = 1024
 MERGED = 512
 
@@ -45,7 +30,7 @@ _KEPT = 32
 
 
 class _Form(NamedTuple):
-    """All that a plan depends on; for each tensor, or by their positions."""
+    """What a plan depends on: a value for each tensor, or the positions of some."""
 
     dtypes: tuple[Any, ...]
     aligned: tuple[bool, ...]
@@ -55,7 +40,7 @@ class _Form(NamedTuple):
 
 @dataclass(frozen=True)
 class _Group:
-    """Tensors that one launch measures, and their chunks, which follow on each other."""
+    """Tensors that one launch measures; their chunks are contiguous."""
 
     dtype: Any
     aligned: bool
@@ -63,15 +48,10 @@ class _Group:
     first_chunk: int
     chunks: int
 
-    @property
-    def length(self) -> int:
-        """Of a chunk."""
-        return _length(self.with_cells)
-
 
 @dataclass
 class _Plan:
-    """What the kernels must know of tensors of certain sizes, on the device."""
+    """The tables of the kernels for tensors of certain sizes, on the device."""
 
     order: list[int]
     """The tensors' positions, group by group."""
@@ -84,16 +64,16 @@ class _Plan:
     owners: Any
     starts: Any
     counted: Any
-    """Of tensors with histograms, in order: their places among the groups' tensors."""
+    """The places of tensors with histograms in `order`."""
     rows_counted: Any
-    """And the places of their rows."""
+    """The rows of the same tensors."""
     addresses: tuple[int, ...] = ()
     on_device: Any = None
     """The addresses."""
 
     @property
     def counter(self) -> Any:
-        """A type that counts as far as the largest tensor has elements."""
+        """An integer type that can count the elements of the largest tensor."""
         return torch.int64 if self.largest >= 2**31 else torch.int32
 
 
@@ -101,14 +81,14 @@ _plans: OrderedDict[tuple[Any, _Form], _Plan] = OrderedDict()
 
 
 def is_available() -> bool:
-    """Whether there is what the kernels need."""
+    """Whether Triton is installed."""
     return triton_kernel.AVAILABLE
 
 
 def measure(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> tuple[Any, Any]:
     """Packed summaries of all tensors, and histogram cells of those at some positions."""
     with torch.cuda.device(device):
-        flats = _readable(tensors)
+        flats = [_readable(x, _elements()) for x in tensors]
         dtypes = [x.dtype for x in flats]
         counting = {dtype for dtype in set(dtypes) if cuda_kernel.reads(dtype)}
         counted = {i for i in with_cells if dtypes[i] in counting}
@@ -130,51 +110,37 @@ def measure(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> t
         return rows, torch.stack(several)
 
 
-def _readable(tensors: Sequence[Any]) -> list[Any]:
-    """Tensors whose elements follow on each other, of types that the kernels can read.
+def _readable(x: Tensor | None, elements: Mapping[torch.dtype, Any]) -> Tensor:
+    """A tensor that the kernels can read, nearly always the one given.
 
-    Nearly always they are those that were given. Whole numbers become float64.
+    Its elements are contiguous and of one of the types given. Whole numbers become float64.
     """
-    readable = _elements()
-    return [
-        x
-        if x is not None
-        and x.dtype in readable
-        and x.layout is torch.strided
-        and x.is_contiguous()
-        and not x.is_neg()
-        else _made_readable(x, readable)
-        for x in tensors
-    ]
-
-
-def _made_readable(x: Any, readable: Any) -> Any:
     if x is None:
         return torch.empty(0, device="cuda")
-    x = flat(x)
-    if x.dtype in readable:
+    is_strided = x.layout is torch.strided and x.is_contiguous() and not x.is_neg()
+    if is_strided and x.dtype in elements:
+        return x
+    x = torch_plain.flat(x)
+    if x.dtype in elements:
         return x
     return x.to(torch.float32 if x.is_floating_point() else torch.float64)
 
 
-def _elements() -> dict[Any, Any]:
-    global _known_elements
-    if _known_elements is None:
-        import triton.language as tl
+@cache
+def _elements() -> dict[torch.dtype, Any]:
+    """The types that the kernels can read, as Triton names them."""
+    import triton.language as tl
 
-        _known_elements = {
-            torch.float32: tl.float32,
-            torch.float64: tl.float64,
-            torch.float16: tl.float16,
-            torch.bfloat16: tl.bfloat16,
-        }
-        if torch.cuda.get_device_capability() >= (8, 9):
-            _known_elements[torch.float8_e4m3fn] = tl.float8e4nv
-            _known_elements[torch.float8_e5m2] = tl.float8e5
-    return _known_elements
-
-
-_known_elements: dict[Any, Any] | None = None
+    elements = {
+        torch.float32: tl.float32,
+        torch.float64: tl.float64,
+        torch.float16: tl.float16,
+        torch.bfloat16: tl.bfloat16,
+    }
+    if torch.cuda.get_device_capability() >= (8, 9):
+        elements[torch.float8_e4m3fn] = tl.float8e4nv
+        elements[torch.float8_e5m2] = tl.float8e5
+    return elements
 
 
 def _plan(form: _Form, addresses: tuple[int, ...], device: Any) -> _Plan:
@@ -220,14 +186,14 @@ def _make_plan(form: _Form, device: Any) -> _Plan:
 
 
 def _to_device(numbers: Any, device: Any) -> Any:
-    # From pinned memory, so that the copy waits in the device's queue and nobody for it.
-    # torch keeps such memory, and knows when the copy has been made.
+    # From pinned memory, so that the copy joins the queue of the device and nothing waits.
+    # torch keeps such memory until the copy is made.
     host = torch.from_numpy(np.asarray(numbers, np.int64)).pin_memory()
     return host.to(device, non_blocking=True)
 
 
 def _length(with_cells: bool) -> int:
-    return cuda_kernel.CHUNK if with_cells else SUMMARY.chunk
+    return cuda_kernel.CHUNK if with_cells else BLOCK * STEPS
 
 
 def _launch(plan: _Plan, count: int, device: Any) -> tuple[Any, Any]:
@@ -237,8 +203,7 @@ def _launch(plan: _Plan, count: int, device: Any) -> tuple[Any, Any]:
     number = len(plan.counted)
     counts = None
     if number:
-        shape = (count, cuda_kernel.KEYS)
-        counts = torch.zeros(shape, dtype=plan.counter, device=device)
+        counts = torch.zeros((count, cuda_kernel.KEYS), dtype=plan.counter, device=device)
     for group in plan.groups:
         if group.chunks:
             _measure_group(plan, group, partials, counts)
@@ -298,9 +263,9 @@ def _measure_group(plan: _Plan, group: _Group, partials: Any, counts: Any) -> No
             columns,
             **kinds,
             aligned=group.aligned,
-            block=SUMMARY.block,
-            steps=SUMMARY.steps,
-            num_warps=SUMMARY.warps,
+            block=BLOCK,
+            steps=STEPS,
+            num_warps=WARPS,
         )
     triton_kernel.mended_summaries[(group.chunks,)](
         *tables,
@@ -309,6 +274,6 @@ def _measure_group(plan: _Plan, group: _Group, partials: Any, counts: Any) -> No
         columns,
         **kinds,
         block=CAREFUL,
-        steps=group.length // CAREFUL,
+        steps=_length(group.with_cells) // CAREFUL,
         num_warps=4,
     )

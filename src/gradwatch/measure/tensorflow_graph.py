@@ -1,10 +1,10 @@
-"""Measuring in a TensorFlow graph so that Grappler optimises the training as it would without us.
+"""Keeps measurements in a TensorFlow graph from changing how Grappler optimises the training.
 
-Grappler rewrites a graph before it runs, and looks at how often a tensor is used. A sum that is
-used once is merged into the sum that uses it, which adds in another order; a product of matrices
-that is used once, to add a bias, is computed by one kernel together with the bias and activation.
-What is used twice, the second time by us, is left alone. So we use no tensor that training uses
-only once, but a copy that is computed from the tensors behind it.
+Grappler rewrites a graph before it runs, and considers how often a tensor is used. A sum that is
+used once is merged into the sum that uses it, which adds in another order. A matrix product that
+is used once, to add a bias, is computed by one kernel together with the bias and the activation.
+Tensors that are used twice, the second time by a measurement, are not merged. So a measurement
+never uses a tensor that training uses only once, but a copy computed from its inputs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import tensorflow as tf
 
 _MARK = "_gradwatch"
-# Grappler answers these from static shapes, so that they are no uses.
-_OF_SHAPES = frozenset({"Shape", "ShapeN", "Rank", "Size", "ZerosLike", "OnesLike"})
+# Grappler computes these from static shapes: they are not uses.
+_SHAPE_OPERATIONS = frozenset({"Shape", "ShapeN", "Rank", "Size", "ZerosLike", "OnesLike"})
 # One pass over the elements at most.
 _CHEAP = frozenset(
     {
@@ -29,18 +29,18 @@ _CHEAP = frozenset(
     }
 )  # fmt: skip
 
-# Used once, and by one of the second, these become one kernel with it.
+# If used once, by one of the biases, these become one kernel with it.
 _CONTRACTIONS = frozenset({"BatchMatMulV2", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MatMul"})
 _BIASES = frozenset({"Add", "AddV2", "BiasAdd"})
 _DEEPEST = 100
-"""So many operations in a row are copied at the most."""
+"""At most so many operations in a row are copied."""
 
 
 @contextmanager
 def marked() -> Iterator[None]:
-    """Mark the operations that are made while the context lasts as ours.
+    """Context that marks new operations as part of a measurement.
 
-    Marked, they are also never taken for one that training makes, of the same inputs.
+    Marked, they are also never merged with an operation of the training with the same inputs.
     """
     graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     scope = getattr(graph, "_attr_scope", None)
@@ -52,7 +52,7 @@ def marked() -> Iterator[None]:
 
 
 def use_copies(outputs: Any) -> None:
-    """Let our operations use copies of the tensors that training uses only once.
+    """Let marked operations use copies of the tensors that training uses only once.
 
     Args:
         outputs: what the training step returns, as far as it is known.
@@ -61,13 +61,13 @@ def use_copies(outputs: Any) -> None:
         return
     graph = tf.compat.v1.get_default_graph()
     operations = graph.get_operations()
-    ours = {operation for operation in operations if _is_marked(operation)}
-    copies = _Copies(_uses(operations, ours, outputs))
+    measuring = {operation for operation in operations if _is_marked(operation)}
+    copies = _Copies(_uses(operations, measuring, outputs))
     with marked():
-        for operation in filter(ours.__contains__, operations):
+        for operation in filter(measuring.__contains__, operations):
             for i, tensor in enumerate(operation.inputs):
-                if tensor.op not in ours:
-                    copy = copies.of(tensor)
+                if tensor.op not in measuring:
+                    copy = copies.copy_of(tensor)
                     if copy is not tensor:
                         operation._update_input(i, copy)
 
@@ -83,8 +83,8 @@ class _Copies:
         self._uses = uses
         self._made: dict[Any, Any] = {}
 
-    def of(self, tensor: Any, depth: int = 0) -> Any:
-        """The tensor, or a copy if Grappler may merge it into the only place that uses it."""
+    def copy_of(self, tensor: Any, depth: int = 0) -> Any:
+        """The tensor, or a copy if Grappler may merge it into its only use."""
         key = tensor.ref()
         if key not in self._made:
             is_copied = depth < _DEEPEST and self._may_be_merged(tensor)
@@ -100,7 +100,7 @@ class _Copies:
         )
 
     def _copy(self, operation: Any, depth: int) -> Any:
-        inputs = [self.of(tensor, depth + 1) for tensor in operation.inputs]
+        inputs = [self.copy_of(tensor, depth + 1) for tensor in operation.inputs]
         attributes = operation.node_def.attr
         with tf.device(operation.device or None):
             (copy,) = operation.graph.create_op(
@@ -120,12 +120,12 @@ def _is_marked(operation: Any) -> bool:
         return False
 
 
-def _uses(operations: list[Any], ours: set[Any], outputs: Any) -> Callable[[Any], int]:
+def _uses(operations: list[Any], measuring: set[Any], outputs: Any) -> Callable[[Any], int]:
     """How often training uses a tensor, as Grappler will count."""
     returned = [t for t in tf.nest.flatten(outputs) if isinstance(t, tf.Tensor)]
     live: set[Any] = set()
     waiting = [tensor.op for tensor in returned]
-    waiting += [o for o in operations if o not in ours and o.op_def.is_stateful]
+    waiting += [o for o in operations if o not in measuring and o.op_def.is_stateful]
     while waiting:
         operation = waiting.pop()
         if operation not in live:
@@ -138,7 +138,7 @@ def _uses(operations: list[Any], ours: set[Any], outputs: Any) -> Callable[[Any]
         consumers = {
             (o.type, tuple(t.ref() for t in o.inputs), str(o.node_def.attr))
             for o in tensor.consumers()
-            if o in live and o not in ours and o.type not in _OF_SHAPES
+            if o in live and o not in measuring and o.type not in _SHAPE_OPERATIONS
         }
         return len(consumers) + (tensor.ref() in kept)
 

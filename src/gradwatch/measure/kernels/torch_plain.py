@@ -1,8 +1,7 @@
-"""Summaries of torch tensors one by one, in operations that any device and compiler has.
+"""Summaries of torch tensors one by one, by operations of every device and compiler.
 
-Nothing looks at a value, so that a compiled step keeps its graph whole and the training
-thread does not wait for a device. Where values can be had sooner there are faster ways:
-see `torch_cpu` and `torch_cuda`.
+Nothing reads a value, so that the graph of a compiled step stays whole and the training thread
+does not wait for a device. `torch_cpu` and `torch_cuda` are faster where they apply.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 
 from gradwatch.core import BINS_A_SIDE, CELLS, IDENTITY, NONFINITE, ZERO
-from gradwatch.measure.layout import FLOAT32_BITS, FLOAT64_BITS, FloatBits
+from gradwatch.measure.kernels.float_bits import FLOAT32_BITS, FLOAT64_BITS, FloatBits
 
 
 def measure(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> tuple[Any, Any]:
@@ -65,7 +64,7 @@ def cells(x: Any, device: Any) -> Any:
 
 
 def dense(x: Any) -> Any:
-    """The tensor itself, of elements that lie in memory and are real numbers.
+    """The tensor, detached and not sparse.
 
     Raises:
         TypeError: they are complex.
@@ -74,6 +73,24 @@ def dense(x: Any) -> Any:
         raise TypeError(f"Complex tensors cannot be summarised. Received: dtype={x.dtype}")
     x = x.detach()
     return x if x.layout is torch.strided else x.to_dense()
+
+
+def flat(x: Any) -> Any:
+    """All elements in one dimension, in any order; a copy only if they are not contiguous.
+
+    Raises:
+        TypeError: they are complex.
+    """
+    if x.layout is torch.strided and x.is_contiguous() and not (x.is_complex() or x.is_neg()):
+        return x if x.ndim == 1 else x.view(-1)  # Nearly always, and fast.
+    x = dense(x)
+    if x.is_neg():
+        x = x.resolve_neg()  # A view that negates as it is read.
+    if not x.is_contiguous():
+        # No statistic depends on the order, so transposed and channels-last tensors stay in place.
+        stride = x.stride()
+        x = x.permute(sorted(range(x.ndim), key=stride.__getitem__, reverse=True))
+    return x.reshape(-1)
 
 
 def widened(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How a float's bits say which histogram cell it belongs to."""
+"""The bits of a float, from which its histogram cell follows."""
 
 from __future__ import annotations
 

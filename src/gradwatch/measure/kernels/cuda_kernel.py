@@ -2,12 +2,12 @@
 
 Triton's own histogram suits few bins; with thousands it does not compile in reasonable
 time. So this kernel is in CUDA C++, which torch compiles at run time (no compiler is
-needed on the machine). It takes the place of `triton_kernel.partial_summaries` where
-histograms are due, with the same tables.
+needed on the machine). It replaces `triton_kernel.partial_summaries` where histograms are due,
+with the same tables.
 
 A block of threads reads a chunk once, 16 bytes at a time. It counts by the floats' own
-top bits, in several copies of the bins so that threads with like numbers seldom wait for
-each other. In the end each bin that is not empty is added to the tensor's counts.
+top bits, in several copies of the bins so that threads with similar numbers rarely wait for
+each other. Last, each bin that is not empty is added to the counts of the tensor.
 """
 
 from __future__ import annotations

@@ -1,0 +1,91 @@
+"""The interface of a tensor framework, and which framework a tensor belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from gradwatch.core import Tensor, Tree
+
+Fetched = Callable[[], dict[str, Any]]
+"""Waits for arrays that are being copied to the host, and returns them as NumPy arrays."""
+
+
+class Framework(Protocol):
+    """The functions of `gradwatch.measure.numpy`, `.jax`, `.tensorflow` and `.torch`."""
+
+    def measure(
+        self, tensors: Sequence[Tensor | None], with_cells: Sequence[int] = (), due: Any = True
+    ) -> tuple[Tensor, Tensor]:
+        """Packed summaries of all tensors, and histogram cells of some; one row a tensor.
+
+        Args:
+            tensors: tensors or variables; None counts as a tensor without elements.
+            with_cells: the positions of the tensors whose cells are counted, ascending.
+            due: a flag, of Python or of the framework: whether to count cells at all.
+        """
+
+    def constant(self, number: int) -> Tensor:
+        """An int32 of the framework."""
+
+    def snapshot(self, value: Tensor) -> Tensor:
+        """The value of a variable, unaffected by later updates in place."""
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        """A dense copy in at least float32 that nothing updates."""
+
+    def difference(self, after: Tensor, before: Tensor) -> Tensor:
+        """after - before, in at least float32."""
+
+    def dead_units(self, outputs: Tensor, axis: int) -> Tensor | None:
+        """For each unit along the axis 1.0 if all its outputs are 0, else 0.0.
+
+        None if there is no other axis, or their number is unknown.
+        """
+
+    def is_traced(self, tensor: Tensor) -> bool:
+        """Whether the tensor is symbolic: part of a function that is being compiled."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Context for all that is computed for a measurement in a function that is compiled."""
+
+    def use_copies(self, outputs: Tree) -> None:
+        """Follows the last `aside`, so that measuring does not change how the rest is optimised.
+
+        Args:
+            outputs: what the function returns, as far as it is known.
+        """
+
+    def fetch(self, measured: Mapping[str, Tensor], names: Sequence[str]) -> Fetched:
+        """Start copying to the host."""
+
+
+_ROOTS = {"tensorflow": "tensorflow", "jax": "jax", "jaxlib": "jax", "torch": "torch"}
+
+
+@cache
+def framework(name: str) -> Framework:
+    """The module of a framework, imported only now."""
+    return cast(Framework, import_module(f"gradwatch.measure.{name}"))
+
+
+def family(tensor: object) -> str | None:
+    """The name of the framework of a tensor or variable; None if it is neither.
+
+    >>> from gradwatch.measure import family
+    >>> family(1.5), family("text")
+    ('numpy', None)
+    """
+    # By the modules of its class and their bases: no framework has to be imported.
+    for base in type(tensor).__mro__:
+        name = _ROOTS.get(base.__module__.partition(".")[0])
+        # Functions and dtypes of a framework have neither.
+        if name is not None and hasattr(tensor, "dtype") and hasattr(tensor, "shape"):
+            return name
+    is_number = isinstance(tensor, np.ndarray | np.generic | int | float)
+    return "numpy" if is_number else None

@@ -1,0 +1,1 @@
+"""The reductions behind `gradwatch.measure`, one module for each framework and device."""

@@ -1,0 +1,95 @@
+"""JAX arrays to matrices of their rows, and statistics of rows to statistics of arrays.
+
+What is compiled here should be little, however many arrays there are: XLA takes some 10 ms for
+each loop, but shares loops of one shape, and copies without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import ArrayLike
+
+from gradwatch.core import Tensor
+from gradwatch.measure.kernels.row_layout import COMMON, Matrix, Piece, RowLayout, filler
+
+
+def heads(layout: RowLayout, tensors: Sequence[Tensor]) -> list[Matrix]:
+    """The whole rows of each large tensor, as they are."""
+    wholes = [tensors[i].reshape(-1)[: layout.head(i)] for i in layout.alone]
+    return [Matrix(x.reshape(-1, layout.width), None) for x in wholes]
+
+
+def laid_out(
+    layout: RowLayout, tensors: Sequence[Tensor], padding: float = 0.0, common: int = COMMON
+) -> list[Matrix]:
+    """The matrix of each chunk, as float32.
+
+    Args:
+        layout: the layout.
+        tensors: the tensors; those of a chunk are of one type.
+        padding: 0, or any number if `common` is 1.
+        common: the number of tensors from which on their size is common.
+    """
+    flat = [x.reshape(-1) for x in tensors]
+
+    def cut(piece: Piece) -> Tensor:
+        return flat[piece.tensor][piece.start :] if piece.start else flat[piece.tensor]
+
+    def pad(x: Tensor, missing: int) -> Tensor:
+        return lax.pad(x, np.asarray(padding, x.dtype), [(0, missing, 0)])
+
+    found = []
+    for chunk in layout.chunks:
+        fill = partial(filler, dtype=flat[chunk[0].tensor].dtype)
+        parts = layout.parts(chunk, cut, fill, pad, common)
+        # Without the barrier XLA makes it anew in every reduction, which takes long to compile.
+        joined = lax.optimization_barrier(lax.concatenate(parts, 0).astype(jnp.float32))
+        found.append(Matrix(joined.reshape(-1, layout.width), layout.lengths(chunk)))
+    return found
+
+
+def table_of(*columns: Tensor) -> Tensor:
+    """Statistics of rows, one line each: sums, and last two maxima, of -x and of x."""
+    tall = [x.reshape(x.shape[0], -1).astype(jnp.float64) for x in columns]
+    return lax.concatenate(tall, 1)
+
+
+def merge_rows(layout: RowLayout, tables: Sequence[Tensor]) -> Tensor:
+    """The lines of the tensors from those of their rows: the same sums, then minimum, maximum."""
+    # Without the spare rows of chunks.
+    every = lax.concatenate([t[:n] for t, n in zip(tables, layout.heights, strict=True)], 0)
+    nothing = np.array([[0.0] * (every.shape[1] - 2) + [-np.inf] * 2])
+    with_nothing = jnp.concatenate([every, nothing])
+    parts = []
+    for block in layout.blocks:
+        if block.which is not None:
+            part = with_nothing[block.which]
+        else:
+            end = block.start + block.many * block.each
+            part = every[block.start : end].reshape(block.many, block.each, -1)
+        parts.append(_merged(part))
+    found = _merged(jnp.concatenate([*parts, nothing])[layout.places])
+    return found * np.array([1.0] * (every.shape[1] - 2) + [-1.0, 1.0])
+
+
+def _merged(lines: Tensor) -> Tensor:
+    return jnp.concatenate([lines[..., :-2].sum(1), lines[..., -2:].max(1)], axis=1)
+
+
+def packed(sizes: Tensor, before: Sequence[Tensor], table: Tensor) -> Tensor:
+    """Ten columns, in the order of `gradwatch.core.FIELDS`."""
+    return jnp.concatenate([sizes[:, None], *before, table], axis=1)
+
+
+def placed(table: Tensor, positions: Sequence[int], count: int, otherwise: ArrayLike) -> Tensor:
+    """A table of `count` rows, with those given at their positions and `otherwise` elsewhere."""
+    if list(positions) == list(range(count)):
+        return table
+    places = np.full(count, len(table), np.int32)
+    places[list(positions)] = range(len(table))
+    return jnp.concatenate([table, jnp.asarray(otherwise)[None]])[places]

@@ -1,0 +1,64 @@
+"""NumPy arrays and Python numbers, as of a network written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from gradwatch.core import CELLS, IDENTITY, Tensor, Tree, reference
+from gradwatch.measure.framework import Fetched
+
+
+def measure(
+    tensors: Sequence[Tensor | None], with_cells: Sequence[int] = (), due: Any = True
+) -> tuple[Tensor, Tensor]:
+    rows, cells = np.tile(IDENTITY, (len(tensors), 1)), np.zeros((len(with_cells), CELLS))
+    for i, x in enumerate(tensors):
+        if x is not None:
+            rows[i] = reference.summarize(x)
+    for at, i in enumerate(with_cells if due else ()):
+        if tensors[i] is not None:
+            cells[at] = reference.count_cells(tensors[i])
+    return rows, cells
+
+
+def constant(number: int) -> Tensor:
+    return np.int32(number)
+
+
+def snapshot(value: Tensor) -> Tensor:
+    return np.array(value)
+
+
+def copy(tensor: Tensor) -> Tensor:
+    return np.array(tensor, np.float64)
+
+
+def difference(after: Tensor, before: Tensor) -> Tensor:
+    return np.asarray(after, np.float64) - np.asarray(before, np.float64)
+
+
+def dead_units(outputs: Tensor, axis: int) -> Tensor | None:
+    x = np.asarray(outputs)
+    if x.ndim < 2:
+        return None
+    return np.all(x == 0, axis=tuple(a for a in range(x.ndim) if a != axis % x.ndim)).astype(float)
+
+
+def is_traced(tensor: Tensor) -> bool:
+    return False
+
+
+def aside() -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def use_copies(outputs: Tree) -> None:
+    pass
+
+
+def fetch(measured: Mapping[str, Tensor], names: Sequence[str]) -> Fetched:
+    return lambda: {name: np.asarray(measured[name]) for name in names}
