@@ -8,10 +8,11 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Site
+from gradwatch.view.data.cell_grid import CellGrid
+from gradwatch.view.data.colour_scale import LEVELS, NOT_FINITE, scale_for
+from gradwatch.view.data.layer_grid import MAX_ROWS, layer_grid
 from gradwatch.view.glance.words import compact
-from gradwatch.view.notebook import svg as picture
-from gradwatch.view.notebook.colours import LEVELS, NOT_FINITE, scale_for
-from gradwatch.view.notebook.folding import MOST, by_layer
+from gradwatch.view.notebook import svg
 from tests.cli.support import arrays, make_run
 
 ALLOWED = {
@@ -108,15 +109,15 @@ def test_rows_of_a_heatmap_tell_the_readers_values(run):
 
 
 def test_the_rows_of_a_run_are_its_layers_merged(run, truth):
-    folded = by_layer(run, 60, 0)
-    assert folded.names == ["conv", "dense"]
-    for i, layer in enumerate(folded.names):
+    folded = layer_grid(run, 60, 0)
+    assert folded.labels == ["conv", "dense"]
+    for i, layer in enumerate(folded.labels):
         for column, step in enumerate(range(1, 41)):
             own = [truth[Site(Kind.GRADIENT, f"net/{layer}/{p}")][step] for p in ("kernel", "bias")]
             elements = np.concatenate(own)
             norm = np.linalg.norm(elements[np.isfinite(elements)])
             assert folded.values[i, column] == pytest.approx(norm, rel=1e-12)
-    assert np.argwhere(folded.marked).tolist() == [[0, 6]]
+    assert np.argwhere(folded.nonfinite).tolist() == [[0, 6]]
 
 
 @pytest.mark.parametrize("blocks", [10, 60, 1000])
@@ -126,10 +127,10 @@ def test_a_network_of_many_layers_is_folded_into_rows_that_one_can_look_at(tmp_p
     truth = {Site(Kind.GRADIENT, n): {1: rng.normal(size=2), 2: rng.normal(size=2)} for n in names}
     make_run(tmp_path / "a", truth)
     with gradwatch.open(tmp_path / "a") as run:
-        folded = by_layer(run, 60, 0)
+        folded = layer_grid(run, 60, 0)
         Checker(run._repr_html_())
-    assert len(folded.names) <= MOST
-    assert folded.names[0] == {10: "b0/l0", 60: "b0", 1000: "b0 to b6"}[blocks]
+    assert len(folded.labels) <= MAX_ROWS
+    assert folded.labels[0] == {10: "b0/l0", 60: "b0", 1000: "b0 to b6"}[blocks]
     # Nothing is left out: all rows together are the whole network.
     for column, step in enumerate((1, 2)):
         whole = np.linalg.norm(np.concatenate([series[step] for series in truth.values()]))
@@ -139,10 +140,11 @@ def test_a_network_of_many_layers_is_folded_into_rows_that_one_can_look_at(tmp_p
 def test_colours_stand_for_the_right_values():
     values = np.array([[1e-6, 1e-3, 1.0, 0.0, np.nan]])
     scale = scale_for(values, "log")
-    assert scale.places(values).tolist()[0][:4] == [0.0, 0.5, 1.0, -1.0]
+    assert scale.positions(values).tolist()[0][:4] == [0.0, 0.5, 1.0, -1.0]
     marked = np.array([[False, False, False, False, True]])
-    drawn = picture.heatmap(values, marked, ["a"], ("1", "5"), scale, "x")
-    width = picture.WIDTH / 5
+    grid = CellGrid(["a"], values, marked, np.arange(6.0), ("1", "5"), "x", scale)
+    drawn = svg.heatmap(grid)
+    width = svg.WIDTH / 5
     left = float(re.search(r'<rect x="([\d.]+)" y="0"', drawn).group(1))
     colours = scale.colours()
     for column, colour in ((0, colours[0]), (2, colours[LEVELS - 1]), (4, NOT_FINITE)):

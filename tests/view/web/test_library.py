@@ -7,10 +7,10 @@ import pytest
 
 import gradwatch
 from gradwatch.view.web.background_diagnosis import BackgroundDiagnosis
+from gradwatch.view.web.change_poller import ChangePoller
 from gradwatch.view.web.hub import Hub
 from gradwatch.view.web.library import Library, NoSuchRunError, id_of
 from gradwatch.view.web.live_run import signature_of
-from gradwatch.view.web.run_poller import RunPoller
 from tests.view.data.made import recorder
 from tests.view.web.served import wait_for
 
@@ -46,7 +46,7 @@ def test_entries_fill_in_while_somebody_looks(place, diagnosis):
     runs, hub = library(place, diagnosis), Hub()
     told = []
     hub.publish = lambda **change: told.append(change)
-    poller = RunPoller(runs, hub)
+    poller = ChangePoller(runs, hub)
     poller.start()
     poller.wake()
     wait_for(lambda: all(entry["status"] for entry in runs.entries()))

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from gradwatch.view.web.run_poller import RunPoller
+from gradwatch.view.web.change_poller import ChangePoller
 from tests.view.web.served import asking, wait_for
 from tests.view.web.test_answers import requests
 
@@ -22,7 +22,7 @@ def state(place):
 def test_whatever_is_asked_the_runs_stay_as_they_were(place):
     before = state(place)
     with asking(place) as asker:
-        poller = RunPoller(asker.server.library, asker.server.hub)
+        poller = ChangePoller(asker.server.library, asker.server.hub)
         poller.start()
         poller.wake()
         for run in asker.ids:

@@ -1,10 +1,10 @@
-"""How runs and the like display themselves in notebooks, and their plots."""
+"""Notebook displays of runs, comparisons and inspections, and their plots."""
 
 from gradwatch.view.notebook.comparison_html import comparison_html, heatmap_html
+from gradwatch.view.notebook.heatmap_plot import plot_comparison, plot_heatmap
 from gradwatch.view.notebook.inspection import inspection_html
-from gradwatch.view.notebook.plots.comparison_plot import plot_comparison
-from gradwatch.view.notebook.plots.run_plots import RunPlots, plot_heatmap
 from gradwatch.view.notebook.run_html import run_html, runs_html
+from gradwatch.view.notebook.run_plots import RunPlots
 
 __all__ = [
     "RunPlots",

@@ -6,18 +6,17 @@ import math
 
 from gradwatch.core import l2
 from gradwatch.inspection import HEADER, LEFT, Inspection, cells, remarks, title
-from gradwatch.view.notebook import markup
-from gradwatch.view.notebook import svg as picture
+from gradwatch.view.notebook import markup, svg
 
 
 def inspection_html(inspection: Inspection) -> str:
-    """The table, with the size of each gradient as a bar on a logarithmic scale."""
+    """The table, with the norm of each gradient as a bar on a logarithmic scale."""
     norms = [
         math.nan if entry.summary is None else float(l2(entry.summary))
         for entry in inspection.entries
     ]
     rows = [[markup.text(cell) for cell in row] for row in cells(inspection)]
-    # The last row, of all weights together, has no bar.
+    # The last row, for all weights together, has no bar.
     bars = [*_bars(norms), ""][: len(rows)]
     header = [HEADER[0], "L2, logarithmic", *HEADER[1:]]
     body = [[name, bar, *rest] for (name, *rest), bar in zip(rows, bars, strict=True)]
@@ -31,11 +30,11 @@ def inspection_html(inspection: Inspection) -> str:
 
 def _bars(norms: list[float]) -> list[str]:
     known = [math.log10(norm) for norm in norms if norm > 0 and math.isfinite(norm)]
-    # A decade below the smallest, so that it is seen; at least a factor of 100 in all.
+    # From a decade below the smallest, so that its bar is visible; at least a factor of 100.
     low, high = (min(known) - 1.0, max(known)) if known else (0.0, 1.0)
     low = min(low, high - 2.0)
     return [
-        picture.bar((math.log10(norm) - low) / (high - low), f"L2 {norm:.4g}")
+        svg.bar((math.log10(norm) - low) / (high - low), f"L2 {norm:.4g}")
         if norm > 0 and math.isfinite(norm)
         else ""
         for norm in norms

@@ -1,4 +1,4 @@
-"""Pieces of HTML: no scripts, nothing from elsewhere, and every name as text."""
+"""HTML without scripts and external resources, with every name escaped."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ SEVERITIES = {"error": "#c4342b", "warning": "#b07100", "info": "#2f7f93"}
 GOOD, MUTED = "#23945a", "opacity:0.7"
 
 
-def text(words: object, most: int | None = None) -> str:
-    """Any text, as text: escaped, with control characters and direction marks spelled out.
+def text(words: object, max_width: int | None = None) -> str:
+    """Escaped text, with control characters and direction marks spelled out.
 
     >>> from gradwatch.view.notebook.markup import text
     >>> text("<b>\\u202e")
     '&lt;b&gt;\\\\u202e'
     """
     shown = printable(str(words))
-    return html.escape(shown if most is None else shortened(shown, most))
+    return html.escape(shown if max_width is None else shortened(shown, max_width))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: frozenset[int]) -> str:
-    """A table of cells that are already markup; those in `left` columns are words."""
+    """A table of cells that are markup; columns in `left` are aligned to the left."""
 
     def row(cells: Sequence[str], tag: str) -> str:
         return "".join(
@@ -37,15 +37,15 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: frozenset[
 
 
 def coloured(words: str, colour: str) -> str:
-    """Text in a colour that is seen on light and dark ground."""
+    """Text in a colour that is visible on a light and a dark background."""
     return f'<span style="color:{colour};font-weight:600">{text(words)}</span>'
 
 
 def line(*parts: str, style: str = "") -> str:
-    """A line of pieces that are already markup."""
+    """A line of pieces that are markup."""
     return f'<div style="margin:2px 0;{style}">{" ".join(parts)}</div>'
 
 
 def whole(*parts: str) -> str:
-    """All pieces together."""
+    """The whole display."""
     return f'<div style="font-size:13px;line-height:1.45">{"".join(parts)}</div>'

@@ -15,13 +15,13 @@ from gradwatch.read import Run, Runs
 from gradwatch.view.web import static
 from gradwatch.view.web.app import make_app
 from gradwatch.view.web.background_diagnosis import BackgroundDiagnosis
+from gradwatch.view.web.change_poller import ChangePoller
 from gradwatch.view.web.endpoints import Endpoints
 from gradwatch.view.web.hosts import Hosts, url_host
 from gradwatch.view.web.hub import Hub
 from gradwatch.view.web.library import Library
 from gradwatch.view.web.login import Logins
 from gradwatch.view.web.request_guard import TOKEN, App
-from gradwatch.view.web.run_poller import RunPoller
 
 PORT = 6007
 _MAX_TRIES = 64
@@ -53,7 +53,7 @@ class Server:
         self.hub, self.logins = Hub(), Logins()
         self.diagnosis = BackgroundDiagnosis(self._on_findings)
         self.library = Library(self.found, self.directory, self.diagnosis, self.rank)
-        self.poller = RunPoller(self.library, self.hub)
+        self.poller = ChangePoller(self.library, self.hub)
         self._stop: Callable[[], None] = lambda: None
 
     @property

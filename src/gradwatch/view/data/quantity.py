@@ -1,4 +1,4 @@
-"""What plots and pictures call what they show."""
+"""Labels of plotted quantities."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Quantity(NamedTuple):
     """A statistic of a kind.
 
     Attributes:
-        label: what to call it, with its unit.
-        scale: how it is best shown: `"log"`, `"signed"` or `"linear"`.
+        label: its name and unit.
+        scale: the best scale: `"log"`, `"signed"` or `"linear"`.
     """
 
     label: str
@@ -21,10 +21,10 @@ class Quantity(NamedTuple):
 
 
 def quantity(kind: Kind, statistic: str) -> Quantity:
-    """What a statistic of a kind is called, and how it is best shown.
+    """The label and the scale of a statistic of a kind.
 
     >>> from gradwatch import Kind
-    >>> from gradwatch.view.notebook.naming import quantity
+    >>> from gradwatch.view.data.quantity import quantity
     >>> quantity(Kind.GRADIENT, "l2")
     Quantity(label='gradient, L2 norm (loss per unit of weight)', scale='log')
     """

@@ -1,4 +1,4 @@
-"""Colours for numbers: the same steps look the same, to the colour-blind too."""
+"""Colour scales for numbers, also for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -12,73 +12,73 @@ Values = NDArray[np.float64]
 
 NOT_FINITE = "#ff00c8"
 LEVELS = 24
-"""How many colours a picture uses: more are not told apart, and make it larger."""
-_FROM_DARK_TO_LIGHT = ((53, 18, 92), (47, 84, 138), (30, 140, 139), (104, 190, 92), (250, 230, 60))
-_TWO_SIDES = ((22, 74, 134), (104, 160, 204), (226, 226, 226), (232, 160, 84), (150, 72, 8))
+"""The number of colours: more look alike and make the picture larger."""
+_SEQUENTIAL = ((53, 18, 92), (47, 84, 138), (30, 140, 139), (104, 190, 92), (250, 230, 60))
+_DIVERGING = ((22, 74, 134), (104, 160, 204), (226, 226, 226), (232, 160, 84), (150, 72, 8))
 
 
-class Scale(NamedTuple):
-    """Where numbers are on a scale, from 0 to 1.
+class ColourScale(NamedTuple):
+    """Maps numbers to positions from 0 to 1.
 
     Attributes:
-        low, high: what 0 and 1 stand for; if logarithmic, powers of 10 of the numbers.
-        is_log: whether the magnitude's logarithm counts.
-        has_two_sides: whether 0.5 stands for 0, with other colours on each side of it.
+        low, high: the numbers at 0 and 1; of a logarithmic scale, their logarithms to base 10.
+        is_log: whether the scale is of the logarithm of magnitudes.
+        is_diverging: whether 0.5 stands for 0, with other colours on each side.
     """
 
     low: float
     high: float
     is_log: bool
-    has_two_sides: bool
+    is_diverging: bool
 
-    def places(self, values: Values) -> Values:
-        """From 0 to 1; NaN where there is no number, and for 0 on a logarithmic scale -1."""
+    def positions(self, values: Values) -> Values:
+        """From 0 to 1; NaN for NaN, and -1 for 0 on a logarithmic scale."""
         with np.errstate(all="ignore"):
             heights = np.log10(np.abs(values)) if self.is_log else values
             share = np.clip((heights - self.low) / max(self.high - self.low, 1e-300), 0.0, 1.0)
         share = np.where(np.isnan(values), np.nan, share)
         return np.where(self.is_log & (values == 0), -1.0, share)
 
-    def at(self, place: float) -> float:
-        """The number that stands at a place."""
-        height = self.low + place * (self.high - self.low)
+    def at(self, position: float) -> float:
+        """The number at a position."""
+        height = self.low + position * (self.high - self.low)
         return float(10.0**height) if self.is_log else height
 
     def colours(self) -> list[str]:
         """`LEVELS` colours, from 0 to 1."""
-        points = _TWO_SIDES if self.has_two_sides else _FROM_DARK_TO_LIGHT
+        points = _DIVERGING if self.is_diverging else _SEQUENTIAL
         return [_between(points, i / (LEVELS - 1)) for i in range(LEVELS)]
 
 
-def scale_for(values: Values, scale: str) -> Scale:
-    """The scale for these numbers: `"log"`, or `"linear"` or `"signed"`, which is around 0.
+def scale_for(values: Values, scale: str) -> ColourScale:
+    """The scale for numbers: `"log"`, or `"linear"` or `"signed"`, which diverge around 0.
 
     >>> import numpy as np
-    >>> from gradwatch.view.notebook.colours import scale_for
+    >>> from gradwatch.view.data.colour_scale import scale_for
     >>> scale = scale_for(np.array([[1e-4, 1.0], [np.nan, 0.01]]), "log")
-    >>> scale.places(np.array([1e-4, 0.01, 1.0, 0.0])).tolist()
+    >>> scale.positions(np.array([1e-4, 0.01, 1.0, 0.0])).tolist()
     [0.0, 0.5, 1.0, -1.0]
     """
     known = values[np.isfinite(values)]
     if scale != "log":
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         if low >= 0:
-            return Scale(low, high if high > low else low + 1.0, False, False)
+            return ColourScale(low, high if high > low else low + 1.0, False, False)
         most = max(-low, high)
-        return Scale(-most, most, False, True)
+        return ColourScale(-most, most, False, True)
     heights = np.log10(np.abs(known[known != 0]))
     low, high = (float(heights.min()), float(heights.max())) if heights.size else (0.0, 1.0)
-    # What hardly changes shall not look as if it did.
+    # At least a decade, so that small changes look small.
     if high - low < 1.0:
         low, high = (low + high - 1.0) / 2, (low + high + 1.0) / 2
-    return Scale(low, high, True, False)
+    return ColourScale(low, high, True, False)
 
 
-def ratio_scale(ratios: Values) -> Scale:
-    """For the powers of 2 of ratios: alike in the middle, at least half to twice."""
+def ratio_scale(ratios: Values) -> ColourScale:
+    """For logarithms of ratios to base 2: at least from half to twice."""
     known = np.abs(ratios[np.isfinite(ratios)])
     most = max(1.0, float(known.max())) if known.size else 1.0
-    return Scale(-most, most, False, True)
+    return ColourScale(-most, most, False, True)
 
 
 def _between(points: Sequence[tuple[int, int, int]], share: float) -> str:

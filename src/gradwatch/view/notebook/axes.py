@@ -1,24 +1,20 @@
-"""Axes to draw on."""
+"""Matplotlib axes, and names on them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+from gradwatch.util import printable, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Values = NDArray[np.float64]
-NOT_FINITE = "#ff00c8"
 
 
 def pyplot() -> Any:
     """`matplotlib.pyplot`.
 
     Raises:
-        ImportError: matplotlib is not installed; says how to.
+        ImportError: matplotlib is not installed.
     """
     try:
         from matplotlib import pyplot
@@ -38,12 +34,10 @@ def axes_for(ax: Axes | None, width: float = 8.0, height: float = 4.0) -> Axes:
 
 
 def as_text(name: str) -> str:
-    """A name that matplotlib takes literally: `$` would begin a formula.
+    """A name that matplotlib shows literally: `$` would begin a formula.
 
-    >>> from gradwatch.view.notebook.plots.axes import as_text
+    >>> from gradwatch.view.notebook.axes import as_text
     >>> print(as_text("net/$x$"))
     net/\\$x\\$
     """
-    from gradwatch.util import printable, shortened
-
     return shortened(printable(name), 60).replace("$", r"\$")

@@ -19,7 +19,7 @@ _MAX_SHARE = 1 / 20
 _PUBLISH_EVERY = 0.5
 
 
-class RunPoller:
+class ChangePoller:
     """A thread that checks the runs and publishes changes.
 
     Open runs are checked every second, the list every other second, and all other runs now and

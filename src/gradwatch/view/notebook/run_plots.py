@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gradwatch.core import Kind, select
-from gradwatch.read import Heatmap, Run
-from gradwatch.view.glance.layer_rows import without_root
-from gradwatch.view.notebook.colours import scale_for
-from gradwatch.view.notebook.naming import quantity
-from gradwatch.view.notebook.plots.axes import NOT_FINITE, as_text, axes_for, pyplot
-from gradwatch.view.notebook.plots.heatmap_plot import draw, edges_of
+from gradwatch.read import Run
+from gradwatch.view.data import NOT_FINITE, quantity
+from gradwatch.view.notebook.axes import as_text, axes_for, pyplot
+from gradwatch.view.notebook.heatmap_plot import plot_heatmap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,9 +21,9 @@ _BANDS = ((0.01, 0.99), (0.05, 0.95), (0.25, 0.75))
 
 
 class RunPlots:
-    """Plots of a run with matplotlib, by `run.plot`: `pip install 'gradwatch[plot]'`.
+    """Plots of a run with matplotlib, as `run.plot`: `pip install 'gradwatch[plot]'`.
 
-    Each takes `ax=`, the axes to draw on, and returns them; without, it makes a figure.
+    Each draws on the axes `ax`, or on a new figure, and returns the axes.
 
     Example:
 
@@ -54,17 +52,16 @@ class RunPlots:
         rank: int | None = None,
         ax: Axes | None = None,
     ) -> Axes:
-        """A statistic of all sites over the whole run, the network's first on top.
+        """A statistic of all sites over the whole run, the network's first site on top.
 
-        Magnitudes are coloured on a logarithmic scale, on which 0 is grey. Cells in which
-        an element was NaN or infinite are crossed out in magenta; where nothing was measured,
-        there is nothing.
+        Magnitudes have a logarithmic colour scale, on which 0 is grey. Cells with a NaN or
+        infinite element are crossed out in magenta. Cells without a measurement are empty.
 
         Args:
             kind, statistic, pattern, steps, rank: as in `Run.heatmap`.
             ax: the axes to draw on.
         """
-        pyplot()  # If that is not there, better said before all is read.
+        pyplot()  # Fails before the run is read if matplotlib is not installed.
         found = self._run.heatmap(
             kind, statistic, max_cells=_CELLS, pattern=pattern, steps=steps, rank=rank
         )
@@ -78,16 +75,16 @@ class RunPlots:
         rank: int | None = None,
         ax: Axes | None = None,
     ) -> Axes:
-        """Statistics of a site over time; logarithmic if they are magnitudes.
+        """Statistics of a site over time, on a logarithmic axis if they are magnitudes.
 
-        Steps at which an element was NaN or infinite are marked below, in magenta.
+        Steps with a NaN or infinite element have a magenta mark at the bottom.
 
         Args:
             kind: what was measured.
-            path: of which site, layer, ..., as in `Run.series`; or several.
-            statistics: as in `Run.series`; `l2` if none is given, of losses and other numbers
-                `value`.
-            rank: the process of a parallel training.
+            path: the site, layer or block, as in `Run.series`; or several.
+            statistics: as in `Run.series`; by default `l2`, and `value` for losses and other
+                numbers.
+            rank: the rank of a parallel training.
             ax: the axes to draw on.
         """
         pyplot()
@@ -133,8 +130,8 @@ class RunPlots:
         ax = axes_for(ax)
         for i, (low, high) in enumerate(_BANDS):
             lower, upper = ([h.quantile(q) for h in histograms] for q in (low, high))
-            words = f"{high - low:.0%} of the elements"
-            ax.fill_between(steps, lower, upper, color="#0072b2", alpha=0.18 + 0.1 * i, label=words)
+            label = f"{high - low:.0%} of the elements"
+            ax.fill_between(steps, lower, upper, color="#0072b2", alpha=0.18 + 0.1 * i, label=label)
         ax.plot(steps, [h.quantile(0.5) for h in histograms], color="#003a5c", label="median")
         ax.set(xlabel="step", ylabel=as_text(f"{Kind(kind)}, value".replace("_", " ")))
         ax.set_title(as_text(f"{self._run.name}: {path}"))
@@ -150,25 +147,7 @@ class RunPlots:
             ]
             steps = parts[0][0][sum(values for _, values in parts) > 0]
             if steps.size:
-                below = ax.get_xaxis_transform()
+                at_bottom = ax.get_xaxis_transform()
                 low = np.full(steps.size, 0.02)
-                ax.plot(steps, low, "x", color=NOT_FINITE, transform=below, label=label)
-                label = "_"  # once is enough in the legend
-
-
-def plot_heatmap(found: Heatmap, ax: Axes | None = None, title: str = "") -> Axes:
-    """A heatmap, by `Run.heatmap`, with its sites' names, steps and colour bar."""
-    label, scale = quantity(found.kind, found.statistic)
-    ax = draw(
-        ax,
-        found.values,
-        found.nonfinite > 0,
-        without_root([site.path for site in found.sites]),
-        edges_of(found.first, found.last),
-        scale_for(found.values, scale),
-        label,
-    )
-    ax.set_xlabel("step")
-    if title:
-        ax.set_title(as_text(title), loc="left")
-    return ax
+                ax.plot(steps, low, "x", color=NOT_FINITE, transform=at_bottom, label=label)
+                label = "_"  # only once in the legend

@@ -1,1 +1,0 @@
-"""Plots of runs with matplotlib, which is imported when one is asked for."""
