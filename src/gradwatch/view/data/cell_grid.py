@@ -74,7 +74,7 @@ class CellGrid:
 
     def joined(self, columns: int) -> int:
         """How many columns are joined into one to fit."""
-        return max(1, math.ceil(self.values.shape[1] / columns))
+        return max(1, math.ceil(len(self.edges[1:]) / columns))
 
 
 def heatmap_grid(heatmap: Heatmap) -> CellGrid:
