@@ -25,7 +25,8 @@ import keras
 import numpy as np
 
 import gradwatch
-from gradwatch import Diagnosis, Kind, Reading, Site, Summary
+from gradwatch import Kind, Reading, Site, Summary
+from gradwatch.diagnosis import Diagnosis
 from gradwatch.diagnosis.live import LiveDiagnosis
 
 STEPS = 200

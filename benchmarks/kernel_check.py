@@ -12,8 +12,8 @@ import argparse
 import numpy as np
 import torch
 
-from gradwatch.core import reference
-from gradwatch.core.summary import Summary, std
+from gradwatch.core import Summary, reference
+from gradwatch.core.statistics import std
 from gradwatch.measure.torch import measure
 
 SIZES = (0, 1, 2, 3, 7, 31, 127, 1023, 1024, 1025, 32_767, 32_768, 32_769, 65_537, 300_007)

@@ -8,9 +8,7 @@ import numpy as np
 import scale_run
 from store import readings, site_names
 
-from gradwatch.core.histogram import Histogram
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Histogram, Kind, Reading, Site
 from gradwatch.store import journal, manifest, segments
 from gradwatch.store.writer import StoreWriter
 

@@ -11,7 +11,7 @@ import scale_run
 from scale_reading import Watch
 
 import gradwatch
-from gradwatch.core.summary import l2
+from gradwatch.core import l2
 
 
 def main():

@@ -78,7 +78,7 @@ def with_ray(files):
 
 
 def main():
-    files = gradwatch.segment_files(sys.argv[1])
+    files = gradwatch.store.segment_files(sys.argv[1])
     expected, by_duckdb = with_duckdb(files)
     found, by_ray, version = with_ray(files)
     for name, answers in expected.items():

@@ -15,7 +15,7 @@ import numpy as np
 import scale_run
 
 import gradwatch
-from gradwatch.core.summary import l2
+from gradwatch.core import l2
 
 BIN = Path(sys.executable).parent
 LIMIT = 1200

@@ -12,9 +12,7 @@ import time
 
 import numpy as np
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import FIELDS, Summary
+from gradwatch.core import FIELDS, Kind, Reading, Site, Summary
 from gradwatch.store import sealing
 from gradwatch.store.description import Description
 from gradwatch.store.writer import StoreWriter

@@ -24,9 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import gradwatch
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import FIELDS, Summary
+from gradwatch.core import FIELDS, Kind, Reading, Site, Summary
 from gradwatch.sinks import CSV, RunInfo
 from gradwatch.sinks.event_file import EventFile, scalar, summary_event
 from gradwatch.store import sealing

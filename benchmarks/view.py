@@ -29,9 +29,7 @@ import view_page
 from store import readings
 
 import gradwatch
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
+from gradwatch.core import Kind, Reading, Site, Summary
 from gradwatch.sinks.event_file import EventFile, scalar, summary_event
 from gradwatch.store import sealing
 from gradwatch.store.writer import StoreWriter

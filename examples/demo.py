@@ -12,7 +12,6 @@ import keras
 from sklearn.datasets import load_digits
 
 import gradwatch
-from gradwatch.watches.watch import of_the_step
 
 keras.utils.set_random_seed(1)
 images, labels = load_digits(return_X_y=True)
@@ -46,7 +45,8 @@ monitor = gradwatch.Monitor(
         gradwatch.outputs(histogram="epoch", per_unit=True),
         gradwatch.output_gradients(),
         gradwatch.pictures("conv1/kernel"),
-        *of_the_step(),  # loss and learning rate
+        gradwatch.losses(),
+        gradwatch.scalars(),  # the learning rate
     ],
     sinks=[
         gradwatch.Store(),

@@ -1,9 +1,11 @@
-"""What tests of several parts share: readings of real arrays, a full disk, fresh processes."""
+"""What tests share: readings of real arrays, a full disk, fresh processes, TensorBoard."""
 
 from __future__ import annotations
 
 import gc
+import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -21,10 +23,8 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.core.reading import Reading
+from gradwatch.core import Reading, Site, Summary
 from gradwatch.core.reference import count_cells, summarize
-from gradwatch.core.sites import Site
-from gradwatch.core.summary import Summary
 from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.maintain import upload_run as completing
 from gradwatch.record import directory as rundir
@@ -161,6 +161,31 @@ def run_script(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
         )
 
     return run_it
+
+
+@pytest.fixture(scope="session")
+def tensorboard() -> Iterator[Callable[[Path], dict[str, Any]]]:
+    """Reads a directory as TensorBoard does; see `tensorboard_reader.py` for the answer.
+
+    In a process of its own, because there TensorBoard is kept from importing
+    TensorFlow, which would take longer than all these tests.
+    """
+    pytest.importorskip("tensorboard")
+    script = Path(__file__).with_name("tensorboard_reader.py")
+    with subprocess.Popen(
+        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def read(directory: Path) -> dict[str, Any]:
+            process.stdin.write(json.dumps(str(directory)).encode() + b"\n")
+            process.stdin.flush()
+            return pickle.load(process.stdout)
+
+        yield read
+        process.stdin.close()
+        process.wait(timeout=300)
 
 
 @pytest.fixture

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import FIELDS, Summary
+from gradwatch.core import FIELDS, Kind, Reading, Site, Summary
 
 from .catalog import catalog
 from .labels import describe

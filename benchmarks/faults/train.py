@@ -15,9 +15,7 @@ import keras
 import numpy as np
 
 import gradwatch
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
+from gradwatch.core import Kind, Reading, Site, Summary
 from gradwatch.sinks.base import Sink
 
 from . import outcome, trace

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch import Severity
 from gradwatch.cli import verdict
+from gradwatch.diagnosis import Severity
 from gradwatch.diagnosis.findings_file import FindingsFile
 from tests.cli.support import invoke, strict
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gradwatch.core.histogram import BINS_A_SIDE, CELLS, EDGES, NONFINITE, ZERO, Histogram
+from gradwatch.core import BINS_A_SIDE, CELLS, EDGES, NONFINITE, ZERO, Histogram
 from gradwatch.core.reference import count_cells
 
 anything = hnp.arrays(

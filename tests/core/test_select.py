@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from gradwatch import Kind, Site, SiteInfo
-from gradwatch.core import select
+from gradwatch import Kind, Site
+from gradwatch.core import SiteInfo, select
 from gradwatch.core.select import SelectionError, as_selector, choose
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gradwatch.core.summary import COUNTS, STATISTICS, Summary, merge, statistic
+from gradwatch.core import COUNTS, STATISTICS, Summary, merge, statistic
 
 floats = hnp.arrays(
     np.float32,

@@ -9,7 +9,7 @@ import numpy as np
 
 import gradwatch
 from gradwatch import Kind, Reading, Site, Summary
-from gradwatch.core.model_facts import LayerFacts, LossFacts, OptimizerFacts
+from gradwatch.core import LayerFacts, LossFacts, OptimizerFacts
 from gradwatch.diagnosis import Diagnosis, Finding, ModelFacts
 from tests.distributed.patience import until_written
 

@@ -5,7 +5,7 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind
-from gradwatch.core.model_facts import LayerFacts, LossFacts, OptimizerFacts
+from gradwatch.core import LayerFacts, LossFacts, OptimizerFacts
 from gradwatch.diagnosis import Diagnosis, ModelFacts, Symptom, Threshold, diagnose, rule, silence
 from gradwatch.diagnosis.precedence import _EXPLAINS, explains
 from gradwatch.diagnosis.rule import RULES

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch import Kind, ModelFacts, Site
-from gradwatch.core.reported_loss import ReportedLoss
-from gradwatch.diagnosis import findings_file
+from gradwatch import Kind, Site
+from gradwatch.core import ReportedLoss
+from gradwatch.diagnosis import ModelFacts, findings_file
 from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.diagnosis.means import MeanLosses, is_one_missing
 from gradwatch.diagnosis.settings import Settings
@@ -225,7 +225,7 @@ def test_a_training_that_goes_back_is_diagnosed_anew(tmp_path):
 def test_epochs_are_told_after_the_readings_of_their_steps():
     heard = []
 
-    @gradwatch.rule("listens")
+    @gradwatch.diagnosis.rule("listens")
     def listens(history):
         heard.append((history.step, [epoch.epoch for epoch in history.epochs]))
 

@@ -5,7 +5,7 @@ import io
 import numpy as np
 
 from gradwatch import Kind
-from gradwatch.core.model_facts import ModelFacts
+from gradwatch.core import ModelFacts
 from gradwatch.diagnosis import Diagnosis
 from gradwatch.diagnosis.announcing import Announcer
 from gradwatch.diagnosis.settings import Settings

@@ -26,7 +26,7 @@ def test_a_watched_module_whose_updates_vanish_is_found_out(tmp_path):
     monitor.close()
     rules = {finding.rule for finding in monitor.findings}
     assert rules & {"stalled-weights", "learning-rate-too-low"}
-    facts = gradwatch.ModelFacts.from_json(gradwatch.open(tmp_path).facts["model"])
+    facts = gradwatch.diagnosis.ModelFacts.from_json(gradwatch.open(tmp_path).facts["model"])
     assert [layer.class_name for layer in facts.layers] == ["Linear", "ReLU", "Linear"]
     kinds = {site.kind for site in gradwatch.open(tmp_path).sites()}
     assert {Kind.UPDATE, Kind.INPUT, Kind.TARGET, Kind.LOSS} <= kinds

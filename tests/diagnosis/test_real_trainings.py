@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from gradwatch.core.model_facts import OptimizerFacts
+from gradwatch.core import OptimizerFacts
 from gradwatch.diagnosis import ModelFacts
 
 from .support import alarms, facts_of, found, observed, trained

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradwatch import Kind
-from gradwatch.core.model_facts import OptimizerFacts
+from gradwatch.core import OptimizerFacts
 from gradwatch.diagnosis import ModelFacts
 
 from .support import alarms, course, facts_of, falling, found, observed, reading

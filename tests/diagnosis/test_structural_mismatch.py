@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradwatch import Kind
-from gradwatch.core.model_facts import LayerFacts, LossFacts
+from gradwatch.core import LayerFacts, LossFacts
 from gradwatch.diagnosis import ModelFacts
 
 from .support import alarms, facts_of, found, observed, reading

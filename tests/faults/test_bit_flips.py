@@ -68,7 +68,7 @@ def test_a_flipped_bit_is_detected_or_harmless(place, pattern, count):
             if pattern.startswith("events"):
                 # Not read by the reader: checked by `verify`, which has their checksums.
                 assert rows == 24 * len(truth.PATHS)
-                report = gradwatch.verify(place)
+                report = gradwatch.maintain.verify(place)
                 damage = [*report.damage, *report.torn]
                 assert damage
             # What is not reported has cost nothing but the journal's last record.

@@ -62,9 +62,9 @@ def test_a_kill_at_any_moment_costs_at_most_the_last_second(nursery, tmp_path, c
             missing = max(missing, len(handed_over) - len(steps))
             sealed += any(segments(tmp_path, seed))
             if seed % 5 == 0:
-                report = gradwatch.verify(tmp_path / str(seed))
+                report = gradwatch.maintain.verify(tmp_path / str(seed))
                 assert report.is_whole, str(report)
-                gradwatch.repair(tmp_path / str(seed))
+                gradwatch.maintain.repair(tmp_path / str(seed))
                 assert truth.steps_shown(tmp_path / str(seed), seed) == steps
     print(f"{kills} kills, {sealed} of runs with segments; at most {missing} steps missing")
     assert sealed >= kills // 2

@@ -42,7 +42,7 @@ def check(journal, place, data, end, with_reader):
     np.testing.assert_allclose(rows, TRUE[: len(rows)], rtol=1e-12)
     if with_reader:
         assert truth.steps_shown(place, SEED) == expected, end
-        assert gradwatch.verify(place).is_whole
+        assert gradwatch.maintain.verify(place).is_whole
 
 
 def test_cut_at_every_byte_of_the_last_three_frames(journal, tmp_path, count):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch import Kind, Severity
-from gradwatch.diagnosis import findings_file
+from gradwatch import Kind
+from gradwatch.diagnosis import Severity, findings_file
 from gradwatch.util.files import checked_json
 from tests.distributed.patience import until_written
 from tests.keras.support import classes, normal
@@ -171,7 +171,7 @@ def test_training_stops_after_an_error_when_asked_to(make_monitor):
 
 
 def test_a_rule_and_a_function_that_raise_do_not_reach_training(make_monitor, caplog):
-    @gradwatch.rule("broken")
+    @gradwatch.diagnosis.rule("broken")
     def broken(history):
         raise ZeroDivisionError("of the rule")
 
@@ -220,7 +220,7 @@ def test_the_facts_of_the_model_are_in_the_run(make_monitor):
     )
     fit(network(loss=keras.losses.BinaryCrossentropy(from_logits=True)), *separable(), monitor)
     told = json.loads((monitor.directory / "run.json").read_text())
-    facts = gradwatch.ModelFacts.from_json(told["model"])
+    facts = gradwatch.diagnosis.ModelFacts.from_json(told["model"])
     assert [layer.path for layer in facts.layers] == ["net/hidden", "net/answer"]
     assert [layer.activation for layer in facts.layers] == ["relu", "sigmoid"]
     assert [layer.units for layer in facts.layers] == [16, 1]

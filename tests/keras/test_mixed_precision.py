@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradwatch import Kind
-from gradwatch.core.summary import finite
+from gradwatch.core import finite
 from tests.keras.support_behaviour import (
     BIAS,
     EVERYTHING,

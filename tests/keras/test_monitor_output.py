@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.core.summary import finite, statistic
+from gradwatch.core import finite, statistic
 from tests.keras.support import Keep
 from tests.keras.support_behaviour import EVERYTHING, fit, linear_model
 
-READER = Path(__file__).parents[1] / "sinks" / "tensorboard_reader.py"
+READER = Path(__file__).parents[1] / "tensorboard_reader.py"
 
 
 @pytest.mark.parametrize("verbose", [1, 2])

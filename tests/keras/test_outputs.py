@@ -13,8 +13,8 @@ from keras import layers
 import gradwatch
 from gradwatch import Kind, Reading, Site
 from gradwatch.capture.keras.layers import inside_recurrent, model_layers
+from gradwatch.core import STATISTICS
 from gradwatch.core.select import SelectionError
-from gradwatch.core.summary import STATISTICS
 from tests.keras.cases import BATCH
 from tests.keras.models import CASES
 from tests.keras.output_truth import true_outputs

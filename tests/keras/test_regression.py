@@ -15,7 +15,7 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Site
-from gradwatch.core.summary import STATISTICS
+from gradwatch.core import STATISTICS
 from tests.keras.support import Keep, normal
 from tests.keras.truth import assert_statistics
 

@@ -9,8 +9,8 @@ import keras
 import pytest
 
 import gradwatch
-from gradwatch import Kind, SiteInfo
-from gradwatch.core import select
+from gradwatch import Kind
+from gradwatch.core import SiteInfo, select
 from tests.keras.support import normal
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Reading, Site
+from gradwatch.core import STATISTICS
 from gradwatch.core.reference import count_cells
-from gradwatch.core.summary import STATISTICS
 from tests.keras.cases import BATCH, Case
 from tests.keras.models import CASES
 from tests.keras.support import Keep, State, StatesOfSteps

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from gradwatch.core.histogram import NONFINITE
+from gradwatch.core import NONFINITE
 from gradwatch.core.reference import count_cells
 from tests.keras.cases import BATCH, Case
 from tests.keras.support import State, seed_everything

@@ -8,8 +8,7 @@ import pytest
 from gradwatch.capture.loop import meeting as meetings
 from gradwatch.capture.loop.agreed_steps import LEAD, AgreedSteps, Announcer, News
 from gradwatch.capture.loop.meeting import Entry, Meeting
-from gradwatch.core import schedule
-from gradwatch.core.histogram import CELLS
+from gradwatch.core import CELLS, schedule
 from gradwatch.core.reference import count_cells, summarize
 from gradwatch.watches.budget import Pacer
 from gradwatch.watches.plan import Timetable

@@ -8,8 +8,8 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Reading, Site
-from gradwatch.core.groups import Grouping
-from gradwatch.core.summary import Summary, l1, l2
+from gradwatch.core import Grouping, Summary, l2
+from gradwatch.core.statistics import l1
 
 rng = np.random.default_rng(0)
 TENSORS = {

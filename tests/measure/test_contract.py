@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gradwatch.core.histogram import CELLS
+from gradwatch.core import CELLS, FIELDS, IDENTITY, Summary
 from gradwatch.core.reference import count_cells, summarize
-from gradwatch.core.summary import FIELDS, IDENTITY, Summary, std
+from gradwatch.core.statistics import std
 from tests.measure import modes
 
 rng = np.random.default_rng(0)

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from gradwatch.core import IDENTITY
 from gradwatch.core.reference import count_cells, summarize
 from gradwatch.core.summary import IDENTITY
 from gradwatch.measure.kernels import jax_cells, jax_rows

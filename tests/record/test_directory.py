@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.parallel.ranks import Rank
 from gradwatch.record import directory as rundir
 from gradwatch.record.directory import RunDirectory

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.sinks import Console, RunInfo
 from gradwatch.sinks.console import _thousands
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradwatch.core.groups import Grouping
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Grouping, Kind, Site
 from gradwatch.sinks import CSV, Console, TensorBoard
 
 GRADIENT = Site(Kind.GRADIENT, "dense/kernel")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.sinks import CSV, RunInfo, Sink
 from gradwatch.sinks import pipeline as pipeline_module
 from gradwatch.sinks.pipeline import Pipeline
@@ -422,11 +422,10 @@ from pathlib import Path
 import numpy as np
 from gradwatch.util import exits
 from gradwatch.core.reference import summarize
-from gradwatch.core.reading import Reading
+from gradwatch.core import Reading
 from gradwatch.sinks import CSV, RunInfo, TensorBoard
 from gradwatch.sinks.pipeline import Pipeline
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
+from gradwatch.core import Kind, Site, Summary
 
 # A busy machine may take longer than users are made to wait.
 exits.PATIENCE = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gradwatch
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.record.monitor_arguments import as_sinks
 from gradwatch.sinks import RunInfo, Store
 from tests.store.written import written

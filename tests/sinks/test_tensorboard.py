@@ -9,10 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gradwatch.core.histogram import Histogram
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
+from gradwatch.core import Histogram, Kind, Reading, Site, Summary
 from gradwatch.sinks import RunInfo, TensorBoard
 from gradwatch.sinks.scalar_table import RATIO_MEANING
 from gradwatch.sinks.tensorboard import MAX_BUCKETS, buckets
@@ -50,7 +47,7 @@ def expected_scalars(arrays):
     groups = defaultdict(list)
     for site, array in arrays.items():
         x = array.astype(np.float64)
-        kind = site.kind.value
+        kind = str(site.kind)
         layer = site.path.rsplit("/", 1)[0]
         groups[kind + "_{}/" + site.path].append(x)
         groups["layer_" + kind + "_{}/" + layer].append(x)

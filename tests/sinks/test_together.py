@@ -10,9 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
+from gradwatch.core import Kind, Reading, Site, Summary
 from gradwatch.sinks import RunInfo, Sink, Store, TensorBoard
 from gradwatch.sinks import pipeline as pipeline_module
 from gradwatch.sinks.event_file import record, version_event
@@ -291,7 +289,7 @@ def write(sink, run, pieces, are_together):
 
 
 def test_tensorboard_gets_the_same_bytes_of_many_as_of_one_by_one(tmp_path, pieces):
-    meaning = {kind: f"about {kind}" for kind in Kind}
+    meaning = {kind: f"about {kind}" for kind in KINDS}
     files = []
     for name in ("together", "one by one"):
         write(TensorBoard(), RunInfo(tmp_path / name, meaning=meaning), pieces, name == "together")

@@ -6,9 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gradwatch
 from gradwatch import Kind, Site
-from gradwatch.core.reading import Reading
+from gradwatch.core import Reading, Summary
 from gradwatch.core.reference import summarize
-from gradwatch.core.summary import Summary
 from gradwatch.store.writer import StoreWriter
 from tests.store.recorded import TRUTH, Recorder, array
 
@@ -113,7 +112,7 @@ def test_a_loss_that_is_not_finite_on_one_rank_is_so_there_alone(tmp_path):
 
 def test_what_does_not_exist_is_refused_in_words(place):
     run = gradwatch.open(place)
-    with pytest.raises(gradwatch.NotRecordedError, match="conv1"):
+    with pytest.raises(gradwatch.read.NotRecordedError, match="conv1"):
         run.across_ranks("gradient", "net/conv9")
     with pytest.raises(ValueError, match="no statistic 'l3'"):
         run.across_ranks("gradient", KERNEL.path, "l3")

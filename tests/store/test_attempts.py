@@ -3,7 +3,7 @@
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gradwatch
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.read.attempts import Attempt, bounds
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 

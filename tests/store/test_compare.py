@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gradwatch
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.read.members import NotRecordedError
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 

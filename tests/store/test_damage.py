@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gradwatch
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from tests.store.damaged import ENVIRONMENT, check, files
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 
@@ -162,14 +162,14 @@ def test_a_live_run_is_live_and_a_killed_one_has_crashed(tmp_path):
             rows, sealed = run.rows, len(list(place.glob("segments/*.summaries.*.parquet")))
         assert sealed >= 3
         with pytest.raises(RuntimeError, match="is being written by process"):
-            gradwatch.repair(place)
+            gradwatch.maintain.repair(place)
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
     run.refresh()
     assert run.status == "crashed"
     assert run.rows >= rows
-    assert gradwatch.verify(place).is_whole
+    assert gradwatch.maintain.verify(place).is_whole
 
 
 def test_a_run_that_was_closed_is_finished_and_one_without_records_is_empty(tmp_path):

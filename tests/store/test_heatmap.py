@@ -5,8 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gradwatch
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import STATISTICS
+from gradwatch.core import STATISTICS, Kind, Site
 from gradwatch.read.heatmap import by_width
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 

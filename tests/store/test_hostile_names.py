@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gradwatch
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from tests.store.recorded import TRUTH, Recorder, array
 
 NAMES = [

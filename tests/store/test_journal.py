@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import FIELDS
+from gradwatch.core import FIELDS, Kind, Site
 from gradwatch.store import columns, frames
 from gradwatch.store.journal import Journal
 from gradwatch.store.tables import tables

@@ -5,8 +5,7 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Site
-from gradwatch.core.reading import Reading
-from gradwatch.core.summary import Summary
+from gradwatch.core import Reading, Summary
 from gradwatch.read.catalog import Catalog
 from gradwatch.read.grid import places
 from gradwatch.store import description

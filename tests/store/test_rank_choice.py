@@ -6,9 +6,8 @@ from numpy.testing import assert_allclose
 
 import gradwatch
 from gradwatch import Kind, Site
-from gradwatch.core.reading import Reading
+from gradwatch.core import Reading, Summary
 from gradwatch.core.reference import count_cells, summarize
-from gradwatch.core.summary import Summary
 from gradwatch.store.writer import StoreWriter
 from tests.store.recorded import TRUTH, settle
 
@@ -100,7 +99,7 @@ def test_one_rank_is_that_one_and_no_other(run):
     assert steps.tolist() == [4, 5, 6]
     assert_allclose(values, [np.linalg.norm(tensor(OUTPUT, 2, t)) for t in steps], rtol=1e-6)
     assert run.series("output", "net/b", rank=0)[0].size == 0
-    with pytest.raises(gradwatch.NotRecordedError, match="no rank 7"):
+    with pytest.raises(gradwatch.read.NotRecordedError, match="no rank 7"):
         run.series("output", "net/a", rank=7)
     with pytest.raises(ValueError, match="'all'"):
         run.series("output", "net/a", rank="every")

@@ -4,8 +4,7 @@ import numpy as np
 
 import gradwatch
 from gradwatch import Kind, Site
-from gradwatch.core.reading import Reading
-from gradwatch.core.summary import Summary
+from gradwatch.core import Reading, Summary
 from gradwatch.read.status import Status
 from gradwatch.sinks import RunInfo, Store
 from gradwatch.store import description

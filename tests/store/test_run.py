@@ -7,9 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gradwatch
+from gradwatch.core import STATISTICS, Kind, Site, Summary
 from gradwatch.core.reference import count_cells
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import STATISTICS, Summary
 from gradwatch.read.members import NotRecordedError
 from gradwatch.store.writer import StoreWriter
 from tests.store.recorded import LAYERS, SITES, TRUTH, Recorder, array, loss_at
@@ -169,7 +168,7 @@ def test_what_is_not_there_is_refused_with_what_is_near(run, ask, words):
 
 
 def test_pictures_come_back_as_png_files(tmp_path):
-    from gradwatch.core.reading import Reading
+    from gradwatch.core import Reading
     from gradwatch.watches.probes import png
 
     image = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)

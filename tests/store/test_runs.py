@@ -18,7 +18,7 @@ def place(tmp_path):
 
 def test_runs_are_found_at_any_depth_in_natural_order(place):
     runs = gradwatch.open(place)
-    assert isinstance(runs, gradwatch.Runs)
+    assert isinstance(runs, gradwatch.read.Runs)
     assert runs.names == ["base", "lr/run-2", "lr/run-10"]
     assert [run.name for run in runs] == ["base", "run-2", "run-10"]
     assert runs["base"] is runs["base"]
@@ -71,5 +71,5 @@ def test_errors_say_what_is_near(place):
 
 def test_segments_and_quarantine_are_no_runs_of_their_own(place):
     shutil.copytree(place / "base", place / "base" / "quarantine")
-    assert gradwatch.Runs(place).names == ["base", "lr/run-2", "lr/run-10"]
-    assert isinstance(gradwatch.open(str(place / "base")), gradwatch.Run)
+    assert gradwatch.read.Runs(place).names == ["base", "lr/run-2", "lr/run-10"]
+    assert isinstance(gradwatch.open(str(place / "base")), gradwatch.read.Run)

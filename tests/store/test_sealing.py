@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.store import segments
 from gradwatch.store.sealing import Sealer, seal
 from gradwatch.store.segments import Interrupted, Stopper

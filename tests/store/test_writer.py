@@ -12,10 +12,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from gradwatch.core.reading import Reading
+from gradwatch.core import KINDS, Kind, Reading, Site, Summary
 from gradwatch.core.reference import count_cells
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
 from gradwatch.store import sealing
 from gradwatch.store.journal import Journal
 from gradwatch.store.writer import StoreWriter
@@ -27,7 +25,7 @@ A, B = Site(Kind.GRADIENT, "net/a/kernel"), Site(Kind.WEIGHT, "net/b/bias")
 
 
 def values(step, site):
-    seed = [step, len(site.path), list(Kind).index(site.kind)]
+    seed = [step, len(site.path), list(KINDS).index(site.kind)]
     return np.random.default_rng(seed).normal(size=40).astype(np.float32)
 
 
@@ -57,7 +55,7 @@ def expected_row(step, site, attempt=1, group=""):
     x = values(step, site).astype(np.float64)
     counts = (x.size, 0, 0, 0, int((x == 0).sum()))
     sums = (x.sum(), np.abs(x).sum(), np.square(x).sum(), x.min(), x.max())
-    return (site.kind.value, site.path, group, step, None, attempt, *counts, *sums)
+    return (str(site.kind), site.path, group, step, None, attempt, *counts, *sums)
 
 
 def assert_rows(rows, expected):

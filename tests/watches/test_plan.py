@@ -2,8 +2,8 @@
 
 import pytest
 
-from gradwatch import Kind, Site, SiteInfo, gradients, updates, weights
-from gradwatch.core import schedule
+from gradwatch import Kind, Site, gradients, updates, weights
+from gradwatch.core import SiteInfo, schedule
 from gradwatch.core.schedule import Moment, every
 from gradwatch.core.select import SelectionError
 from gradwatch.watches.plan import Plan, Timetable

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import l2
+from gradwatch.core import Kind, Site, l2
 
 from ..alarms import Alarm
 from ..trace import Trace

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import l2, linf
+from gradwatch.core import Kind, Site, l2, linf
 
 from ..alarms import Alarm
 from ..trace import Trace

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.core import Kind, Reading, Site, Summary
+from gradwatch.core import Reading, Site, Summary
 from gradwatch.watches import Due, Plan
 
 PREFIX = "value_"
@@ -43,24 +43,23 @@ def names_due(due: Due, measured: Mapping[str, Any]) -> list[str]:
 
 def probed(reading: Reading, plan: Plan, due: Due, arrays: Mapping[str, Any]) -> Reading:
     """The reading with what the probes make of the values that have arrived."""
-    numbers: dict[Site, float] = {}
-    pictures = {}
+    measured: dict[Site, Any] = {}
+    pictures: dict[Site, Any] = {}
     for probe, i in due.probes:
         if value_name(i) not in arrays:
             continue
         info = plan.info(i)
         owners = [type(owner).__name__ for owner in info.owners]
         result = probe(info.path, owners, np.asarray(arrays[value_name(i)], np.float64))
-        if isinstance(result, float):
-            numbers[Site(Kind.SPECTRAL_NORM, info.path)] = result
-        else:
+        if probe.kind is None:
             pictures[info.site] = result
-    if not numbers and not pictures:
+        else:
+            measured[Site(probe.kind, info.path)] = Summary.of(result).pack()[None]
+    if not measured and not pictures:
         return reading
-    rows = [Summary.of(number).pack()[None] for number in numbers.values()]
     return replace(
         reading,
-        sites=[*reading.sites, *numbers],
-        summary=Summary.unpack(np.concatenate([reading.summary.pack(), *rows])),
+        sites=[*reading.sites, *measured],
+        summary=Summary.unpack(np.concatenate([reading.summary.pack(), *measured.values()])),
         pictures=pictures,
     )

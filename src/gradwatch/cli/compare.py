@@ -15,6 +15,7 @@ from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_run
 from gradwatch.cli.run_table import Column, show, style
 from gradwatch.cli.text import compact, counted, echo, printable
+from gradwatch.core import Kind
 from gradwatch.read import Comparison
 from gradwatch.read import compare as put_side_by_side
 from gradwatch.view.glance import gradient_kind
@@ -62,7 +63,7 @@ def compare(
         kind = kind or str(gradient_kind(first.sites()) or "gradient")
         with asking():
             sites = first.sites(kind)
-            name = statistic or ("value" if sites and sites[0].kind.is_number else "l2")
+            name = statistic or (sites[0].kind if sites else Kind.GRADIENT).default_statistic
             # Shares of training meet only in columns that both runs have measured.
             most = min(_COLUMNS_OF_FRACTIONS, *(len(run.steps(kind)) for run in (first, second)))
             columns = _COLUMNS if align == "step" else most

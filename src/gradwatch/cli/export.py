@@ -13,7 +13,7 @@ from typing import BinaryIO
 import click
 
 from gradwatch.cli import options
-from gradwatch.cli.export_rows import TABLES, Wanted, pieces
+from gradwatch.cli.export_rows import TABLES, Wanted, columns_of, pieces
 from gradwatch.cli.faults import Fault
 from gradwatch.cli.formats import FORMATS, SUFFIXES
 from gradwatch.cli.opening import open_run, rank_of
@@ -77,7 +77,7 @@ def export(
 
 def _write(run: Run, wanted: Wanted, form: str, out: BinaryIO, beside: Path | None) -> int:
     rows = 0
-    target = FORMATS[form](out, TABLES[wanted.table], beside)
+    target = FORMATS[form](out, columns_of(wanted.table), beside)
     with contextlib.closing(target) if hasattr(target, "close") else contextlib.nullcontext():
         with progress(f"Exporting {printable(run.name)}") as tell:
             for done, piece in pieces(run, wanted):

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradwatch.core import COUNTS, EDGES, NONFINITE, STATISTICS, Site
-from gradwatch.read import NUMBER, Run
-from gradwatch.sinks import COLUMNS
+from gradwatch.core import EDGES, NONFINITE, STATISTICS, UPDATE_RATIO, VALUE, Site
+from gradwatch.read import Run
 
 AT_ONCE = 50_000
 """About how many rows are in memory at a time."""
@@ -18,27 +17,23 @@ _MOMENT = {"step": "BIGINT", "epoch": "BIGINT", "time": "DOUBLE"}
 _WHAT = {"kind": "VARCHAR", "path": "VARCHAR"}
 _WHENCE = {"rank": "INTEGER", "replica": "INTEGER", "micro_batch": "INTEGER"}
 
-TABLES: dict[str, dict[str, str]] = {
-    "summaries": {
-        **_MOMENT,
-        **_WHAT,
-        **{name: "BIGINT" if name in COUNTS else "DOUBLE" for name in STATISTICS},
-        "update_ratio": "DOUBLE",
-        **_WHENCE,
-    },
-    "histograms": {
-        **_MOMENT,
-        **_WHAT,
-        "lower": "DOUBLE",
-        "upper": "DOUBLE",
-        "elements": "BIGINT",
-        **_WHENCE,
-    },
-    "losses": {**_MOMENT, "path": "VARCHAR", "value": "DOUBLE", **_WHENCE},
-    "numbers": {**_MOMENT, **_WHAT, "value": "DOUBLE", **_WHENCE},
-}
-"""The columns of each table, and their types in SQL."""
-assert tuple(TABLES["summaries"])[: len(COLUMNS)] == COLUMNS
+TABLES = ("summaries", "histograms", "losses", "numbers")
+
+
+def columns_of(table: str) -> dict[str, str]:
+    """The columns of a table, and their types in SQL."""
+    own = {
+        "summaries": {
+            **_WHAT,
+            **{n: "BIGINT" if each.is_count else "DOUBLE" for n, each in STATISTICS.items()},
+            UPDATE_RATIO.name: "DOUBLE",
+        },
+        "histograms": {**_WHAT, "lower": "DOUBLE", "upper": "DOUBLE", "elements": "BIGINT"},
+        "losses": {"path": "VARCHAR", VALUE.name: "DOUBLE"},
+        "numbers": {**_WHAT, VALUE.name: "DOUBLE"},
+    }
+    return {**_MOMENT, **own[table], **_WHENCE}
+
 
 _ORDER = "ORDER BY s.step, s.rank, s.micro_batch NULLS FIRST, n.number"
 _FROM = """
@@ -109,7 +104,7 @@ def _ask(run: Run, wanted: Wanted, bounds: tuple[int, int], numbers: list[int]) 
         what = f"{moment}, s.kind, s.path, s.cell, s.cell_count, {whence}"
     else:
         kind = "s.kind, " if wanted.table == "numbers" else ""
-        what = f"{moment}, {kind}s.path, {NUMBER}, {whence}"
+        what = f"{moment}, {kind}s.path, {VALUE.sql}, {whence}"
     more = ", s.cell" if wanted.table == "histograms" else ""
     rows = run.sql(f"SELECT {what} {joined} {_ORDER}{more}", parameters).fetchall()
     return [_with_edges(row) for row in rows] if wanted.table == "histograms" else rows

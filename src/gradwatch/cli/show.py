@@ -15,6 +15,7 @@ from gradwatch.cli.opening import open_run, rank_of
 from gradwatch.cli.run_summary import chosen_sites
 from gradwatch.cli.show_text import COLUMNS, show_overview, show_statistic
 from gradwatch.cli.text import echo
+from gradwatch.core import STATISTICS, Kind
 from gradwatch.read import Run
 from gradwatch.view.glance import layer_rows as layers
 from gradwatch.view.glance import queries, trends
@@ -26,7 +27,7 @@ _COLUMNS_OF_JSON = 100
 @options.run_argument()
 @options.kind
 @options.sites
-@click.option("--statistic", metavar="NAME", help="l2, l1, linf, rms, mean, std, min, max, ...")
+@click.option("--statistic", metavar="NAME", help=f"One of: {', '.join(STATISTICS)}.")
 @options.rank
 @options.as_json
 def show(
@@ -88,7 +89,7 @@ def _statistic(
     selector = options.selector(patterns)
     kind = kind or str(layers.gradient_kind(run.sites()) or "gradient")
     sites = chosen_sites(run, selector, kind)
-    name = statistic or ("value" if sites and sites[0].kind.is_number else "l2")
+    name = statistic or (sites[0].kind if sites else Kind.GRADIENT).default_statistic
     columns = _COLUMNS_OF_JSON if as_json else COLUMNS
     with asking():
         over_time = trends.trends_of(run, sites, name, columns, rank)

@@ -1,4 +1,4 @@
-"""The algebra and the addresses: sites, summaries, histograms, readings, selection, schedules."""
+"""The algebra and the addresses: kinds, sites, summaries, statistics, readings, schedules."""
 
 from gradwatch.core.framework_types import (
     KerasLayer,
@@ -20,24 +20,26 @@ from gradwatch.core.histogram import (
     ZERO,
     Histogram,
 )
+from gradwatch.core.kinds import KINDS, Kind, add_kind
 from gradwatch.core.model_facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
-from gradwatch.core.reading import Less, Reading, scope, stacked
+from gradwatch.core.reading import Reading, SiteFilter, scope, stacked
 from gradwatch.core.reported_loss import ReportedLoss
-from gradwatch.core.sites import Kind, Site, SiteInfo
-from gradwatch.core.summary import (
-    COUNTS,
-    FIELDS,
-    IDENTITY,
+from gradwatch.core.sites import Site, SiteInfo
+from gradwatch.core.statistics import (
     STATISTICS,
-    Summary,
+    UPDATE_RATIO,
+    VALUE,
+    Statistic,
+    add_statistic,
     finite,
     l2,
     linf,
     mean,
-    merge,
     rms,
     statistic,
+    statistics_of,
 )
+from gradwatch.core.summary import COUNTS, FIELDS, IDENTITY, Summary, merge
 
 __all__ = [
     "BINS_A_SIDE",
@@ -46,10 +48,13 @@ __all__ = [
     "EDGES",
     "FIELDS",
     "IDENTITY",
+    "KINDS",
     "LOWEST_EXPONENT",
     "MANTISSA_BITS",
     "NONFINITE",
     "STATISTICS",
+    "UPDATE_RATIO",
+    "VALUE",
     "ZERO",
     "Grouping",
     "Histogram",
@@ -58,19 +63,22 @@ __all__ = [
     "KerasOptimizer",
     "Kind",
     "LayerFacts",
-    "Less",
     "LossFacts",
     "ModelFacts",
     "OptimizerFacts",
     "Reading",
     "ReportedLoss",
     "Site",
+    "SiteFilter",
     "SiteInfo",
+    "Statistic",
     "Summary",
     "Tensor",
     "TorchModule",
     "TorchOptimizer",
     "Tree",
+    "add_kind",
+    "add_statistic",
     "finite",
     "l2",
     "linf",
@@ -80,4 +88,5 @@ __all__ = [
     "scope",
     "stacked",
     "statistic",
+    "statistics_of",
 ]

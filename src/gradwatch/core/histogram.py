@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core.summary import Summary, finite
+from gradwatch.core.statistics import finite
+from gradwatch.core.summary import Summary
 
 Array = NDArray[np.float64]
 

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core.histogram import Histogram
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import FIELDS, Summary, l2, statistic
+from gradwatch.core.kinds import Kind
+from gradwatch.core.sites import Site
+from gradwatch.core.statistics import l2, statistic, value
+from gradwatch.core.summary import FIELDS, Summary
 
 Array = NDArray[np.float64]
 
@@ -107,9 +109,7 @@ class Reading:
 
     def numbers(self, kind: Kind) -> dict[str, float]:
         """The values by path of a kind that is one number; NaN or infinite where they were."""
-        s = self.summary
-        values = np.where(s.nan > 0, np.nan, s.sum)
-        values = np.where(s.posinf > 0, np.inf, np.where(s.neginf > 0, -np.inf, values))
+        values = value(self.summary)
         return {
             site.path: float(values[i]) for i, site in enumerate(self.sites) if site.kind is kind
         }
@@ -131,21 +131,19 @@ class Reading:
         return ratios
 
 
-class Less:
+class SiteFilter:
     """Leaves some sites out of readings.
 
     Args:
-        is_left_out: tells which.
+        is_left_out: whether to leave out a site.
 
     Example:
 
-    >>> from gradwatch.core.reading import Less, Reading
-    >>> from gradwatch.core.sites import Kind, Site
-    >>> from gradwatch.core.summary import Summary
+    >>> from gradwatch.core import Kind, Reading, Site, SiteFilter, Summary
     >>> sites = [Site(Kind.WEIGHT, "a"), Site(Kind.LOSS, "loss")]
-    >>> less = Less(lambda site: site.kind is Kind.LOSS)
-    >>> less(Reading(1, 1, 0.0, sites, Summary.empty((2,)))).sites
-    (Site(kind=<Kind.WEIGHT: 'weight'>, path='a'),)
+    >>> without_loss = SiteFilter(lambda site: site.kind is Kind.LOSS)
+    >>> without_loss(Reading(1, 1, 0.0, sites, Summary.empty((2,)))).sites
+    (Site(kind=Kind('weight'), path='a'),)
     """
 
     def __init__(self, is_left_out: Callable[[Site], bool]) -> None:

@@ -179,13 +179,13 @@ def as_selector(spec: Spec) -> Selector:
     )
 
 
-def choose(specs: Iterable[Spec], sites: Sequence[SiteInfo], asker: str) -> list[SiteInfo]:
+def choose(specs: Iterable[Spec], sites: Sequence[SiteInfo], function_name: str) -> list[SiteInfo]:
     """The sites that any of the selectors selects, less those excluded by `!`.
 
     Args:
         specs: selectors in any form; none at all selects every site.
         sites: what there is to choose from.
-        asker: who asks, for the error message: `gradients`.
+        function_name: the function that made the watch, for messages: `gradients`.
 
     Raises:
         SelectionError: a selector matched nothing, or nothing is left.
@@ -197,7 +197,7 @@ def choose(specs: Iterable[Spec], sites: Sequence[SiteInfo], asker: str) -> list
     ] or [everything()]
     for selector in including + excluding:
         if sites and not any(selector.selects(info) for info in sites):
-            raise SelectionError(_nothing_matched(selector, sites, asker))
+            raise SelectionError(_nothing_matched(selector, sites, function_name))
     chosen = [
         info
         for info in sites
@@ -206,12 +206,13 @@ def choose(specs: Iterable[Spec], sites: Sequence[SiteInfo], asker: str) -> list
     if sites and not chosen:
         names = ", ".join(map(repr, specs))
         raise SelectionError(
-            f"{asker}({names}) leaves nothing to measure: each site it selects is excluded again."
+            f"{function_name}({names}) leaves nothing to measure: "
+            "each site it selects is excluded again."
         )
     return chosen
 
 
-def _nothing_matched(selector: Selector, sites: Sequence[SiteInfo], asker: str) -> str:
+def _nothing_matched(selector: Selector, sites: Sequence[SiteInfo], function_name: str) -> str:
     paths = list(dict.fromkeys(i.path for i in sites if selector.of_slices or i.columns is None))
     components = sorted({part for p in paths for part in p.split("/")})
     quoted = "/".join(re.findall(r"'(.*?)'", selector.name))
@@ -224,6 +225,6 @@ def _nothing_matched(selector: Selector, sites: Sequence[SiteInfo], asker: str) 
         hint = f"There are: {', '.join(paths[:8])}{', ...' if len(paths) > 8 else '.'}"
     what = "layers" if sites[0].kind.is_of_layer else "variables"
     return (
-        f"{asker}({selector}) matched none of {len(paths)} {what}. {hint} "
+        f"{function_name}({selector}) matched none of {len(paths)} {what}. {hint} "
         "List them with gradwatch.sites(model)."
     )

@@ -1,4 +1,4 @@
-"""The algebra: a tensor's summary, how two merge, and what follows from one.
+"""The algebra: a tensor's summary, and how two merge.
 
 A `Summary` holds a few numbers about a tensor. Two summaries merge into the
 summary of the two tensors laid side by side, so a layer, a model, a set of
@@ -35,6 +35,8 @@ _MERGE = {
     "max": _MAX,
 }
 FIELDS: tuple[str, ...] = tuple(_MERGE)
+COUNTS: frozenset[str] = frozenset({"count", "nan", "posinf", "neginf", "zeros"})
+"""The fields that are whole numbers."""
 IDENTITY: Array = np.array(
     [{_ADD: 0.0, _MIN: np.inf, _MAX: -np.inf}[how] for how in _MERGE.values()]
 )
@@ -46,14 +48,14 @@ class Summary:
 
     `sum`, `sum_abs`, `sum_squares`, `min` and `max` are over the finite
     elements. With no finite element `min` is +inf and `max` is -inf, which is
-    what makes merging work; the statistics `minimum` and `maximum` say NaN.
+    what makes merging work; the statistics `min` and `max` are NaN then.
     Elements beyond 1e154, which only a float64 tensor can have, make
     `sum_squares` infinite, and with it the L2 norm.
 
     Example:
 
     >>> import numpy as np
-    >>> from gradwatch.core.summary import Summary, l2
+    >>> from gradwatch.core import Summary, l2
     >>> both = Summary.of(np.array([3.0])).merge(Summary.of(np.array([4.0])))
     >>> float(l2(both))
     5.0
@@ -159,99 +161,3 @@ def merge(summaries: Iterable[Summary]) -> Summary:
     for summary in summaries:
         total = total.merge(summary)
     return total
-
-
-def finite(s: Summary) -> Array:
-    """Number of finite elements."""
-    return s.count - s.nan - s.posinf - s.neginf
-
-
-def l1(s: Summary) -> Array:
-    """Sum of absolute values of the finite elements."""
-    return s.sum_abs
-
-
-def l2(s: Summary) -> Array:
-    """Euclidean (Frobenius) norm of the finite elements."""
-    return np.sqrt(s.sum_squares)
-
-
-def linf(s: Summary) -> Array:
-    """Largest absolute value of the finite elements; NaN without any."""
-    return _defined(s, np.maximum(np.abs(s.min), np.abs(s.max)))
-
-
-def mean(s: Summary) -> Array:
-    """Mean of the finite elements; NaN without any."""
-    return _per_element(s, s.sum)
-
-
-def rms(s: Summary) -> Array:
-    """Root mean square of the finite elements; NaN without any."""
-    return np.sqrt(_per_element(s, s.sum_squares))
-
-
-def std(s: Summary) -> Array:
-    """Population standard deviation of the finite elements; NaN without any.
-
-    It comes from the moments, so its absolute error is up to about 1e-8 times
-    the RMS; a constant tensor gives exactly 0.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):  # See Summary on float64's largest.
-        variance = _per_element(s, s.sum_squares) - mean(s) ** 2
-    return np.where(s.min == s.max, 0.0, np.sqrt(np.maximum(variance, 0.0)))
-
-
-def minimum(s: Summary) -> Array:
-    """Smallest finite element; NaN without any."""
-    return _defined(s, s.min)
-
-
-def maximum(s: Summary) -> Array:
-    """Largest finite element; NaN without any."""
-    return _defined(s, s.max)
-
-
-def _defined(s: Summary, values: Array) -> Array:
-    return np.where(finite(s) > 0, values, np.nan)
-
-
-def _per_element(s: Summary, values: Array) -> Array:
-    n = finite(s)
-    return np.where(n > 0, values / np.where(n > 0, n, 1.0), np.nan)
-
-
-STATISTICS: dict[str, Callable[[Summary], Array]] = {
-    "count": lambda s: s.count,
-    "nan": lambda s: s.nan,
-    "posinf": lambda s: s.posinf,
-    "neginf": lambda s: s.neginf,
-    "zeros": lambda s: s.zeros,
-    "sum": lambda s: s.sum,
-    "l1": l1,
-    "l2": l2,
-    "linf": linf,
-    "rms": rms,
-    "mean": mean,
-    "std": std,
-    "min": minimum,
-    "max": maximum,
-}
-"""Every statistic a user can name, as a function of a `Summary`."""
-
-COUNTS: frozenset[str] = frozenset({"count", "nan", "posinf", "neginf", "zeros"})
-"""The statistics that are whole numbers."""
-
-
-def statistic(name: str, summary: Summary) -> Array:
-    """The statistic of that name.
-
-    Raises:
-        ValueError: there is none of that name.
-    """
-    try:
-        return STATISTICS[name](summary)
-    except KeyError:
-        raise ValueError(
-            f"There is no statistic {name!r}. Choose from: {', '.join(STATISTICS)}"
-        ) from None

@@ -38,7 +38,7 @@ class Announcer:
     >>> import numpy as np
     >>> from gradwatch import Kind, Reading, Site, Summary
     >>> from gradwatch.diagnosis.announcing import Announcer
-    >>> from gradwatch.core.model_facts import ModelFacts
+    >>> from gradwatch.core import ModelFacts
     >>> from gradwatch.diagnosis.finding import Severity
     >>> from gradwatch.diagnosis.settings import Settings
     >>> announcer = Announcer(Settings(), None, Severity.ERROR, print)

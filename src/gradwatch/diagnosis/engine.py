@@ -12,7 +12,7 @@ import numpy as np
 
 import gradwatch.diagnosis.across_ranks
 import gradwatch.diagnosis.rules  # noqa: F401  (declares them)
-from gradwatch.core import Kind, ModelFacts, Reading
+from gradwatch.core import KINDS, Kind, ModelFacts, Reading
 from gradwatch.diagnosis.across_ranks.rank_rule import RANK_RULES, RankData, RankSymptom
 from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.diagnosis.group_findings import GroupFindings
@@ -167,7 +167,7 @@ class Diagnosis:
 
     def _ask(self, case: GroupFindings) -> list[Finding]:
         self._losses_unasked = 0
-        fresh = {kind for kind in Kind if case.history.is_fresh(kind)}
+        fresh = {kind for kind in KINDS.values() if case.history.is_fresh(kind)}
         # Of numbers that are not finite, or all 0, rules need not take special care.
         with np.errstate(all="ignore"):
             for rule, limits in list(self._rules):

@@ -65,7 +65,7 @@ class LiveDiagnosis:
 
     >>> import numpy as np
     >>> from gradwatch import Kind, Reading, Site, Summary
-    >>> from gradwatch.core.model_facts import ModelFacts
+    >>> from gradwatch.core import ModelFacts
     >>> from gradwatch.diagnosis.live import LiveDiagnosis
     >>> from gradwatch.diagnosis.settings import Settings
     >>> live = LiveDiagnosis(Settings(), say=print)

@@ -23,7 +23,7 @@ def is_one_missing(last: ReportedLoss | None, reports: Iterable[ReportedLoss], s
 
     Example:
 
-    >>> from gradwatch.core.reported_loss import ReportedLoss
+    >>> from gradwatch.core import ReportedLoss
     >>> from gradwatch.diagnosis.means import is_one_missing
     >>> first, third = ReportedLoss(1, 1, 0.5), ReportedLoss(3, 3, 0.25)
     >>> is_one_missing(first, [third], 4), is_one_missing(first, [third], 2)

@@ -40,7 +40,7 @@ class Entry:
         """Every statistic of the gradient; empty if there is none."""
         if self.summary is None:
             return {}
-        return {name: float(of(self.summary)) for name, of in STATISTICS.items()}
+        return {name: float(each(self.summary)) for name, each in STATISTICS.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, ready for JSON."""

@@ -57,7 +57,7 @@ def upload(
     >>> directory = tempfile.mkdtemp()
     >>> with gradwatch.Monitor(directory, sinks=[gradwatch.Store()]) as monitor:
     ...     monitor.record(gradients={"dense/kernel": np.array([3.0, 4.0])})
-    >>> gradwatch.upload(directory, "memory://examples/upload").url
+    >>> gradwatch.maintain.upload(directory, "memory://examples/upload").url
     'memory://examples/upload'
     >>> gradwatch.open("memory://examples/upload").series("gradient", "dense/kernel", "l2")
     (array([1]), array([5.]))

@@ -76,7 +76,7 @@ def verify(path: str | Path, progress: Progress | None = None) -> Report:
     >>> directory = pathlib.Path(tempfile.mkdtemp())
     >>> with gradwatch.Monitor(directory, sinks=[gradwatch.Store()]) as monitor:
     ...     monitor.record(gradients={"a": np.ones(3)})
-    >>> report = gradwatch.verify(directory)
+    >>> report = gradwatch.maintain.verify(directory)
     >>> report.is_whole, report.rows
     (True, 1)
     """

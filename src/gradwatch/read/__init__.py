@@ -15,17 +15,13 @@ from gradwatch.read.row_tables import RowTable
 from gradwatch.read.run import EVER, Run, Steps, within
 from gradwatch.read.run_json import bare_info
 from gradwatch.read.runs import Runs, open
-from gradwatch.read.series import UPDATE_RATIO, VALUE
 from gradwatch.read.snapshot import Snapshot, Tail
 from gradwatch.read.status import RankStatus, Status, is_live
-from gradwatch.read.views import NUMBER, literal, parquet, quoted
+from gradwatch.read.views import literal, parquet, quoted
 
 __all__ = [
     "ALL",
     "EVER",
-    "NUMBER",
-    "UPDATE_RATIO",
-    "VALUE",
     "Bucketing",
     "Catalog",
     "Comparison",

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import FIELDS, IDENTITY, Kind, Site, Summary, statistic
+from gradwatch.core import FIELDS, IDENTITY, UPDATE_RATIO, Kind, Site, Summary, statistics_of
 from gradwatch.read.database import Columns
 from gradwatch.read.grid import Bucketing, merges
 from gradwatch.read.members import check_statistic, kind_of, members
-from gradwatch.read.row_tables import NEEDED, NOT_FINITE
-from gradwatch.read.series import UPDATE_RATIO, VALUE, average, more_statistics, of_sites, value_of
+from gradwatch.read.row_tables import NOT_FINITE
+from gradwatch.read.series import average, of_sites
 from gradwatch.read.snapshot import Snapshot
 
 Steps = NDArray[np.int64]
@@ -81,19 +81,18 @@ def rank_table(
 ) -> RankTable:
     """The same with columns of your own choice; see `Run.rank_table`."""
     kind = kind_of(kind_name, snapshot.sites)
-    check_statistic(name, kind, more_statistics(kind))
+    check_statistic(name, kind)
+    statistic = statistics_of(kind)[name]
     sites = members(kind, path, snapshot.sites, snapshot.groups)
-    fields = tuple(dict.fromkeys((*NEEDED[name], *NOT_FINITE)))
+    fields = tuple(dict.fromkeys((*statistic.fields, *NOT_FINITE)))
     rows = _cells(snapshot, sites, fields, bucketing, stretch)
     mean = average(_summary(rows, fields), rows["steps"])
     with np.errstate(all="ignore"):
-        if name == VALUE:
-            values = value_of(mean)
-        elif name == UPDATE_RATIO:
+        if statistic is UPDATE_RATIO:
             values = np.sqrt(mean.sum_squares) / _weights(snapshot, sites, rows, bucketing, stretch)
         else:
-            values = np.asarray(statistic(name, mean), np.float64)
-    if name == UPDATE_RATIO:
+            values = np.asarray(statistic(mean), np.float64)
+    if statistic is UPDATE_RATIO:
         # As everywhere: what has no weight beside it has no ratio, and is not shown.
         rows = {column: of[np.isfinite(values)] for column, of in rows.items()}
         values = values[np.isfinite(values)]

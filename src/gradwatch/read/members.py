@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from gradwatch.core import STATISTICS, Kind, Site
+from gradwatch.core import KINDS, Kind, Site, statistics_of
 from gradwatch.read.replica_rows import common
 
 MODEL = "model"
@@ -28,7 +28,7 @@ def kind_of(name: Kind | str, sites: Sequence[Site]) -> Kind:
     recorded = list(dict.fromkeys(site.kind for site in sites))
     if name in recorded:
         return Kind(name)
-    known = "is recorded in this run" if name in tuple(Kind) else "exists"
+    known = "is recorded in this run" if name in KINDS else "exists"
     raise NotRecordedError(
         f"No kind {str(name)!r} {known}. Recorded: {', '.join(recorded) or 'nothing at all'}."
     )
@@ -84,13 +84,13 @@ def _only_one_that_ends_so(path: str, sites: Sequence[Site], wholes: Sequence[Si
     return found if len({site.layer for site in found}) == 1 else []
 
 
-def check_statistic(name: str, kind: Kind, more: Sequence[str] = ()) -> None:
+def check_statistic(name: str, kind: Kind) -> None:
     """Refuse a statistic that does not exist.
 
     Raises:
         ValueError: there is none of that name.
     """
-    allowed = [*STATISTICS, *more]
+    allowed = list(statistics_of(kind))
     if name not in allowed:
         near = get_close_matches(name, allowed, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""

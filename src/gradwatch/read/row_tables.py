@@ -10,37 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import FIELDS, IDENTITY, Kind, Site, Summary, statistic
+from gradwatch.core import FIELDS, IDENTITY, UPDATE_RATIO, Kind, Site, Summary, statistics_of
 from gradwatch.read.grid import FIRST, LAST, Bucketing
 from gradwatch.read.members import check_statistic
 from gradwatch.read.merged_rows import RowGrid, RowQuestion, Rows
 from gradwatch.read.rank_choice import RankChoice
-from gradwatch.read.series import UPDATE_RATIO, VALUE, average, more_statistics, value_of
+from gradwatch.read.series import average
 from gradwatch.read.snapshot import Snapshot
 
 Steps = NDArray[np.int64]
 Values = NDArray[np.float64]
-
-_ALL = ("count", "nan", "posinf", "neginf")
-NEEDED: dict[str, tuple[str, ...]] = {
-    "count": ("count",),
-    "nan": ("nan",),
-    "posinf": ("posinf",),
-    "neginf": ("neginf",),
-    "zeros": ("zeros",),
-    "sum": ("sum",),
-    "l1": ("sum_abs",),
-    "l2": ("sum_squares",),
-    "linf": (*_ALL, "min", "max"),
-    "rms": (*_ALL, "sum_squares"),
-    "mean": (*_ALL, "sum"),
-    "std": (*_ALL, "sum", "sum_squares", "min", "max"),
-    "min": (*_ALL, "min"),
-    "max": (*_ALL, "max"),
-    VALUE: ("nan", "posinf", "neginf", "sum"),
-    UPDATE_RATIO: ("sum_squares",),
-}
-"""The fields that a statistic is made of: the others need not be read."""
 
 NOT_FINITE = ("nan", "posinf", "neginf")
 _KEPT = 64
@@ -109,7 +88,8 @@ class RowTables:
             rank: whose rows are meant.
         """
         for name in names:
-            check_statistic(name, kind, more_statistics(kind))
+            check_statistic(name, kind)
+        statistics = [statistics_of(kind)[name] for name in names]
         buckets, starts = np.unique(bucketing.of(steps), return_index=True)
         ends = np.append(starts[1:], steps.size)[: starts.size] - 1
 
@@ -127,22 +107,20 @@ class RowTables:
             }
             return Summary(*columns.values()), parts
 
-        total, parts = of(kind, rows, [field for name in names for field in NEEDED[name]])
+        total, parts = of(kind, rows, [field for each in statistics for field in each.fields])
         measured = parts["steps"]
         mean = average(total, measured)
         values: dict[str, Values] = {}
         with np.errstate(all="ignore"):
-            for name in names:
-                if name == VALUE:
-                    found = value_of(mean)
-                elif name == UPDATE_RATIO:
+            for statistic in statistics:
+                if statistic is UPDATE_RATIO:
                     weight, weighed = of(Kind.WEIGHT, _weights(rows, snapshot), ["sum_squares"])
                     size = np.sqrt(average(weight, weighed["steps"]).sum_squares)
                     ratio = np.sqrt(mean.sum_squares) / size
                     found = np.where((weighed["steps"] > 0) & (size > 0), ratio, np.nan)
                 else:
-                    found = statistic(name, mean)
-                values[name] = np.where(measured > 0, found, np.nan)
+                    found = statistic(mean)
+                values[statistic.name] = np.where(measured > 0, found, np.nan)
         return RowTable(
             steps[starts],
             steps[ends],

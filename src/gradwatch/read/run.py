@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import Histogram, Kind, Reading, Site, select
+from gradwatch.core import VALUE, Histogram, Kind, Reading, Site, select
 from gradwatch.read import distributions, series
 from gradwatch.read.across_ranks import RankSeries, RankTable, across_ranks, rank_table
 from gradwatch.read.grid import Bucketing
@@ -65,7 +65,7 @@ class Run(OpenedRun):
     >>> monitor.close()
     >>> run = gradwatch.open(directory)
     >>> run.sites("gradient", "dense")
-    [Site(kind=<Kind.GRADIENT: 'gradient'>, path='dense/kernel')]
+    [Site(kind=Kind('gradient'), path='dense/kernel')]
     >>> run.series("gradient", "dense/kernel", "l2")
     (array([1, 2, 3]), array([ 0.,  5., 10.]))
     >>> run.sql("select path, max(l2) from summaries where kind = 'gradient' group by path")
@@ -94,7 +94,7 @@ class Run(OpenedRun):
             path: of which site, or the end of its path if no other ends so; or a layer, a
                 block, a group that you have named, or `"model"`: what was measured of its
                 sites at a step is merged.
-            statistic: one of `gradwatch.summary.STATISTICS`; of updates also
+            statistic: one of `gradwatch.core.STATISTICS`; of updates also
                 `"update_ratio"`, the L2 norm relative to the weight's; of losses and
                 spectral norms `"value"`.
             rank: whose: a process's number, `"all"`, or None for the first; see `Run`.
@@ -166,7 +166,7 @@ class Run(OpenedRun):
     def losses(self, *, rank: RankChoice = None) -> dict[str, tuple[Steps, Values]]:
         """By path, the steps and values of each loss; NaN or infinite where they were."""
         paths = [site.path for site in self.sites(Kind.LOSS)]
-        return {path: self.series(Kind.LOSS, path, series.VALUE, rank=rank) for path in paths}
+        return {path: self.series(Kind.LOSS, path, VALUE.name, rank=rank) for path in paths}
 
     def histogram(
         self, kind: Kind | str, path: str, step: int, *, rank: RankChoice = None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gradwatch.core import Kind, Site, SiteInfo
+from gradwatch.core import KINDS, Site, SiteInfo
 from gradwatch.read.checks import identity_of
 from gradwatch.store import Damage
 from gradwatch.util.files import checked_json
@@ -98,12 +98,9 @@ def _columns_of(site: Site) -> tuple[int, int] | None:
     return (0, 0) if site.is_slice else None
 
 
-_KINDS = {str(kind): kind for kind in Kind}
-
-
 def _info(about: Any) -> SiteInfo | None:
     try:
-        site = Site(_KINDS[about["kind"]], str(about["path"]))
+        site = Site(KINDS[about["kind"]], str(about["path"]))
         return SiteInfo(
             site,
             shape=tuple(about.get("shape") or ()),

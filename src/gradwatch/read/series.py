@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import FIELDS, Kind, Site, Summary, l2, statistic
+from gradwatch.core import FIELDS, UPDATE_RATIO, VALUE, Kind, Site, Summary, l2, statistic
 from gradwatch.read.members import check_statistic, kind_of, members
 from gradwatch.read.rank_choice import RankChoice, is_merged
 from gradwatch.read.snapshot import Snapshot
@@ -15,18 +15,10 @@ from gradwatch.read.snapshot import Snapshot
 Steps = NDArray[np.int64]
 Values = NDArray[np.float64]
 
-UPDATE_RATIO, VALUE = "update_ratio", "value"
 _MERGED = {"min": "min(min)", "max": "max(max)"}
 _SUMS = ", ".join(f"{_MERGED.get(f, f'sum({f})')}::DOUBLE AS {f}" for f in FIELDS)
 _PLAIN = ", ".join(f"{f}::DOUBLE AS {f}" for f in FIELDS)
 _FEW = 64
-
-
-def more_statistics(kind: Kind) -> tuple[str, ...]:
-    """The statistics that a kind has beside those of every summary."""
-    if kind.is_number:
-        return (VALUE,)
-    return (UPDATE_RATIO,) if kind is Kind.UPDATE else ()
 
 
 def series(
@@ -39,13 +31,13 @@ def series(
 ) -> tuple[Steps, Values]:
     """The steps at which something was measured, and a statistic of it; see `Run.series`."""
     kind = kind_of(kind_name, snapshot.sites)
-    check_statistic(name, kind, more_statistics(kind))
+    check_statistic(name, kind)
     chosen = members(kind, path, snapshot.sites, snapshot.groups)
     steps, summary = summaries(snapshot, chosen, rank, micro_batch)
     with np.errstate(over="ignore", invalid="ignore"):
-        if name == VALUE:
-            return steps, value_of(summary)
-        if name == UPDATE_RATIO:
+        if name == VALUE.name:
+            return steps, VALUE(summary)
+        if name == UPDATE_RATIO.name:
             return _ratios(snapshot, chosen, steps, summary, rank, micro_batch)
         return steps, np.asarray(statistic(name, summary), np.float64)
 
@@ -136,12 +128,6 @@ def of_sites(snapshot: Snapshot, sites: Sequence[Site]) -> tuple[str, list[objec
     if len(sites) == 1:
         return f"{where} AND path = ?", [*parameters, sites[0].path]
     return f"{where} AND path IN (SELECT unnest(?))", [*parameters, [s.path for s in sites]]
-
-
-def value_of(summary: Summary) -> Values:
-    """The values of a kind that is one number; NaN or infinite where they were."""
-    values = np.where(summary.nan > 0, np.nan, summary.sum)
-    return np.where(summary.posinf > 0, np.inf, np.where(summary.neginf > 0, -np.inf, values))
 
 
 def _ratios(

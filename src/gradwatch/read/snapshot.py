@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import Kind, Site
+from gradwatch.core import KINDS, Kind, Site
 from gradwatch.read import views
 from gradwatch.read.attempts import Attempt, Bounds, bounds
 from gradwatch.read.catalog import Catalog, Writer
@@ -297,10 +297,11 @@ def _insert(fresh: Sequence[tuple[Writer, Journal]], database: Database) -> None
             database.append(table, stacked, names)
 
 
-@lru_cache(maxsize=1 << 17)
 def _site(kind: str, path: str, group: str) -> Site | None:
-    # A kind that only a later gradwatch knows can still be asked for in SQL.
-    return Site(Kind(kind), path) if kind in _KINDS else None
+    # A kind that is not in the table of this process can still be asked for in SQL.
+    return _known_site(KINDS[kind], path) if kind in KINDS else None
 
 
-_KINDS = frozenset(Kind)
+@lru_cache(maxsize=1 << 17)
+def _known_site(kind: Kind, path: str) -> Site:
+    return Site(kind, path)

@@ -3,7 +3,7 @@
 `_rows_of_<table>` is what the files hold, sealed and not, and `_<table>` what of it no
 later attempt has superseded. The views without an underscore are for users: their
 `part_of` is the column `group`, which SQL would want quoted, `replica` is told by it, and they
-have every statistic of `gradwatch.summary.STATISTICS` as a column, NULL where it is not defined.
+have every statistic of `gradwatch.core.STATISTICS` as a column, NULL where it is not defined.
 """
 
 from __future__ import annotations
@@ -11,31 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gradwatch.core import STATISTICS
+from gradwatch.core import STATISTICS, VALUE
 from gradwatch.read import replica_rows as replicas
 from gradwatch.store import SCHEMAS
 
 TABLES = tuple(SCHEMAS)
-
-_FINITE = "(count - nan - posinf - neginf)"
-_EXPRESSIONS = {
-    "l1": "sum_abs",
-    "l2": "sqrt(sum_squares)",
-    "linf": f"CASE WHEN {_FINITE} > 0 THEN greatest(abs(min), abs(max)) END",
-    "rms": f"CASE WHEN {_FINITE} > 0 THEN sqrt(sum_squares / {_FINITE}) END",
-    "mean": f"CASE WHEN {_FINITE} > 0 THEN sum / {_FINITE} END",
-    "std": f"CASE WHEN {_FINITE} > 0 THEN CASE WHEN min = max THEN 0 ELSE "
-    f"sqrt(greatest(sum_squares / {_FINITE} - (sum / {_FINITE}) * (sum / {_FINITE}), 0)) END END",
-    "min": f"CASE WHEN {_FINITE} > 0 THEN min END",
-    "max": f"CASE WHEN {_FINITE} > 0 THEN max END",
-}
-"""The statistics that are not a field as it is, by the definitions of `summary.py`."""
-
-NUMBER = (
-    "CASE WHEN nan > 0 THEN 'nan'::DOUBLE WHEN posinf > 0 THEN 'inf'::DOUBLE "
-    "WHEN neginf > 0 THEN '-inf'::DOUBLE ELSE sum END"
-)
-"""The value of a kind that is one number."""
 
 _WHERE = f'rank, {replicas.SQL}, kind, path, "group" AS part_of, step, epoch, time'
 _WHENCE = "attempt, writer"
@@ -56,7 +36,7 @@ def definitions(segments: dict[str, Sequence[Path]], has_attempts: bool) -> Iter
             f"CREATE OR REPLACE VIEW _{table} AS "
             f"SELECT * EXCLUDE (superseded) FROM _all_{table} WHERE NOT superseded"
         )
-    statistics = ", ".join(f"{_EXPRESSIONS.get(name, name)} AS {name}" for name in STATISTICS)
+    statistics = ", ".join(f"{each.sql} AS {each.name}" for each in STATISTICS.values())
     columns = f"{_WHERE}, micro_batch, {statistics}, {_WHENCE}"
     yield f"CREATE OR REPLACE VIEW summaries AS SELECT {columns} FROM _summaries"
     yield (
@@ -68,7 +48,7 @@ def definitions(segments: dict[str, Sequence[Path]], has_attempts: bool) -> Iter
     )
     yield f"CREATE OR REPLACE VIEW pictures AS SELECT {_WHERE}, png, {_WHENCE} FROM _pictures"
     yield (
-        f"CREATE OR REPLACE VIEW losses AS SELECT {_WHERE}, micro_batch, {NUMBER} AS value, "
+        f"CREATE OR REPLACE VIEW losses AS SELECT {_WHERE}, micro_batch, {VALUE.sql} AS value, "
         f"{_WHENCE} FROM _summaries WHERE kind = 'loss'"
     )
 

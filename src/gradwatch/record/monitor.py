@@ -41,7 +41,7 @@ class Monitor(KerasCallback, LoopInterface):
             that is there already is continued. If another process is writing
             there, this one goes beside it, to `<directory>-2`; processes that train
             together share it, see docs/distributed.md. A URL such as
-            `"s3://bucket/runs/a"`, or a `gradwatch.Remote`: what is sealed is uploaded
+            `"s3://bucket/runs/a"`, or a `gradwatch.store.Remote`: what is sealed is uploaded
             there, see docs/remote.md.
         every: how often to measure, see `gradwatch.schedule`: a number of batches,
             `"epoch"`, a list of steps, ... Instead of a budget.
@@ -53,7 +53,8 @@ class Monitor(KerasCallback, LoopInterface):
             patterns, types, ...; all if not given.
         watch: what to measure in detail, instead of `layers`: a list of
             `gradients(...)`, `weights(...)`, `updates(...)`, `applied_gradients(...)`,
-            `outputs(...)`, `output_gradients(...)`, `pictures(...)`, `spectral_norms(...)`.
+            `outputs(...)`, `output_gradients(...)`, `pictures(...)`, `spectral_norms(...)`,
+            `losses(...)`, `scalars(...)`.
         sinks: where to send it: a list of `Store()`, `TensorBoard()`, `Console()`,
             `CSV()` or other `Sink`s; the first three if not given.
         diagnose: False for no diagnosis; or a list of names of rules, of
@@ -118,7 +119,7 @@ class Monitor(KerasCallback, LoopInterface):
 
     @property
     def cost(self) -> Cost:
-        """What measuring costs, as far as it is known by now; see `gradwatch.Cost`."""
+        """What measuring costs, as far as it is known by now; see `gradwatch.watches.Cost`."""
         return self._session.pacer.cost()
 
     def cost_facts(self) -> dict[str, Json]:

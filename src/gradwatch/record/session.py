@@ -8,7 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gradwatch.core import Grouping, Kind, Less, ModelFacts, Reading, ReportedLoss, Site, SiteInfo
+from gradwatch.core import (
+    Grouping,
+    Kind,
+    ModelFacts,
+    Reading,
+    ReportedLoss,
+    Site,
+    SiteFilter,
+    SiteInfo,
+)
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
 from gradwatch.diagnosis import Finding, Severity
@@ -19,7 +28,7 @@ from gradwatch.record.monitor_arguments import as_announcer, as_place, as_sinks,
 from gradwatch.sinks import Pipeline, RunInfo, Sink
 from gradwatch.store.remote import Remote, as_remote
 from gradwatch.util import Reporter, environment, say
-from gradwatch.watches import Timetable, Watch, for_diagnosis, of_the_step
+from gradwatch.watches import Timetable, Watch, diagnosis_watches, number_watches
 from gradwatch.watches.budget import Pacer
 
 if TYPE_CHECKING:
@@ -103,14 +112,14 @@ class Session:
         self.directory = as_place(directory, self._remote)
         self._is_named = directory is not None
         self.reporter = Reporter()
-        self._shown = Less(lambda site: False)
+        self._shown = SiteFilter(lambda site: False)
         self.announcer = as_announcer(diagnose, on_finding, stop_on, self.reporter.notice)
         if self.announcer is not None:
             is_all_asked_for = layers is None and watch is None
             beside = frozenset() if is_all_asked_for else _BESIDE - {w.kind for w in watches}
-            watches += [*(for_diagnosis() if is_all_asked_for else []), *of_the_step()]
+            watches += [*(diagnosis_watches() if is_all_asked_for else []), *number_watches()]
             # Who says what to record gets that and nothing else.
-            self._shown = Less(lambda site: site.kind in beside)
+            self._shown = SiteFilter(lambda site: site.kind in beside)
         self.timetable = Timetable(watches, schedule)
         self.rank = ranks.Rank()
         self.sources: Sequence[Source] = ()
@@ -200,7 +209,9 @@ class Session:
                 reading = make_reading()
             finally:
                 if live is not None:
-                    live.take(Less(unseen.__contains__)(reading) if reading and unseen else reading)
+                    live.take(
+                        SiteFilter(unseen.__contains__)(reading) if reading and unseen else reading
+                    )
             if reading is None:
                 return None
             made.append(reading)

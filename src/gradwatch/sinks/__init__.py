@@ -2,7 +2,7 @@
 
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.console import Console
-from gradwatch.sinks.csv import COLUMNS, CSV, safe
+from gradwatch.sinks.csv import CSV, safe
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.sinks.png_files import PNG
 from gradwatch.sinks.store import Store
@@ -10,7 +10,6 @@ from gradwatch.sinks.tensorboard import TensorBoard
 from gradwatch.sinks.totals import Totals
 
 __all__ = [
-    "COLUMNS",
     "CSV",
     "PNG",
     "Console",

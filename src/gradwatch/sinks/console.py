@@ -39,10 +39,9 @@ class Console(Sink):
     Example:
 
     >>> import pathlib, sys
-    >>> from gradwatch.core.reading import Reading
+    >>> from gradwatch.core import Reading
     >>> from gradwatch.sinks import Console, RunInfo
-    >>> from gradwatch.core.sites import Kind, Site
-    >>> from gradwatch.core.summary import Summary
+    >>> from gradwatch.core import Kind, Site, Summary
     >>> sink = Console(file=sys.stdout)
     >>> sink.open(RunInfo(pathlib.Path(".")))
     >>> sink.write(Reading(12, 1, 0.0, [Site(Kind.GRADIENT, "dense/kernel")],

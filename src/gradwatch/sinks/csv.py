@@ -14,25 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.core import COUNTS, STATISTICS, Kind, Reading, Site, statistic
+from gradwatch.core import STATISTICS, UPDATE_RATIO, Kind, Reading, Site, Statistic, Summary
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.util.files import AppendFile
 
-COLUMNS: tuple[str, ...] = (
-    *("step", "epoch", "time", "kind", "path"),
-    *STATISTICS,
-    "update_ratio",
-)
-HEADER = (",".join(COLUMNS) + "\n").encode()
-
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\\\\]")
+
+
+def columns() -> tuple[str, ...]:
+    """The names of the table's columns."""
+    return ("step", "epoch", "time", "kind", "path", *STATISTICS, UPDATE_RATIO.name)
 
 
 class CSV(Sink):
     """Writes one row per step and site into a table in the run's directory.
 
     The columns are `step, epoch, time, kind, path`, then every statistic in
-    `gradwatch.summary.STATISTICS`, then `update_ratio`, which only rows of kind
+    `gradwatch.core.STATISTICS`, then `update_ratio`, which only rows of kind
     `update` have. Rows of kind `group_gradient` are of a group of tensors, where
     there are `Totals` of them. Counts are whole numbers; the others are written so that they
     read back as the same float64, including `nan`, `inf` and `-inf`.
@@ -54,10 +52,9 @@ class CSV(Sink):
     Example:
 
     >>> import pathlib, tempfile
-    >>> from gradwatch.core.reading import Reading
+    >>> from gradwatch.core import Reading
     >>> from gradwatch.sinks import CSV, RunInfo
-    >>> from gradwatch.core.sites import Kind, Site
-    >>> from gradwatch.core.summary import Summary
+    >>> from gradwatch.core import Kind, Site, Summary
     >>> directory = pathlib.Path(tempfile.mkdtemp())
     >>> sink = CSV()
     >>> sink.open(RunInfo(directory))
@@ -81,8 +78,9 @@ class CSV(Sink):
         if self._run is None:
             raise RuntimeError("CSV.write() was called before open().")
         if self._file is None:
-            path = _table_to_continue(self._run.directory / self.filename)
-            self._file = AppendFile(path, header=HEADER)
+            header = (",".join(columns()) + "\n").encode()
+            path = _table_to_continue(self._run.directory / self.filename, header)
+            self._file = AppendFile(path, header=header)
         self._file.append(rows(reading).encode())
 
     def close(self) -> None:
@@ -94,15 +92,12 @@ class CSV(Sink):
 def rows(reading: Reading) -> str:
     """The reading's lines of the table, in the order of its sites."""
     with np.errstate(all="ignore"):
-        columns = [
-            (numbers.astype(np.int64) if name in COUNTS else numbers).tolist()
-            for name, numbers in ((name, reading.statistic(name)) for name in STATISTICS)
-        ]
+        cells = [_column(each, reading.summary) for each in STATISTICS.values()]
         ratios = reading.update_ratios()
     start = f"{reading.step},{reading.epoch},{float(reading.time)!r},"
     lines = [
         start + address + "," + ",".join(map(repr, numbers))
-        for address, *numbers in zip(_addresses(reading.sites), *columns, strict=True)
+        for address, *numbers in zip(_addresses(reading.sites), *cells, strict=True)
     ]
     ends = [",\n"] * len(lines)
     for i, site in enumerate(reading.sites if ratios else ()):
@@ -118,8 +113,8 @@ def _rows_of_groups(reading: Reading, start: str) -> Iterator[str]:
     for kind in dict.fromkeys(site.kind for site in reading.sites):
         for name, summary in reading.named_totals(kind).items():
             with np.errstate(all="ignore"):
-                numbers = [repr(_plain(n, statistic(n, summary))) for n in STATISTICS]
-            yield f"{start}{_cells(f'group_{kind}', name)},{','.join(numbers)},\n"
+                numbers = [_column(each, summary) for each in STATISTICS.values()]
+            yield f"{start}{_cells(f'group_{kind}', name)},{','.join(map(repr, numbers))},\n"
 
 
 def _addresses(sites: Sequence[Site]) -> Sequence[str]:
@@ -129,7 +124,7 @@ def _addresses(sites: Sequence[Site]) -> Sequence[str]:
 
 
 def _new_addresses(sites: Sequence[Site]) -> tuple[str, ...]:
-    return tuple(_cells(site.kind.value, site.path) for site in sites)
+    return tuple(_cells(str(site.kind), site.path) for site in sites)
 
 
 _kept_addresses = functools.lru_cache(maxsize=16)(_new_addresses)
@@ -141,8 +136,10 @@ def _cells(kind: str, name: str) -> str:
     return text.getvalue()
 
 
-def _plain(name: str, number: Any) -> int | float:
-    return int(number) if name in COUNTS else float(number)
+def _column(statistic: Statistic, summary: Summary) -> Any:
+    """A statistic as plain numbers, a list for a table of summaries; counts are whole."""
+    numbers = np.asarray(statistic(summary))
+    return (numbers.astype(np.int64) if statistic.is_count else numbers).tolist()
 
 
 def safe(name: str) -> str:
@@ -151,22 +148,21 @@ def safe(name: str) -> str:
     return f"'{escaped}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else escaped
 
 
-def _table_to_continue(path: Path) -> Path:
-    """The first of `name.csv`, `name-2.csv`, ... that is new or has our columns."""
+def _table_to_continue(path: Path, header: bytes) -> Path:
+    """The first of `name.csv`, `name-2.csv`, ... that is new or has the same columns."""
     candidate = path
     for number in itertools.count(2):
-        if _mend(candidate):
+        if _mend(candidate, header):
             break
         candidate = path.with_stem(f"{path.stem}-{number}")
     return candidate
 
 
-def _mend(path: Path) -> bool:
-    """Cut off a torn last line; False if the table is not one of ours."""
+def _mend(path: Path, header: bytes) -> bool:
+    """Cut off a torn last line; False if the table has other columns."""
     try:
         with path.open("r+b") as file:
-            start = file.read(len(HEADER))
-            if not HEADER.startswith(start):
+            if not header.startswith(file.read(len(header))):
                 return False
             # A torn header has no end of line either: all of it goes, to be written anew.
             file.truncate(_end_of_last_line(file))

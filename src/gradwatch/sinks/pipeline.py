@@ -55,10 +55,10 @@ class Pipeline:
 
     >>> import pathlib
     >>> import numpy as np
-    >>> from gradwatch.core.reading import Reading
+    >>> from gradwatch.core import Reading
     >>> from gradwatch.sinks import RunInfo, Sink
     >>> from gradwatch.sinks.pipeline import Pipeline
-    >>> from gradwatch.core.summary import Summary
+    >>> from gradwatch.core import Summary
     >>> class Steps(Sink):
     ...     def write(self, reading):
     ...         print("step", reading.step)

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import Kind, Reading, Site, Summary, l2, stacked, statistic
+from gradwatch.core import VALUE, Kind, Reading, Site, Summary, l2, stacked, statistic
 from gradwatch.sinks.event_file import envelope, scalar
 
 Array = NDArray[np.float64]
@@ -21,8 +21,11 @@ Template: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.intp]]
 
 KEPT_TEMPLATES = 4
 
+NOT_TAGGED = (Kind.LOSS, Kind.SCALAR)
+"""Numbers whose tag does not begin with their kind: a loss is under its path, and the other
+numbers of a step are for the diagnosis."""
+
 RATIO_MEANING = "The L2 norm of the variable's update divided by the L2 norm of the variable."
-SPECTRAL_MEANING = "The largest singular value of the variable's matrix."
 
 
 class Place(NamedTuple):
@@ -45,10 +48,9 @@ class ScalarTable:
 
     Example:
 
-    >>> from gradwatch.core.reading import Reading
+    >>> from gradwatch.core import Reading
     >>> from gradwatch.sinks.scalar_table import ScalarTable
-    >>> from gradwatch.core.sites import Kind, Site
-    >>> from gradwatch.core.summary import Summary
+    >>> from gradwatch.core import Kind, Site, Summary
     >>> sites = (Site(Kind.WEIGHT, "dense/kernel"), Site(Kind.WEIGHT, "dense/bias"))
     >>> rows = [Summary.of([3.0]).pack(), Summary.of([4.0]).pack()]
     >>> reading = Reading(1, 1, 0.0, sites, Summary.unpack(rows))
@@ -77,14 +79,14 @@ class ScalarTable:
         ]
         self._updates, self._weights = [i for i, _ in pairs], [w for _, w in pairs]
         losses = [i for i, site in enumerate(sites) if site.kind is Kind.LOSS]
-        norms = [i for i, site in enumerate(sites) if site.kind is Kind.SPECTRAL_NORM]
-        self._single = [*losses, *norms]
+        numbers = [i for i, s in enumerate(sites) if s.kind.is_number and s.kind not in NOT_TAGGED]
+        self._single = [*losses, *numbers]
         self._others: list[tuple[str, Kind | str]] = [
             *((f"output_zero_share/{sites[i].path}", Kind.OUTPUT) for i in self._outputs),
             *((f"update_ratio/{sites[i].path}", RATIO_MEANING) for i in self._updates),
             (f"{reading.scope}/epoch", ""),
             *((sites[i].path, Kind.LOSS) for i in losses),
-            *((f"spectral_norm/{sites[i].path}", SPECTRAL_MEANING) for i in norms),
+            *((f"{sites[i].kind}/{sites[i].path}", sites[i].kind.meaning) for i in numbers),
         ]
         self._templates: dict[bytes, Template | None] = {}
         """By which numbers there are; None when they have been written once."""
@@ -150,7 +152,7 @@ class ScalarTable:
         if self._places:
             parts.insert(0, self._statistics_of(rows))
         if self._single:
-            values = _values(_summary(rows, self._single))
+            values = VALUE(_summary(rows, self._single))
             parts.append((values, np.ones(values.shape, bool)))
         numbers, masks = zip(*parts, strict=True)
         return np.concatenate(numbers, axis=1), np.concatenate(masks, axis=1)
@@ -191,12 +193,6 @@ class ScalarTable:
 
 def _summary(rows: Array, sites: Sequence[int]) -> Summary:
     return Summary(*np.moveaxis(rows[:, :, sites], 1, 0))
-
-
-def _values(s: Summary) -> Array:
-    """What is one number by itself; NaN or infinite where it was."""
-    values = np.where(s.nan > 0, np.nan, s.sum)
-    return np.where(s.posinf > 0, np.inf, np.where(s.neginf > 0, -np.inf, values))
 
 
 def _places(reading: Reading) -> tuple[list[Place], NDArray[np.intp], NDArray[np.intp]]:

@@ -55,16 +55,15 @@ class TensorBoard(Sink):
     most 64 buckets; its bounds, sums and counts are exact.
 
     Args:
-        scalars: the statistics to write, of those in `gradwatch.summary.STATISTICS`.
+        scalars: the statistics to write, of those in `gradwatch.core.STATISTICS`.
 
     Example:
 
     >>> import pathlib, tempfile
     >>> import numpy as np
-    >>> from gradwatch.core.reading import Reading
+    >>> from gradwatch.core import Reading
     >>> from gradwatch.sinks import RunInfo, TensorBoard
-    >>> from gradwatch.core.sites import Kind, Site
-    >>> from gradwatch.core.summary import Summary
+    >>> from gradwatch.core import Kind, Site, Summary
     >>> directory = pathlib.Path(tempfile.mkdtemp())
     >>> sink = TensorBoard(scalars=("l2", "max"))
     >>> sink.open(RunInfo(directory))
@@ -141,7 +140,7 @@ class TensorBoard(Sink):
 
         def meaning(tag: str, about: Kind | str) -> str:
             """The description, on the tag's first event only."""
-            words = run.meaning.get(about) if isinstance(about, Kind) else about
+            words = run.meaning.get(about, about.meaning) if isinstance(about, Kind) else about
             if not words or tag in self._described or tag in described:
                 return ""
             described.add(tag)

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from gradwatch.core import COUNTS, Kind, Reading, Summary, statistic
+from gradwatch.core import STATISTICS, Kind, Reading, Statistic, Summary, statistic
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.util import printable
 
@@ -33,7 +33,7 @@ class Totals(Sink):
             layers. Groups may overlap.
         every: print every so many recorded steps; 0 prints nothing, for groups that
             are only to be in the files.
-        statistics: what to print, of those in `gradwatch.summary.STATISTICS`.
+        statistics: what to print, of those in `gradwatch.core.STATISTICS`.
         kind: what to print it of; groups are in the files for all kinds.
         file: where to print; by default what `sys.stdout` is at that time.
 
@@ -44,8 +44,7 @@ class Totals(Sink):
 
     >>> import pathlib, sys
     >>> import gradwatch
-    >>> from gradwatch.core.groups import Grouping
-    >>> from gradwatch.core.summary import Summary
+    >>> from gradwatch.core import Grouping, Summary
     >>> totals = gradwatch.Totals({"biases": "bias"}, file=sys.stdout)
     >>> totals.open(gradwatch.sinks.RunInfo(pathlib.Path(".")))
     >>> sites = [gradwatch.Site(gradwatch.Kind.GRADIENT, f"dense/{v}") for v in ("kernel", "bias")]
@@ -85,13 +84,12 @@ class Totals(Sink):
         self._seen[reading.scope] = self._seen.get(reading.scope, 0) + 1
         if self._seen[reading.scope] % self.every == 0:
             named = {reading.scope: total, **reading.named_totals(self.kind)}
-            shown = "  ".join(f"{printable(n)}: {self._words(s)}" for n, s in named.items())
+            shown = "  ".join(f"{printable(n)}: {self._total(s)}" for n, s in named.items())
             self._print(f"step {reading.step}  {self.kind}  {shown}")
 
-    def _words(self, summary: Summary) -> str:
+    def _total(self, summary: Summary) -> str:
         with np.errstate(all="ignore"):
-            numbers = {name: float(statistic(name, summary)) for name in self.statistics}
-        words = [f"{n} {v:.0f}" if n in COUNTS else f"{n} {v:.6g}" for n, v in numbers.items()]
+            words = [_words(STATISTICS[name], summary) for name in self.statistics]
         nonfinite = float(summary.nan + summary.posinf + summary.neginf)
         return " ".join([*words, *([f"nonfinite {nonfinite:.0f}"] if nonfinite else [])])
 
@@ -103,3 +101,8 @@ class Totals(Sink):
                 # In one piece: this is not the only thread that prints.
                 stream.write(f"{line}\n")
                 stream.flush()
+
+
+def _words(statistic: Statistic, summary: Summary) -> str:
+    number = float(statistic(summary))
+    return f"{statistic.name} {number:{'.0f' if statistic.is_count else '.6g'}}"

@@ -3,6 +3,7 @@
 from gradwatch.store.description import Description
 from gradwatch.store.file_names import SEGMENTS, SegmentName, parse_journal, parse_manifest
 from gradwatch.store.journal import FORMAT, Damage, Journal
+from gradwatch.store.remote import Remote, segment_files
 from gradwatch.store.tables import NO_MICRO_BATCH, SCHEMAS
 from gradwatch.store.writer import StoreWriter
 from gradwatch.store.writers import writer_for
@@ -15,9 +16,11 @@ __all__ = [
     "Damage",
     "Description",
     "Journal",
+    "Remote",
     "SegmentName",
     "StoreWriter",
     "parse_journal",
     "parse_manifest",
+    "segment_files",
     "writer_for",
 ]

@@ -1,32 +1,44 @@
 """What to measure, where and when: watches, the plan, the budget, probes."""
 
+from gradwatch.watches.budget import Cost
 from gradwatch.watches.plan import Due, Plan, Timetable
+from gradwatch.watches.probes.probe import Pictures, Probe, SpectralNorms
 from gradwatch.watches.watch import (
     Watch,
     applied_gradients,
-    for_diagnosis,
+    diagnosis_watches,
     gradients,
-    of_the_step,
+    losses,
+    number_watches,
     output_gradients,
     outputs,
     pictures,
+    probed,
+    scalars,
     spectral_norms,
     updates,
     weights,
 )
 
 __all__ = [
+    "Cost",
     "Due",
+    "Pictures",
     "Plan",
+    "Probe",
+    "SpectralNorms",
     "Timetable",
     "Watch",
     "applied_gradients",
-    "for_diagnosis",
+    "diagnosis_watches",
     "gradients",
-    "of_the_step",
+    "losses",
+    "number_watches",
     "output_gradients",
     "outputs",
     "pictures",
+    "probed",
+    "scalars",
     "spectral_norms",
     "updates",
     "weights",

@@ -127,7 +127,7 @@ class Plan:
         chosen: list[set[Site]] = []
         for watch in timetable.watches:
             offered = [info for info in available if info.kind is watch.kind]
-            infos = selectors.choose(watch.selection, offered, watch.asker)
+            infos = selectors.choose(watch.selection, offered, watch.function_name)
             chosen.append({info.site for info in infos})
         offered_at_all = {info.site for info in available}
         along = [

@@ -1,4 +1,4 @@
-"""What to measure, where and when: one wish of the user's."""
+"""What to measure, where and when: one entry of `Monitor(watch=[...])`."""
 
 from __future__ import annotations
 
@@ -25,30 +25,27 @@ class Watch:
     every: Schedule | None = None
     histogram: bool | Schedule = False
     per_unit: bool = False
-    """Of outputs: count the units that are 0 throughout the batch."""
+    """Of outputs: count the units that are 0 for the whole batch."""
     per_replica: bool = False
-    """Of gradients: also those of each replica, before they are brought together."""
+    """Of gradients: also those of each replica, before they are reduced."""
     probe: Probe | None = None
-    """What to do with the values themselves, when they are due."""
+    """A function of the values themselves, called when they are due."""
     optional: bool = False
-    """Whether nothing is said where it cannot be measured: nobody has asked for it."""
+    """Whether to skip it silently where it cannot be measured: the user has not asked for it."""
 
     def __str__(self) -> str:
-        said = [repr(getattr(spec, "__name__", spec)) for spec in self.selection]
-        said += [f"every={self.every}"] if self.every else []
-        said += [f"histogram={self.histogram}"] if self.histogram else []
-        said += ["per_unit=True"] if self.per_unit else []
-        said += ["per_replica=True"] if self.per_replica else []
-        said += [f"of={self.kind!s}"] if self.probe and self.kind is not Kind.WEIGHT else []
-        return f"{self.asker}({', '.join(said)})"
+        arguments = [repr(getattr(spec, "__name__", spec)) for spec in self.selection]
+        arguments += [f"every={self.every}"] if self.every else []
+        arguments += [f"histogram={self.histogram}"] if self.histogram else []
+        arguments += ["per_unit=True"] if self.per_unit else []
+        arguments += ["per_replica=True"] if self.per_replica else []
+        arguments += [f"of={self.kind!s}"] if self.probe and self.kind is not Kind.WEIGHT else []
+        return f"{self.function_name}({', '.join(arguments)})"
 
     @property
-    def asker(self) -> str:
-        """How the user wrote it, for messages."""
-        return self.probe.asker if self.probe else _PLURALS.get(self.kind, f"{self.kind}s")
-
-
-_PLURALS = {Kind.LOSS: "losses"}
+    def function_name(self) -> str:
+        """The function that makes such a watch, for messages."""
+        return self.probe.function_name if self.probe else self.kind.plural
 
 
 def _watch(
@@ -233,11 +230,7 @@ def pictures(
     >>> import gradwatch
     >>> watch = gradwatch.pictures("conv*/kernel", of="gradient", every="epoch")
     """
-    kinds = {Kind.WEIGHT, Kind.GRADIENT, Kind.APPLIED_GRADIENT, Kind.UPDATE}
-    if of not in kinds:
-        raise ValueError(f"Pictures are of one of {', '.join(sorted(kinds))}. Received: of={of!r}")
-    probe = Pictures(max_outputs, max_inputs)
-    return replace(_watch(Kind(of), selection, every, False), probe=probe)
+    return probed(Pictures(max_outputs, max_inputs), *selection, of=of, every=every)
 
 
 def spectral_norms(*selection: selectors.Spec, every: schedules.Spec = "epoch") -> Watch:
@@ -256,32 +249,92 @@ def spectral_norms(*selection: selectors.Spec, every: schedules.Spec = "epoch") 
     >>> import gradwatch
     >>> watch = gradwatch.spectral_norms("dense*/kernel", every=1000)
     """
-    return replace(_watch(Kind.WEIGHT, selection, every, False), probe=SpectralNorms())
+    return probed(SpectralNorms(), *selection, every=every)
 
 
-def for_diagnosis() -> list[Watch]:
-    """What a diagnosis goes by beside gradients and weights, wherever it can be had.
+def probed(
+    probe: Probe,
+    *selection: selectors.Spec,
+    of: str = "weight",
+    every: schedules.Spec = "epoch",
+) -> Watch:
+    """Watch a number, an array or a picture that a function makes of a tensor's values.
 
-    Updates relative to weights, outputs of layers with their dead and saturated units, and
-    what the step is given.
+    The values come to the host for it, so this is for some tensors, rarely. It is the source
+    of a kind of your own, see `gradwatch.core.add_kind`.
+
+    Args:
+        probe: the function, with the kind that it measures; see `Probe`.
+        selection: which variables, see `gradwatch.select`; all if none is given.
+        of: the kind of tensor: `weight`, `gradient`, `applied_gradient` or `update`.
+        every: a schedule, see `gradwatch.schedule`.
+
+    Raises:
+        ValueError: `of` is no kind of a variable's tensor.
 
     Example:
 
-    >>> from gradwatch.watches.watch import for_diagnosis
-    >>> [str(watch) for watch in for_diagnosis()]
+    >>> from gradwatch.watches import SpectralNorms, probed
+    >>> str(probed(SpectralNorms(), "dense*/kernel", of="gradient"))
+    "spectral_norms('dense*/kernel', every=each_epoch(1), of=gradient)"
+    """
+    allowed = (Kind.APPLIED_GRADIENT, Kind.GRADIENT, Kind.UPDATE, Kind.WEIGHT)
+    if of not in allowed:
+        raise ValueError(f"of is one of {', '.join(allowed)}. Received: of={of!r}")
+    return replace(_watch(Kind(of), selection, every, False), probe=probe)
+
+
+def losses(*, every: schedules.Spec | None = None) -> Watch:
+    """Watch the loss of the step.
+
+    Args:
+        every: a schedule, see `gradwatch.schedule`; the monitor's if None.
+
+    Example:
+
+    >>> import gradwatch
+    >>> watch = gradwatch.losses(every=1)
+    """
+    return _watch(Kind.LOSS, (), every, False)
+
+
+def scalars(*, every: schedules.Spec | None = None) -> Watch:
+    """Watch the other numbers of the step: its learning rate, batch size and loss scale.
+
+    Args:
+        every: a schedule, see `gradwatch.schedule`; the monitor's if None.
+
+    Example:
+
+    >>> import gradwatch
+    >>> watch = gradwatch.scalars()
+    """
+    return _watch(Kind.SCALAR, (), every, False)
+
+
+def diagnosis_watches() -> list[Watch]:
+    """What the diagnosis needs besides gradients and weights, where it can be measured.
+
+    Updates relative to weights, outputs of layers with their dead and saturated units, and
+    the batch that the step is given.
+
+    Example:
+
+    >>> from gradwatch.watches import diagnosis_watches
+    >>> [str(watch) for watch in diagnosis_watches()]
     ['inputs()', 'updates()', 'outputs(per_unit=True)', 'targets()']
     """
     watches = [Watch(Kind.INPUT), updates(), outputs(per_unit=True), Watch(Kind.TARGET)]
     return [replace(watch, optional=True) for watch in watches]
 
 
-def of_the_step() -> list[Watch]:
+def number_watches() -> list[Watch]:
     """The numbers of a step that cost next to nothing: its loss, its learning rate.
 
     Example:
 
-    >>> from gradwatch.watches.watch import of_the_step
-    >>> [str(watch) for watch in of_the_step()]
+    >>> from gradwatch.watches import number_watches
+    >>> [str(watch) for watch in number_watches()]
     ['losses()', 'scalars()']
     """
-    return [Watch(kind, optional=True) for kind in (Kind.LOSS, Kind.SCALAR)]
+    return [replace(watch, optional=True) for watch in (losses(), scalars())]

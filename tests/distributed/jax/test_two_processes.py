@@ -7,7 +7,7 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Site
-from gradwatch.core.reading import Less
+from gradwatch.core import SiteFilter
 from gradwatch.core.reference import summarize
 from tests.cli.support import invoke
 from tests.distributed.full_disk import require_full_disk
@@ -38,8 +38,8 @@ def readings(directory, rank=None):
         return []
     with gradwatch.open(directory) as run:
         found = list(run.readings(rank=rank)) if run.ranks else []
-    less = [Less(SIGNS.__contains__)(reading) for reading in found]
-    return [reading for reading in less if len(reading)]
+    shown = [SiteFilter(SIGNS.__contains__)(reading) for reading in found]
+    return [reading for reading in shown if len(reading)]
 
 
 def test_summaries_are_those_of_a_single_device_with_the_whole_batch(trained):

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 import gradwatch
-from gradwatch.core import summary
+from gradwatch.core import Summary, summary
 from gradwatch.core.reference import summarize
-from gradwatch.core.summary import Summary
 from tests.distributed.launching import only_in_full
 from tests.distributed.torch import truth
 from tests.distributed.torch.models import MODELS, STEPS

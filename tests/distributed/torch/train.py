@@ -260,7 +260,7 @@ def others():
             monitor.record(variables=sharded)
     found["said"] = [str(each.message) for each in said]
     # As on two machines; it is uploaded when the process ends.
-    remote = gradwatch.Remote(f"file://{OUT}/remote/run", staging=OUT / f"staging-{RANK}")
+    remote = gradwatch.store.Remote(f"file://{OUT}/remote/run", staging=OUT / f"staging-{RANK}")
     train("fsdp", "plain", remote)
     save("others", found)
 

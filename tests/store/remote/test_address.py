@@ -23,7 +23,7 @@ def test_paths_are_no_urls(path):
 
 
 def test_credentials_in_a_url_or_options_are_never_shown():
-    remote = gradwatch.Remote(
+    remote = gradwatch.store.Remote(
         "ftp://me:hunter2@host/runs/a?token=t0k", options={"secret": "s3cr3t", "endpoint_url": "u"}
     )
     assert remote.shown == "ftp://***@host/runs/a"
@@ -38,9 +38,11 @@ def test_credentials_in_a_url_or_options_are_never_shown():
 
 
 def test_credentials_do_not_reach_faults(monkeypatch, memory):
-    remote = gradwatch.Remote(f"{memory}/a")
+    remote = gradwatch.store.Remote(f"{memory}/a")
     folder = Folder(remote)
-    folder.remote = gradwatch.Remote("ftp://me:hunter2@host/runs/a", options={"secret": "s3cr3t"})
+    folder.remote = gradwatch.store.Remote(
+        "ftp://me:hunter2@host/runs/a", options={"secret": "s3cr3t"}
+    )
 
     def fail(*_, **__):
         raise PermissionError("530 hunter2 s3cr3t refused")
@@ -53,24 +55,24 @@ def test_credentials_do_not_reach_faults(monkeypatch, memory):
 
 def test_a_url_has_its_own_staging_directory_always_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("GRADWATCH_STAGING", str(tmp_path / "there"))
-    a, b = gradwatch.Remote("s3://b/x/a"), gradwatch.Remote("s3://b/y/a")
-    assert a.staging_directory == gradwatch.Remote("s3://b/x/a/").staging_directory
+    a, b = gradwatch.store.Remote("s3://b/x/a"), gradwatch.store.Remote("s3://b/y/a")
+    assert a.staging_directory == gradwatch.store.Remote("s3://b/x/a/").staging_directory
     assert a.staging_directory != b.staging_directory
     assert a.staging_directory.parent == tmp_path / "there"
-    chosen = gradwatch.Remote("s3://b/x/a", staging=tmp_path / "here")
+    chosen = gradwatch.store.Remote("s3://b/x/a", staging=tmp_path / "here")
     assert chosen.staging_directory.parent == tmp_path / "here"
     assert gradwatch.Monitor(
-        gradwatch.Remote("memory://x", staging=tmp_path / "here")
+        gradwatch.store.Remote("memory://x", staging=tmp_path / "here")
     ).directory.is_relative_to(tmp_path / "here")
 
 
 def test_the_cache_keeps_to_its_own_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("GRADWATCH_CACHE", str(tmp_path))
-    place = gradwatch.Remote("s3://bucket/a:b/%2e%2e/c").cache_directory
+    place = gradwatch.store.Remote("s3://bucket/a:b/%2e%2e/c").cache_directory
     assert place.is_relative_to(tmp_path)
     assert ".." not in place.parts
     with pytest.raises(ValueError, match="must name a run's folder"):
-        gradwatch.Remote("s3://bucket/../../etc")
+        gradwatch.store.Remote("s3://bucket/../../etc")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_the_cache_keeps_to_its_own_directory(tmp_path, monkeypatch):
 )
 def test_mistakes_are_said_when_they_are_made(url, more, words):
     with pytest.raises(ValueError, match=words):
-        gradwatch.Remote(url, **more)
+        gradwatch.store.Remote(url, **more)
 
 
 def test_a_protocol_that_nobody_knows_is_said_before_training():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 
 DOCS = Path(__file__).parents[3] / "docs" / "remote.md"
@@ -80,12 +80,12 @@ def check(found):
 def test_the_files_of_a_thousand_runs_are_those_that_their_manifests_name(home):
     stray = home / "run-0" / "segments"
     shutil.copy(next(stray.glob("*.summaries.*")), stray / "copy.parquet")
-    files = gradwatch.segment_files(home)
+    files = gradwatch.store.segment_files(home)
     assert len(files) == sum(2 if number % 2 else 1 for number in range(RUNS))
     assert not any("copy" in file for file in files)
     assert len(set(files)) == len(files)
     with pytest.raises(ValueError, match="There are the tables"):
-        gradwatch.segment_files(home, "numbers")
+        gradwatch.store.segment_files(home, "numbers")
 
 
 def test_duckdb_reads_a_thousand_runs_at_once(home):
@@ -109,8 +109,8 @@ def test_polars_reads_a_thousand_runs_at_once(home):
 def test_polars_reads_runs_from_s3(home, s3, server, monkeypatch):
     polars = pytest.importorskip("polars")
     for number in range(3):
-        gradwatch.upload(home / f"run-{number}", f"{s3}/runs/run-{number}")
-    files = gradwatch.segment_files(f"{s3}/runs")
+        gradwatch.maintain.upload(home / f"run-{number}", f"{s3}/runs/run-{number}")
+    files = gradwatch.store.segment_files(f"{s3}/runs")
     assert len(files) == 4
     assert all(file.startswith(f"{s3}/runs/run-") for file in files)
     options = {
@@ -122,7 +122,7 @@ def test_polars_reads_runs_from_s3(home, s3, server, monkeypatch):
     }
     rows = polars.scan_parquet(files, storage_options=options).collect()
     local = polars.scan_parquet(
-        [f for n in range(3) for f in gradwatch.segment_files(home / f"run-{n}")]
+        [f for n in range(3) for f in gradwatch.store.segment_files(home / f"run-{n}")]
     ).collect()
     order = ["writer", "attempt", "site", "step"]
     assert rows.sort(order).equals(local.sort(order), null_equal=True)
@@ -135,5 +135,5 @@ def test_a_damaged_manifest_is_said_and_the_others_are_listed(tmp_path):
     (manifest,) = (tmp_path / "a").glob("manifest-*")
     manifest.write_bytes(manifest.read_bytes().replace(b'"rank": 0', b'"rank": 1'))
     with pytest.warns(gradwatch.GradwatchWarning, match="segments that it names are left out"):
-        files = gradwatch.segment_files(tmp_path)
+        files = gradwatch.store.segment_files(tmp_path)
     assert [Path(file).parts[-3] for file in files] == ["b"]

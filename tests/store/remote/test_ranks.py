@@ -34,7 +34,7 @@ be_patient()
 url, rank = sys.argv[1], int(sys.argv[2])
 ranks.current = lambda: ranks.Rank(rank, 3, "torch")
 rundir.training = lambda rank: "torch one of the tests"
-remote = gradwatch.Remote(url, wait=120)
+remote = gradwatch.store.Remote(url, wait=120)
 monitor = gradwatch.Monitor(remote, every=1, sinks=[gradwatch.Store()], diagnose=False)
 for step in range(1, 6):
     monitor.record(gradients={"dense/kernel": np.array([3.0, 4.0]) * (step + 10 * rank)})
@@ -176,7 +176,7 @@ def test_what_no_rank_has_uploaded_is_uploaded_by_the_command(memory, tmp_path, 
         note.write(tmp_path, Remote(url), url, part=Part("t-1", rank))
     settle()
     assert not note.read(tmp_path)["complete"]
-    assert gradwatch.upload(tmp_path).url == url
+    assert gradwatch.maintain.upload(tmp_path).url == url
     assert note.read(tmp_path)["complete"]
     assert gradwatch.open(url).ranks == (1, 2)
 

@@ -25,7 +25,7 @@ def url(memory, tmp_path):
     """A remote run of several segments."""
     place = tmp_path / "local"
     Recorder(place, rows_a_journal=100).write(range(1, 31), histograms=True).close()
-    gradwatch.upload(place, f"{memory}/runs/a")
+    gradwatch.maintain.upload(place, f"{memory}/runs/a")
     return f"{memory}/runs/a"
 
 
@@ -43,7 +43,7 @@ def segments(url, table="summaries"):
 def test_every_table_reads_as_it_does_locally(url, tmp_path):
     run, local = gradwatch.open(url), gradwatch.open(tmp_path / "local")
     check(run, range(1, 31))
-    assert isinstance(run, gradwatch.Run)
+    assert isinstance(run, gradwatch.read.Run)
     for table in ("all_summaries", "histograms", "sites", "losses"):
         query = f"select * from {table} order by all"
         assert repr(run.sql(query).fetchall()) == repr(local.sql(query).fetchall()), table
@@ -65,7 +65,7 @@ def test_refresh_sees_what_was_uploaded_since(url, tmp_path):
     run = gradwatch.open(url)
     assert not run.refresh()
     Recorder(tmp_path / "local", first_step=31).write(range(31, 41)).close()
-    gradwatch.upload(tmp_path / "local", url)
+    gradwatch.maintain.upload(tmp_path / "local", url)
     assert run.refresh()
     check(run, range(1, 41))
 
@@ -125,7 +125,7 @@ def test_a_manifest_that_names_a_path_writes_nothing_elsewhere(url, tmp_path):
 def test_runs_below_a_url_are_listed_and_downloaded_when_asked_for(memory, tmp_path):
     for name in ("lr/run-10", "lr/run-2", "base"):
         Recorder(tmp_path / name).write([1, 2]).close()
-        gradwatch.upload(tmp_path / name, f"{memory}/runs/{name}")
+        gradwatch.maintain.upload(tmp_path / name, f"{memory}/runs/{name}")
     runs = gradwatch.open(f"{memory}/runs")
     assert runs.names == ["base", "lr/run-2", "lr/run-10"]
     assert not list(runs.path.rglob("*.parquet"))
@@ -134,7 +134,7 @@ def test_runs_below_a_url_are_listed_and_downloaded_when_asked_for(memory, tmp_p
     assert [run.name for run in runs.filter("lr/*")] == ["run-2", "run-10"]
     assert not runs.refresh()
     shutil.copytree(tmp_path / "base", tmp_path / "new")
-    gradwatch.upload(tmp_path / "new", f"{memory}/runs/new")
+    gradwatch.maintain.upload(tmp_path / "new", f"{memory}/runs/new")
     assert runs.refresh()
     check(runs["new"], [1, 2])
     assert f"{memory}/runs" in repr(runs)
@@ -165,7 +165,7 @@ def test_of_a_run_that_another_has_replaced_nothing_is_left(url, tmp_path):
     old = {path.name for path in run.path.rglob("*.*")}
     files().rm(url, recursive=True)
     Recorder(tmp_path / "new", attempt=7).write([1, 2]).close()
-    gradwatch.upload(tmp_path / "new", url)
+    gradwatch.maintain.upload(tmp_path / "new", url)
     run.refresh()
     assert run.steps().tolist() == [1, 2]
     assert not run.damage

@@ -34,7 +34,7 @@ from tests.distributed.patience import be_patient
 be_patient()
 url, steps, every, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
 monitor = gradwatch.Monitor(
-    gradwatch.Remote(url, every=every, wait=300), every=1, sinks=[gradwatch.Store()]
+    gradwatch.store.Remote(url, every=every, wait=300), every=1, sinks=[gradwatch.Store()]
 )
 for step in range(1, steps + 1):
     monitor.record(gradients={"dense/kernel": np.array([3.0, 4.0]) * step})
@@ -81,7 +81,7 @@ def quiet():
 
 def test_what_is_recorded_is_there_while_training_goes_on_and_equals_the_truth(home):
     url = f"{home}/runs/a"
-    remote = gradwatch.Remote(url, every=0.2)
+    remote = gradwatch.store.Remote(url, every=0.2)
     sinks = [gradwatch.Store(), gradwatch.TensorBoard(), gradwatch.CSV()]
     monitor = gradwatch.Monitor(remote, every=1, sinks=sinks)
     record(monitor, range(1, 6))
@@ -165,7 +165,9 @@ def test_failing_uploads_are_said_once_counted_and_made_up_for(memory, monkeypat
     url = f"{memory}/runs/a"
     said = []
     monkeypatch.setattr(module.Uploader, "__init__", _telling(said, module.Uploader.__init__))
-    monitor = gradwatch.Monitor(gradwatch.Remote(url, every=0.05), every=1, sinks=gradwatch.Store())
+    monitor = gradwatch.Monitor(
+        gradwatch.store.Remote(url, every=0.05), every=1, sinks=gradwatch.Store()
+    )
     record(monitor, range(1, 6))
     until(lambda: outage.attempts >= 4)
     uploader = monitor._session.uploader
@@ -195,7 +197,9 @@ def test_a_bucket_that_is_made_later_gets_all_of_the_run(s3, monkeypatch):
     said = []
     monkeypatch.setattr(module.Uploader, "__init__", _telling(said, module.Uploader.__init__))
     url = f"{s3}later/runs/a"
-    monitor = gradwatch.Monitor(gradwatch.Remote(url, every=0.2), every=1, sinks=gradwatch.Store())
+    monitor = gradwatch.Monitor(
+        gradwatch.store.Remote(url, every=0.2), every=1, sinks=gradwatch.Store()
+    )
     record(monitor, range(1, 6))
     until(lambda: monitor._session.uploader.failures >= 2)
     fsspec.filesystem("s3", skip_instance_cache=True).mkdir(f"{s3}later".removeprefix("s3://"))
@@ -238,7 +242,7 @@ def test_what_is_new_while_an_upload_is_under_way_is_uploaded_at_once(
 
     monkeypatch.setattr(Transfer, "advance", slow)
     url = f"{memory}/runs/a"
-    uploader = module.Uploader(gradwatch.Remote(url, every=3600), tmp_path)
+    uploader = module.Uploader(gradwatch.store.Remote(url, every=3600), tmp_path)
     uploader.open()
     assert under_way.wait(60)
     checked_json.write(tmp_path / "run.json", {"format": 1, "fits": []})
@@ -304,20 +308,20 @@ def test_what_a_killed_process_left_is_uploaded_afterwards(aws, tmp_path):
     (staging,) = (tmp_path / "staging").iterdir()
     local, _ = l2(gradwatch.open(staging))
     assert len(local) >= len(steps)
-    done = gradwatch.upload(staging)
+    done = gradwatch.maintain.upload(staging)
     assert done.url == url
     run.refresh()
     steps, values = l2(run)
     assert steps.tolist() == local.tolist()
     np.testing.assert_allclose(values, 5.0 * steps)
     assert all(SEALED.fullmatch(path) for path in remote_files(url)), remote_files(url)
-    assert gradwatch.upload(staging).files <= 2  # the manifest and run.json
+    assert gradwatch.maintain.upload(staging).files <= 2  # the manifest and run.json
 
 
 def test_a_restarted_process_uploads_what_the_killed_one_left(memory):
     # Of a process that is gone, in the staging directory of this URL.
     url = f"{memory}/runs/a"
-    remote = gradwatch.Remote(url)
+    remote = gradwatch.store.Remote(url)
     code = (
         "import os, pathlib, sys\n"
         "from tests.store.recorded import Recorder\n"
@@ -343,7 +347,7 @@ def test_an_unreachable_server_delays_nothing_and_the_end_says_what_to_do(tmp_pa
     code = (
         "import time, numpy as np, gradwatch\n"
         "options = {'endpoint_url': 'http://localhost:9', 'key': 'k', 'secret': 'very-secret'}\n"
-        "remote = gradwatch.Remote('s3://bucket/runs/a', options=options)\n"
+        "remote = gradwatch.store.Remote('s3://bucket/runs/a', options=options)\n"
         "monitor = gradwatch.Monitor(remote, every=1, sinks=[gradwatch.Store()])\n"
         "monitor.record(gradients={'dense/kernel': np.array([3.0, 4.0])})\n"
         # Else a busy machine may not come to it in the time that the end may take.
@@ -396,7 +400,7 @@ def test_a_run_that_is_resumed_on_another_machine_is_one_run(memory, tmp_path, m
         monkeypatch.setattr(
             "gradwatch.record.session._now", lambda machine=machine: f"time {machine}"
         )
-        remote = gradwatch.Remote(url, staging=tmp_path / machine)
+        remote = gradwatch.store.Remote(url, staging=tmp_path / machine)
         with gradwatch.Monitor(remote, every=1, sinks=[gradwatch.Store()]) as monitor:
             for step in steps:
                 shift = 0.0 if machine == "one" else 100.0

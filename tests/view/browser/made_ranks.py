@@ -9,10 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gradwatch.core.reading import Reading
+from gradwatch.core import Kind, Reading, Site, Summary
 from gradwatch.core.reference import summarize
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
 from gradwatch.store import description
 from gradwatch.store.writer import StoreWriter
 from tests.store.recorded import settle

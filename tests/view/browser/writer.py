@@ -9,7 +9,7 @@ input it ends properly.
 import sys
 from pathlib import Path
 
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from tests.store.recorded import Recorder
 
 PATHS = ("net/a/kernel", "net/a/bias", "net/b/kernel", "net/b/bias")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from tests.store.recorded import TRUTH, Recorder, array
 
 PATHS = (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.core.sites import Kind
+from gradwatch.core import Kind
 from gradwatch.read.members import NotRecordedError
 from gradwatch.view.data import RunView, compare, compare_series
 from tests.view.data.made import doubles, recorder, truth

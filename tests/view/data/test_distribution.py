@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.core.histogram import Histogram
+from gradwatch.core import Histogram
 from gradwatch.read.members import NotRecordedError
 from gradwatch.view.data import RunView, Window, distribution, picture, pictures
 from gradwatch.view.data.distribution import edges_for, shares

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.read.merged_rows import Rows
 from gradwatch.view.data import RunView, StaleTreeError, Window, heatmap
-from gradwatch.view.data.labels import statistics_of
+from gradwatch.view.data.labels import menu_of
 from tests.store.recorded import TRUTH, Recorder, array
 from tests.view.data.made import (
     SITES,
@@ -52,7 +52,7 @@ def test_each_row_is_its_sites_merged_and_averaged_over_steps(shown, statistic, 
 
 def test_every_statistic_that_is_offered_is_answered(shown):
     for kind in (Kind.GRADIENT, Kind.UPDATE, Kind.DEAD_UNIT):
-        for about in statistics_of(kind, with_ratio=True):
+        for about in menu_of(kind, with_ratio=True):
             recorded = "update" if kind is Kind.UPDATE else "gradient"
             assert all_rows(shown, recorded, about["name"], Window(5))["rows"]
 

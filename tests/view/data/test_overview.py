@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.view.data import RunView, entry, overview
-from gradwatch.view.data.labels import ORDER, statistics_of
+from gradwatch.view.data.labels import menu_of, tensor_kinds
 from tests.store.recorded import loss_at, settle
 
 
@@ -42,12 +42,12 @@ def test_findings_have_strict_json_in_their_evidence(shown):
 
 
 def test_every_kind_that_is_no_number_has_an_order_a_label_and_statistics():
-    assert set(ORDER) == {kind for kind in Kind if not kind.is_number}
-    for kind in ORDER:
-        names = [about["name"] for about in statistics_of(kind, with_ratio=True)]
+    for kind in tensor_kinds():
+        assert kind.label
+        names = [about["name"] for about in menu_of(kind, with_ratio=True)]
         assert len(set(names)) == len(names) > 1
         assert ("update_ratio" in names) == (kind is Kind.UPDATE)
-    without = [about["name"] for about in statistics_of(Kind.UPDATE, with_ratio=False)]
+    without = [about["name"] for about in menu_of(Kind.UPDATE, with_ratio=False)]
     assert "update_ratio" not in without
 
 

@@ -9,9 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gradwatch
 import gradwatch.view.data as data
 from gradwatch import Kind, Site
-from gradwatch.core.reading import Reading
+from gradwatch.core import Reading, Summary
 from gradwatch.core.reference import summarize
-from gradwatch.core.summary import Summary
 from gradwatch.read.across_ranks import RankTable
 from gradwatch.store import description
 from gradwatch.store.writer import StoreWriter
@@ -141,7 +140,7 @@ def test_the_rank_that_is_asked_for_is_shown(shown):
     mean = np.array([column[~np.isnan(column)].mean() for column in true.T])
     mean[5] = np.nan
     assert_allclose(decoded(of_all["values"]), mean, rtol=1e-12)
-    with pytest.raises(gradwatch.NotRecordedError, match="no rank 9"):
+    with pytest.raises(gradwatch.read.NotRecordedError, match="no rank 9"):
         shown.with_rank(9)
     assert shown.rank is None
 

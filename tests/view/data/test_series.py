@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.core.reading import Reading
+from gradwatch.core import Kind, Reading, Site, Summary
 from gradwatch.core.reference import summarize
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
 from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.store.writer import StoreWriter
 from gradwatch.view.data import RunView, Window, numbers, selection, series

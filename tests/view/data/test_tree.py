@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwatch.core.sites import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.read.run_json import bare_info
 from gradwatch.view.data.tree import Tree
 

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 import gradwatch
 from gradwatch import Kind, Site
 from gradwatch.cli.main import main
-from gradwatch.core.reading import Reading
-from gradwatch.core.summary import Summary
+from gradwatch.core import Reading, Summary
 from gradwatch.read.status import RankStatus, Status
 from gradwatch.store import description
 from gradwatch.store.writers import writer_for

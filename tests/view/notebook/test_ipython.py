@@ -8,8 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import gradwatch
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
+from gradwatch.core import Kind, Site, Summary
 from gradwatch.inspection import Entry, Inspection
 
 

@@ -142,7 +142,7 @@ def test_hostile_names_are_drawn_as_text(hostile, recwarn):
 def test_a_statistic_that_does_not_exist_is_said_as_by_the_reader(run):
     with pytest.raises(ValueError, match="There is no statistic 'l3' of gradient"):
         run.plot.heatmap("gradient", "l3")
-    with pytest.raises(gradwatch.NotRecordedError, match="Closest"):
+    with pytest.raises(gradwatch.read.NotRecordedError, match="Closest"):
         run.plot.series("gradient", "conv/kernels")
 
 

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.core.reading import Reading
-from gradwatch.core.sites import Kind, Site
-from gradwatch.core.summary import Summary
+from gradwatch.core import Kind, Reading, Site, Summary
 from gradwatch.store.writer import StoreWriter
 from gradwatch.view.report import page_data as module
 from gradwatch.view.report.page import inert

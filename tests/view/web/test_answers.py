@@ -6,7 +6,7 @@ import json
 import pytest
 
 import gradwatch
-from gradwatch.core.sites import Kind, Site
+from gradwatch.core import Kind, Site
 from gradwatch.view import data
 from gradwatch.view.data import RunView, Window
 from tests.store.recorded import Recorder

@@ -126,7 +126,7 @@ def narrowed(timetable: Timetable, infos: Sequence[SiteInfo]) -> Timetable:
         if chooses or all(map(_excludes, watch.selection)):
             kept_watch = replace(watch, selection=kept)
             try:
-                selectors.choose(kept, offered, watch.asker)
+                selectors.choose(kept, offered, watch.function_name)
             except selectors.SelectionError:
                 continue  # All that it chooses here is excluded again.
             watches.append(kept_watch)

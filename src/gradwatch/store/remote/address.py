@@ -46,7 +46,7 @@ class Remote:
     Example:
 
     >>> import gradwatch
-    >>> gradwatch.Remote("s3://me:secret@bucket/runs/a", every=30)
+    >>> gradwatch.store.Remote("s3://me:secret@bucket/runs/a", every=30)
     Remote('s3://***@bucket/runs/a', every=30)
     """
 

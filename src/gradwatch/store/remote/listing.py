@@ -38,7 +38,7 @@ def segment_files(place: str | Path | Remote, table: str = "summaries") -> list[
 
     >>> import tempfile
     >>> import gradwatch
-    >>> gradwatch.segment_files(tempfile.mkdtemp())
+    >>> gradwatch.store.segment_files(tempfile.mkdtemp())
     []
     """
     if table not in SCHEMAS:

@@ -84,7 +84,7 @@ def shares(histogram: Histogram, edges: Values) -> Values:
     Within a cell of the histogram elements are taken as evenly spread.
 
     >>> import numpy as np
-    >>> from gradwatch.core.histogram import Histogram
+    >>> from gradwatch.core import Histogram
     >>> from gradwatch.view.data.distribution import shares
     >>> shares(Histogram.of(np.array([0.0, 0.0, 1.0, 3.0])), np.array([-1.0, 0.5, 2.0, 3.0]))
     array([0.5 , 0.25, 0.25])

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradwatch.core import Site
-from gradwatch.read import VALUE, Rows
+from gradwatch.core import VALUE, Site
+from gradwatch.read import Rows
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.rank_spread import bands
 from gradwatch.view.data.run_view import RunView, Window
@@ -58,7 +58,7 @@ def numbers(view: RunView, window: Window, most_cells: int = 150_000) -> Answer:
     for kind in kinds:
         own = [site for site in sites if site.kind is kind]
         rows = Rows.of([[site] for site in own])
-        table = view.run.row_table(kind, rows, [VALUE], bucketing, window.stretch, view.rank)
+        table = view.run.row_table(kind, rows, [VALUE.name], bucketing, window.stretch, view.rank)
         banded = [site for site in own if site in of_ranks]
         band = bands(view.run, banded, bucketing, window.stretch, table.numbers)
         for i, site in enumerate(own):
@@ -74,7 +74,7 @@ def numbers(view: RunView, window: Window, most_cells: int = 150_000) -> Answer:
                     "last": whole(table.cell_last[i][chosen]),
                     "width": bucketing.span,
                     "complete": window.is_complete(bucketing),
-                    "values": doubles(table.values[VALUE][i][chosen]),
+                    "values": doubles(table.values[VALUE.name][i][chosen]),
                     "ranks": spread
                     and dict(
                         zip(

@@ -9,7 +9,7 @@ from typing import Any
 from gradwatch.core import Kind
 from gradwatch.diagnosis import Finding
 from gradwatch.read import ALL
-from gradwatch.view.data.labels import ORDER, kind_label, statistics_of
+from gradwatch.view.data.labels import menu_of, tensor_kinds
 from gradwatch.view.data.numbers import number_sites
 from gradwatch.view.data.plain import Answer, number
 from gradwatch.view.data.rank_data import processes
@@ -65,11 +65,11 @@ def kinds_of(view: RunView) -> list[Answer]:
     return [
         {
             "kind": str(kind),
-            "label": kind_label(kind),
-            "statistics": statistics_of(kind, with_ratio=Kind.WEIGHT in counts),
+            "label": kind.label,
+            "statistics": menu_of(kind, with_ratio=Kind.WEIGHT in counts),
             "sites": counts[kind],
         }
-        for kind in ORDER
+        for kind in tensor_kinds()
         if kind in counts
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gradwatch.core import Kind
-from gradwatch.view.data.labels import kind_label, statistics_of
+from gradwatch.view.data.labels import menu_of
 
 
 class Quantity(NamedTuple):
@@ -28,9 +28,9 @@ def quantity(kind: Kind, statistic: str) -> Quantity:
     >>> quantity(Kind.GRADIENT, "l2")
     Quantity(label='gradient, L2 norm (loss per unit of weight)', scale='log')
     """
-    for about in statistics_of(kind, with_ratio=True):
+    for about in menu_of(kind, with_ratio=True):
         if about["name"] == statistic:
             unit = f" ({about['unit']})" if about["unit"] else ""
-            return Quantity(f"{kind_label(kind)}, {about['label']}{unit}", about["scale"])
-    name = kind_label(kind) if statistic == "value" else f"{kind_label(kind)}, {statistic}"
+            return Quantity(f"{kind.label}, {about['label']}{unit}", about["scale"])
+    name = kind.label if statistic == "value" else f"{kind.label}, {statistic}"
     return Quantity(name, "signed")

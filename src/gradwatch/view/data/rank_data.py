@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.read import VALUE, RankTable
+from gradwatch.core import VALUE
+from gradwatch.read import RankTable
 from gradwatch.view.data.numbers import own_numbers
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.rank_spread import spread
@@ -45,7 +46,7 @@ def ranks(view: RunView, kind: str, path: str, window: Window, rows: int) -> Ans
     """
     chosen = view.kind(kind)
     bucketing = window.bucketing(view.run.steps(chosen))
-    table = view.run.rank_table(chosen, path, VALUE, bucketing, window.stretch)
+    table = view.run.rank_table(chosen, path, VALUE.name, bucketing, window.stretch)
     values, nonfinite, size = merged_rows(table, rows)
     low, middle, high = spread(table.values)
     return {

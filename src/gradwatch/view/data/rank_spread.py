@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import Site
-from gradwatch.read import VALUE, Bucketing, Run
+from gradwatch.core import VALUE, Site
+from gradwatch.read import Bucketing, Run
 
 Values = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ def bands(
     """Of some numbers the least, median and greatest of all ranks, for these columns."""
     found = {}
     for site in sites:
-        table = run.rank_table(site.kind, site.path, VALUE, bucketing, stretch)
+        table = run.rank_table(site.kind, site.path, VALUE.name, bucketing, stretch)
         place = np.searchsorted(buckets, table.numbers)
         known = np.isin(table.numbers, buckets)
         band = []

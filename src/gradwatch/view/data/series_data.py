@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwatch.core import Kind, Site
+from gradwatch.core import STATISTICS, UPDATE_RATIO, Kind, Site
 from gradwatch.diagnosis import Finding
-from gradwatch.read import UPDATE_RATIO, Rows
+from gradwatch.read import Rows
 from gradwatch.view.data.heatmap_data import row_table
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.run_view import RunView, Window
-
-STATISTICS = ("l1", "l2", "linf", "rms", "mean", "std", "min", "max")
 
 
 def series(
@@ -32,7 +30,8 @@ def series(
     """
     chosen = view.kind(kind)
     sites = view.run.members(chosen, path)
-    names = [*STATISTICS, *[UPDATE_RATIO] * (chosen is Kind.UPDATE)]
+    names = [name for name, each in STATISTICS.items() if not each.is_count]
+    names += [UPDATE_RATIO.name] * (chosen is Kind.UPDATE)
     rows = Rows.of([sites])
     # Zeros need not be asked for by themselves: all fields of a summary are read here.
     table, columns, kept = row_table(view, kind, rows, [*names, "zeros"], window)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradwatch.core import STATISTICS, Site
-from gradwatch.read import EVER, NUMBER, Run
+from gradwatch.core import STATISTICS, VALUE, Site
+from gradwatch.read import EVER, Run
 
 _NOT_FINITE = "(nan + posinf + neginf)"
 
@@ -90,7 +90,7 @@ def newest(run: Run, rank: int, since: int | None = None) -> dict[Site, Newest]:
         WITH own AS (FROM summaries WHERE rank = ? AND step >= ?),
         last AS (SELECT kind, path, max(step) AS step FROM own GROUP BY kind, path)
         SELECT kind, path, step, sum(count)::BIGINT, sum(zeros)::BIGINT, sqrt(sum(l2 * l2)),
-        sum({NUMBER})
+        sum({VALUE.sql})
         FROM own JOIN last USING (kind, path, step)
         GROUP BY kind, path, step, micro_batch IS NULL
         QUALIFY row_number() OVER (PARTITION BY kind, path ORDER BY micro_batch IS NULL DESC) = 1
@@ -139,7 +139,7 @@ def numbers(run: Run, rank: int) -> dict[Site, Number]:
     rows = _ask(
         run,
         f"""
-        WITH own AS (SELECT kind, path, step, {NUMBER} AS value FROM summaries
+        WITH own AS (SELECT kind, path, step, {VALUE.sql} AS value FROM summaries
             WHERE rank = ? AND list_contains(?, kind))
         SELECT kind, path, count(DISTINCT step), arg_min(value, step), arg_max(value, step),
         max(step), min(value) FILTER (isfinite(value)),

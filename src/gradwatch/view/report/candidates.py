@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gradwatch.core import Kind, Site
 from gradwatch.diagnosis import Finding
-from gradwatch.view.data.labels import ORDER
+from gradwatch.view.data.labels import tensor_kinds
 from gradwatch.view.data.tree import Tree
 from gradwatch.view.report.row_choice import levels_of
 
@@ -66,4 +66,4 @@ def candidates(
 
 
 def _in_order(kinds: set[Kind]) -> list[Kind]:
-    return [kind for kind in ORDER if kind in kinds]
+    return [kind for kind in tensor_kinds() if kind in kinds]
