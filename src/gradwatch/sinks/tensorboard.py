@@ -140,7 +140,7 @@ class TensorBoard(Sink):
 
         def meaning(tag: str, about: Kind | str) -> str:
             """The description, on the tag's first event only."""
-            words = run.meaning.get(about, about.meaning) if isinstance(about, Kind) else about
+            words = run.meaning.get(about) if isinstance(about, Kind) else about
             if not words or tag in self._described or tag in described:
                 return ""
             described.add(tag)

@@ -44,6 +44,12 @@ class Timetable:
         """Whether any watch follows the schedule of those that have none of their own."""
         return any(watch.every is None and not watch.optional for watch in self.watches)
 
+    @property
+    def probe_meaning(self) -> dict[Kind, str]:
+        """In words, what the probes of watches measure."""
+        kinds = [watch.probe.kind for watch in self.watches if watch.probe is not None]
+        return {kind: kind.meaning for kind in kinds if kind is not None}
+
     def along(self, *kinds: Kind) -> Timetable:
         """The same with these kinds too, wherever they can be had."""
         more = [Watch(kind, optional=True) for kind in kinds if kind not in self.kinds]
