@@ -151,7 +151,7 @@ class Session:
         self.rank = rank = ranks.current()
         self._claim(rank)
         self._upload()
-        meaning = {**self._timetable.probe_meaning, **capture.meaning()}
+        meaning = {**self.timetable.probe_meaning, **capture.meaning()}
         if rank.is_one_of_many and rank.measures_alike:
             self._signs = self._signs or SignsOfLife(rank.count)
             known = meaning.get(Kind.SCALAR)
