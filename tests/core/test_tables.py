@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gradwatch.view.notebook.naming import quantity
 
 import gradwatch
 from gradwatch.core import (
@@ -29,7 +30,6 @@ from gradwatch.core import (
 )
 from gradwatch.view import data
 from gradwatch.view.data import RunView, Window
-from gradwatch.view.notebook.naming import quantity
 from tests.conftest import SOURCES
 from tests.view.data.made import doubles
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gradwatch.capture.torch.torch_replicas import is_check, with_exact_sums
-from gradwatch.core.summary import FIELDS
+from gradwatch.core import FIELDS
 from gradwatch.measure.torch import measure
 
 SUM = FIELDS.index("sum")

@@ -8,7 +8,6 @@ import pytest
 
 from gradwatch.core import IDENTITY
 from gradwatch.core.reference import count_cells, summarize
-from gradwatch.core.summary import IDENTITY
 from gradwatch.measure.kernels import jax_cells, jax_rows
 from gradwatch.measure.kernels.row_layout import HEIGHT, RowLayout
 from tests.measure import modes
