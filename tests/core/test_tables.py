@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gradwatch.view.notebook.naming import quantity
+from gradwatch.view.data.quantity import quantity
 
 import gradwatch
 from gradwatch.core import (
