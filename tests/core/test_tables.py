@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gradwatch.view.data.quantity import quantity
 
 import gradwatch
 from gradwatch.core import (
@@ -30,6 +29,7 @@ from gradwatch.core import (
 )
 from gradwatch.view import data
 from gradwatch.view.data import RunView, Window
+from gradwatch.view.data.quantity import quantity
 from tests.conftest import SOURCES
 from tests.view.data.made import doubles
 
