@@ -14,6 +14,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
@@ -46,15 +47,17 @@ class ThreadTime:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.calls = 0
-        handle = LiveDiagnosis._handle
+        for name in ("write", "wake"):
+            setattr(LiveDiagnosis, name, self._timed(getattr(LiveDiagnosis, name)))
 
-        def timed(live: LiveDiagnosis, event: Any) -> None:
+    def _timed(self, method: Callable[..., None]) -> Callable[..., None]:
+        def timed(live: LiveDiagnosis, *args: Any) -> None:
             began = time.thread_time()
-            handle(live, event)
+            method(live, *args)
             self.seconds += time.thread_time() - began
             self.calls += 1
 
-        LiveDiagnosis._handle = timed  # type: ignore[method-assign]
+        return timed
 
 
 def trained(model: Any, data: tuple[Any, Any], every: int, diagnose: bool) -> float:

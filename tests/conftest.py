@@ -25,7 +25,6 @@ import pytest
 import gradwatch
 from gradwatch.core import Reading, Site, Summary
 from gradwatch.core.reference import count_cells, summarize
-from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.maintain import upload_run as completing
 from gradwatch.record import directory as rundir
 from gradwatch.sinks import RunInfo, pipeline
@@ -36,14 +35,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SOURCES = str(Path(gradwatch.__file__).parent.parent)
-_CLOSING_TIME: float = pipeline.Pipeline.close.__defaults__[0]
+_CLOSING_TIME = pipeline.CLOSING_TIME
 
 
 def _be_patient(seconds: float) -> None:
     """Let nothing be given up before so many seconds, in this process."""
-    for method in (pipeline.Pipeline.close, LiveDiagnosis.end):
-        method.__defaults__ = (seconds, *method.__defaults__[1:])
-    pipeline.EPOCH_PATIENCE = rundir.PATIENCE = completing.PATIENCE = seconds
+    pipeline.CLOSING_TIME = pipeline.EPOCH_PATIENCE = seconds
+    rundir.PATIENCE = completing.PATIENCE = seconds
 
 
 def pytest_configure() -> None:

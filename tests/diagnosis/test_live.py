@@ -16,18 +16,34 @@ from gradwatch.diagnosis import ModelFacts, findings_file
 from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.diagnosis.means import MeanLosses, is_one_missing
 from gradwatch.diagnosis.settings import Settings
+from gradwatch.sinks import RunInfo
+from gradwatch.sinks.outlet import Outlet, whole
+from gradwatch.util import Reporter
 from gradwatch.util.files import checked_json
 from tests.diagnosis.support import reading
 
 
-def live(tmp_path: Path | None = None) -> LiveDiagnosis:
-    made = LiveDiagnosis(Settings(), say=_fail)
-    made.begin(ModelFacts(), tmp_path)
-    return made
+class Live(LiveDiagnosis):
+    """A diagnosis in an outlet, as in a pipeline, to which the test brings the readings."""
 
+    def __init__(self, directory: Path | None = None) -> None:
+        self.said: list[str] = []
+        self.reporter = Reporter(self.said.append)
+        super().__init__(Settings(), self.reporter)
+        self.begin(ModelFacts(), directory)
+        run = RunInfo(directory or Path())
+        room, interval = 1 << 20, 0.0
+        self.calls = Outlet(self, whole, "Live", run, self.reporter, room, interval)
+        self.calls.open()
 
-def _fail(text: str) -> None:
-    raise AssertionError(text)
+    def take(self, reading: gradwatch.Reading | None) -> None:
+        """A reading that was expected has come, or is known never to come."""
+        self.calls.put([] if reading is None else [reading])
+
+    def end(self) -> None:
+        self.calls.close(time.monotonic() + 60.0)
+        self.reporter.deliver()
+        assert self.said == []
 
 
 def weights(step: int, value: float = 1.0, loss: float | None = None):
@@ -35,9 +51,9 @@ def weights(step: int, value: float = 1.0, loss: float | None = None):
     return reading(step, arrays, loss)
 
 
-def settle(diagnosis: LiveDiagnosis) -> None:
+def settle(diagnosis: Live) -> None:
     """Wait until it has looked at all that has come."""
-    while not diagnosis.is_idle:
+    while not diagnosis.calls.is_idle:
         time.sleep(0.001)
 
 
@@ -75,42 +91,43 @@ def test_a_mean_that_is_not_finite_is_said_once_an_epoch():
 
 
 def test_nan_in_an_unmeasured_step_names_the_step_even_if_reports_come_out_of_order():
-    diagnosis = live()
+    diagnosis = Live()
     for step in (1, 2, 4, 5, 3):
         diagnosis.report(ReportedLoss(step, step, 1.0 if step < 3 else math.nan))
         settle(diagnosis)
     diagnosis.end()
-    [finding] = diagnosis.news()
+    [finding] = diagnosis.new_findings()
     assert finding.title == "NaN in the loss of step 3, of which nothing else was measured."
 
 
 def test_a_reading_that_overtakes_reports_of_earlier_steps_waits_for_them():
-    diagnosis = live()
+    diagnosis = Live()
     for step in (1, 2, 3, 5):
         diagnosis.report(ReportedLoss(step, step, 1.0 if step < 4 else math.nan))
-    diagnosis.expect()
+    diagnosis.calls.expect()
     diagnosis.take(weights(8, math.nan, loss=math.nan))
     settle(diagnosis)
     assert diagnosis.findings == []
     for step in (7, 6, 4):
         diagnosis.report(ReportedLoss(step, step, math.nan))
     settle(diagnosis)
-    [finding] = diagnosis.news()
+    [finding] = diagnosis.new_findings()
     assert finding.title == "NaN in the loss of step 4, of which nothing else was measured."
     diagnosis.end()
 
 
 @pytest.mark.parametrize("number", [1, 40])
 def test_a_report_that_never_comes_holds_readings_up_for_an_epoch_at_most(number):
-    diagnosis = live()
+    diagnosis = Live()
     diagnosis.report(ReportedLoss(1, 1, 1.0))
     for step in range(4, 4 + number):  # Step 2 is never reported.
-        diagnosis.expect()
+        diagnosis.calls.expect()
         diagnosis.take(weights(step, math.nan))
     settle(diagnosis)
     # Nor for more than some measured steps.
     assert bool(diagnosis.findings) is (number > 32)
-    diagnosis.epoch_end(1, 3 + number, {})
+    diagnosis.reach(3 + number)
+    diagnosis.epoch_end(1, {})
     settle(diagnosis)
     assert [finding.since for finding in diagnosis.findings] == [4]
     diagnosis.end()
@@ -139,44 +156,44 @@ def test_which_reports_are_missing_is_told_from_the_steps_between_them():
 
 
 def test_a_report_waits_for_the_reading_of_its_step():
-    diagnosis = live()
+    diagnosis = Live()
     for step in (1, 2, 3):
-        diagnosis.expect()
+        diagnosis.calls.expect()
         diagnosis.report(ReportedLoss(step, step, 1.0 if step < 3 else math.nan))
     for step in (1, 2):
         diagnosis.take(weights(step, loss=1.0))
     diagnosis.take(weights(3, math.nan, loss=math.nan))
     diagnosis.end()
-    [finding] = diagnosis.news()
+    [finding] = diagnosis.new_findings()
     assert finding.title == "NaN in step 3, first in the loss."
     assert Site(Kind.WEIGHT, "a/kernel") in finding.sites
 
 
 def test_a_reading_that_never_comes_holds_nothing_up():
-    diagnosis = live()
-    diagnosis.expect()
+    diagnosis = Live()
+    diagnosis.calls.expect()
     diagnosis.take(None)
     diagnosis.report(ReportedLoss(1, 1, math.inf))
     diagnosis.end()
-    assert [finding.rule for finding in diagnosis.news()] == ["non-finite"]
+    assert [finding.rule for finding in diagnosis.new_findings()] == ["non-finite"]
 
 
 def test_a_loss_that_comes_after_the_rest_of_its_step_counts_as_first():
-    diagnosis = live()
+    diagnosis = Live()
     for step in range(1, 5):
         value = 1.0 if step < 4 else math.nan
         for each in (weights(step, value), reading(step, {(Kind.LOSS, "loss"): [value]})):
-            diagnosis.expect()
+            diagnosis.calls.expect()
             diagnosis.take(each)
     diagnosis.end()
-    [finding] = diagnosis.news()
+    [finding] = diagnosis.new_findings()
     assert finding.title == "NaN in step 4, first in the loss."
 
 
 def test_findings_and_the_last_readings_are_in_the_run(tmp_path):
-    diagnosis = live(tmp_path)
+    diagnosis = Live(tmp_path)
     for step in range(1, 4):
-        diagnosis.expect()
+        diagnosis.calls.expect()
         diagnosis.take(weights(step, 1.0 if step < 3 else math.nan))
     diagnosis.end()
     [kept] = findings_file.read(tmp_path)
@@ -187,8 +204,8 @@ def test_findings_and_the_last_readings_are_in_the_run(tmp_path):
 
 
 def test_a_damaged_line_of_the_findings_is_left_out(tmp_path):
-    diagnosis = live(tmp_path)
-    diagnosis.expect()
+    diagnosis = Live(tmp_path)
+    diagnosis.calls.expect()
     diagnosis.take(weights(1, math.nan))
     diagnosis.end()
     path = tmp_path / findings_file.NAME
@@ -203,8 +220,8 @@ def test_a_damaged_line_of_the_findings_is_left_out(tmp_path):
 
 
 def test_a_killed_process_leaves_what_was_found_so_far(tmp_path):
-    diagnosis = live(tmp_path)
-    diagnosis.expect()
+    diagnosis = Live(tmp_path)
+    diagnosis.calls.expect()
     diagnosis.take(weights(1, math.nan))
     diagnosis.end()
     lines = (tmp_path / findings_file.NAME).read_bytes().splitlines(keepends=True)
@@ -213,9 +230,9 @@ def test_a_killed_process_leaves_what_was_found_so_far(tmp_path):
 
 
 def test_a_training_that_goes_back_is_diagnosed_anew(tmp_path):
-    diagnosis = live(tmp_path)
+    diagnosis = Live(tmp_path)
     for step in (1, 2, 3, 1):
-        diagnosis.expect()
+        diagnosis.calls.expect()
         diagnosis.take(weights(step, math.nan if step == 3 else 1.0))
     diagnosis.end()
     assert diagnosis.findings == []
@@ -230,9 +247,10 @@ def test_epochs_are_told_after_the_readings_of_their_steps():
         heard.append((history.step, [epoch.epoch for epoch in history.epochs]))
 
     try:
-        diagnosis = live()
-        diagnosis.expect()
-        diagnosis.epoch_end(1, 5, {"loss": 1.0, "val_loss": 2.0})
+        diagnosis = Live()
+        diagnosis.calls.expect()
+        diagnosis.reach(5)
+        diagnosis.epoch_end(1, {"loss": 1.0, "val_loss": 2.0})
         diagnosis.take(weights(5, loss=1.0))
         diagnosis.end()
     finally:

@@ -7,38 +7,41 @@ import numpy as np
 from gradwatch import Kind
 from gradwatch.core import ModelFacts
 from gradwatch.diagnosis import Diagnosis
-from gradwatch.diagnosis.announcing import Announcer
+from gradwatch.diagnosis.alerts import Alerts
+from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.diagnosis.settings import Settings
+from gradwatch.util import Reporter
 from tests.diagnosis.support import reading
 
 
-def said(settings, of_rank):
+def said(settings, rank):
     """What is printed of a training whose gradients are 0, and then not finite."""
     output = io.StringIO()
-    announcer = Announcer(settings, None, None, print, output)
-    announcer.begin(ModelFacts(), None, of_rank)
+    diagnosis = LiveDiagnosis(settings, Reporter())
+    alerts = Alerts(diagnosis, None, None, Reporter(), output)
+    alerts.begin(ModelFacts(), None, rank)
     for step in range(1, 11):
         value = np.nan if step == 10 else 0.0
-        announcer.live.take(reading(step, {(Kind.GRADIENT, "net/kernel"): [value, value]}))
-    announcer.live.end(60)
-    announcer.announce()
-    return output.getvalue(), [finding.rule for finding in announcer.live.findings]
+        diagnosis.write(reading(step, {(Kind.GRADIENT, "net/kernel"): [value, value]}))
+    diagnosis.close()
+    alerts.deliver()
+    return output.getvalue(), [finding.rule for finding in diagnosis.findings]
 
 
 def test_it_says_what_is_not_finite_with_its_number_and_nothing_else():
-    text, rules = said(Settings(), of_rank=3)
+    text, rules = said(Settings(), rank=3)
     assert "gradwatch · rank 3 · error: NaN in step 10, first in gradient net/kernel." in text
     assert rules == ["non-finite"]
 
 
 def test_the_first_rank_is_asked_all_and_says_no_number():
-    text, rules = said(Settings(), of_rank=None)
+    text, rules = said(Settings(), rank=0)
     assert "gradwatch · error: NaN in step 10" in text
     assert "zero-gradients" in rules
 
 
 def test_rules_that_the_user_has_not_chosen_are_not_asked_there_either():
-    assert said(Settings(rules=("zero-gradients",)), of_rank=3) == ("", [])
+    assert said(Settings(rules=("zero-gradients",)), rank=3) == ("", [])
 
 
 def test_what_becomes_worse_is_said_once_more_and_not_at_every_step():

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gradwatch.sinks.pipeline import Pipeline
+from gradwatch.sinks import pipeline
 from gradwatch.util import exits
 
 PATIENCE = 600.0
@@ -15,7 +15,7 @@ PATIENCE = 600.0
 def be_patient() -> None:
     """Have monitors and the end of this process wait for as long as it takes, not two seconds."""
     exits.PATIENCE = PATIENCE
-    Pipeline.close.__defaults__ = (PATIENCE,)  # type: ignore[attr-defined]
+    pipeline.CLOSING_TIME = PATIENCE
 
 
 def until(is_so: Callable[[], object]) -> None:

@@ -23,9 +23,10 @@ import numpy as np
 
 import gradwatch
 from gradwatch.sinks import RunInfo, Store
+from gradwatch.sinks import pipeline as pipeline_module
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.store.writer import StoreWriter
-from gradwatch.util import exits
+from gradwatch.util import Reporter, exits
 from gradwatch.util.reporter import GradwatchWarning
 from tests.distributed.patience import be_patient
 from tests.faults import truth
@@ -203,7 +204,7 @@ def train_without_permission(directory: str, seed: int) -> None:
 def train_with_a_slow_sink(directory: str, seed: int, steps: int, seconds: float) -> None:
     """Trains with a slow sink beside the store; tells what was lost."""
     if seconds >= 1.0:
-        Pipeline.close.__defaults__ = (2.0,)
+        pipeline_module.CLOSING_TIME = 2.0
     slow = Hanging(seconds)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -211,7 +212,7 @@ def train_with_a_slow_sink(directory: str, seed: int, steps: int, seconds: float
             for step in range(1, steps + 1):
                 record(monitor, seed, [step])
                 pipeline = monitor._session.pipeline
-                store, _ = pipeline._outlets
+                store = pipeline._outlets[0]
                 assert pipeline._fetcher.drain(600.0)
                 assert store.drain(600.0)
     messages = [str(w.message) for w in said if issubclass(w.category, GradwatchWarning)]
@@ -229,7 +230,7 @@ def flood(directory: str, readings: int, sites: int) -> None:
     """Sends large readings to sinks that hang; tells how much memory that takes at most."""
     names = [gradwatch.Site(gradwatch.Kind.GRADIENT, str(i)) for i in range(sites)]
     sinks, said = [Hanging(), Hanging(), Hanging()], []
-    pipeline = Pipeline(sinks, said.append)
+    pipeline = Pipeline(sinks, Reporter(said.append))
     pipeline.open(RunInfo(Path(directory)))
     tracemalloc.start()
     for step in range(1, readings + 1):

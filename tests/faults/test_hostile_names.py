@@ -15,6 +15,7 @@ import gradwatch
 from gradwatch.sinks import RunInfo
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.store import sealing
+from gradwatch.util import Reporter
 from tests.cli.support import invoke, strict
 from tests.cli.test_names_and_widths import on_terminal
 from tests.faults import programs, truth
@@ -51,7 +52,9 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
     before = set(folder.parent.iterdir())
     said: list[str] = []
-    pipeline = Pipeline([gradwatch.Store(), gradwatch.TensorBoard(), gradwatch.CSV()], said.append)
+    pipeline = Pipeline(
+        [gradwatch.Store(), gradwatch.TensorBoard(), gradwatch.CSV()], Reporter(said.append)
+    )
     pipeline.open(RunInfo(folder / "run"))
     for step in (1, 2):
         pipeline.submit(lambda step=step: programs.reading(1, step, NAMES))

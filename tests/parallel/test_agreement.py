@@ -132,7 +132,7 @@ def test_a_process_on_its_own_asks_nobody_and_keeps_its_pace():
 def test_under_jax_a_budget_chooses_steps_that_do_not_depend_on_time(monkeypatch):
     pacer, store = Pacer(0.01), Shared(1)
     monkeypatch.setattr(agreement, "current", lambda: Rank(1, 2, "jax"))
-    monkeypatch.setattr(agreement, "_JaxStore", lambda: store)
+    monkeypatch.setattr(agreement, "_JaxKeyValueStore", lambda: store)
     assert "no monitor" in agreement.refusal(Timetable([gradients()], pacer.schedule), pacer)
     for step in range(1, 400):
         pacer.tick([Moment(step)], pacer.schedule.due(Moment(step)))

@@ -13,6 +13,7 @@ from gradwatch.core import Kind, Site
 from gradwatch.sinks import CSV, RunInfo, Sink
 from gradwatch.sinks import pipeline as pipeline_module
 from gradwatch.sinks.pipeline import Pipeline
+from gradwatch.util import Reporter
 from gradwatch.util.worker import Worker
 
 RUN = RunInfo(Path())
@@ -105,7 +106,7 @@ def give_up_early(worker, monkeypatch, after=lambda: None):
 def test_every_sink_gets_every_reading_between_open_and_close(readings):
     sinks = [Recorder(), Recorder(threaded=False), Recorder()]
     said = []
-    run_all(Pipeline(sinks, said.append), readings, range(1, 40))
+    run_all(Pipeline(sinks, Reporter(said.append)), readings, range(1, 40))
     for sink in sinks:
         assert sink.calls == [("open", RUN), *(("write", s) for s in range(1, 40)), ("close",)]
     assert said == []
@@ -113,7 +114,7 @@ def test_every_sink_gets_every_reading_between_open_and_close(readings):
 
 def test_a_sink_that_writes_has_a_thread_of_its_own(readings):
     sinks = [Recorder(), Recorder()]
-    run_all(Pipeline(sinks, print), readings, [1, 2])
+    run_all(Pipeline(sinks, Reporter(print)), readings, [1, 2])
     assert [sink.threads for sink in sinks] == [{"gradwatch-Recorder"}, {"gradwatch-Recorder 2"}]
 
 
@@ -124,7 +125,7 @@ def test_readings_are_made_off_the_training_thread(readings):
         threads.append(threading.current_thread())
         return readings(1)()
 
-    pipeline = Pipeline([], print)
+    pipeline = Pipeline([], Reporter(print))
     pipeline.open(RUN)
     pipeline.submit(make)
     pipeline.close()
@@ -134,7 +135,7 @@ def test_readings_are_made_off_the_training_thread(readings):
 
 def test_a_hung_sink_holds_up_neither_training_nor_the_other_sinks(readings, monkeypatch):
     hung, fine, said = Hung(), Recorder(), []
-    pipeline = Pipeline([hung, fine], said.append)
+    pipeline = Pipeline([hung, fine], Reporter(said.append))
     pipeline.open(RUN)
     for step in range(1, 101):
         pipeline.submit(readings(step), rows=3)
@@ -162,7 +163,7 @@ def test_a_hung_device_is_given_up_in_time(readings, monkeypatch):
         gate.wait()
         return readings(2)()
 
-    pipeline = Pipeline([sink, printer], said.append)
+    pipeline = Pipeline([sink, printer], Reporter(said.append))
     pipeline.open(RUN)
     fetcher = pipeline._fetcher
     pipeline.submit(readings(1), rows=3)
@@ -189,7 +190,7 @@ def test_what_comes_too_fast_is_dropped_without_waiting_and_counted_exactly(read
         gate.wait()
         return readings(0)()
 
-    pipeline = Pipeline(sinks, said.append)
+    pipeline = Pipeline(sinks, Reporter(said.append))
     pipeline.open(RUN)
     pipeline.submit(slow, rows=3)
     while pipeline._fetcher._items:
@@ -214,7 +215,7 @@ def test_rows_that_could_not_be_counted_are_not_made_up(readings):
     def broken():
         raise ValueError("the device is gone")
 
-    pipeline = Pipeline([Recorder()], said.append)
+    pipeline = Pipeline([Recorder()], Reporter(said.append))
     pipeline.open(RUN)
     pipeline.submit(broken, rows=3)
     pipeline.submit(broken)
@@ -231,7 +232,7 @@ def test_a_full_disk_is_said_once_and_recording_resumes(readings):
     full = OSError(errno.ENOSPC, "No space left on device")
     sink = Faulty(lambda step: full if step in range(3, 20) else None)
     said = []
-    run_all(Pipeline([sink], said.append), readings, range(1, 31))
+    run_all(Pipeline([sink], Reporter(said.append)), readings, range(1, 31))
     assert sink.steps == [1, 2, *range(20, 31)]
     assert said == [
         "Faulty.write() failed: OSError: [Errno 28] No space left on device. Training goes on; "
@@ -249,7 +250,7 @@ def test_a_sink_with_a_bug_is_switched_off_after_three_faults_in_a_row(readings,
         return ZeroDivisionError("a bug") if step != 3 else None
 
     sink, fine, said = Faulty(fault, threaded), Recorder(threaded=False), []
-    run_all(Pipeline([sink, fine], said.append), readings, range(1, 10))
+    run_all(Pipeline([sink, fine], Reporter(said.append)), readings, range(1, 10))
     assert tried == [1, 2, 3, 4, 5, 6]
     assert sink.steps == [3]
     assert sink.calls[-1] == ("close",)
@@ -274,7 +275,7 @@ def test_a_sink_that_could_not_be_opened_is_opened_with_the_next_reading(reading
             super().open(run)
 
     sink, said = Late(), []
-    run_all(Pipeline([sink], said.append), readings, [1, 2, 3])
+    run_all(Pipeline([sink], Reporter(said.append)), readings, [1, 2, 3])
     assert sink.calls == [("open", RUN), ("write", 2), ("write", 3), ("close",)]
     assert said[0].startswith("Late.open() failed: PermissionError: not yet.")
     assert said[1:] == ["The record is not complete: Late lost 1 reading (3 rows), had 2 faults."]
@@ -284,7 +285,7 @@ def test_messages_are_said_on_the_training_thread(readings):
     threads = set()
     pipeline = Pipeline(
         [Faulty(lambda step: OSError("x"))],
-        lambda message: threads.add(threading.current_thread()),
+        Reporter(lambda message: threads.add(threading.current_thread())),
     )
     run_all(pipeline, readings, [1, 2])
     assert threads == {threading.current_thread()}
@@ -292,7 +293,7 @@ def test_messages_are_said_on_the_training_thread(readings):
 
 def test_a_message_is_passed_on_with_the_next_submit(readings):
     said = []
-    pipeline = Pipeline([Faulty(lambda step: OSError("x"), threaded=False)], said.append)
+    pipeline = Pipeline([Faulty(lambda step: OSError("x"), threaded=False)], Reporter(said.append))
     pipeline.open(RUN)
     pipeline.submit(readings(1), rows=3)
     assert pipeline._fetcher.drain(60.0)
@@ -306,7 +307,7 @@ def test_a_say_that_raises_does_not_stop_training(readings):
     def say(message):
         raise RuntimeWarning(message)
 
-    run_all(Pipeline([Faulty(lambda step: OSError("x"))], say), readings, [1, 2])
+    run_all(Pipeline([Faulty(lambda step: OSError("x"))], Reporter(say)), readings, [1, 2])
 
 
 def test_an_exception_whose_text_raises_does_not_stop_training(readings):
@@ -316,14 +317,14 @@ def test_an_exception_whose_text_raises_does_not_stop_training(readings):
 
     said = []
     sinks = [Faulty(lambda step: NastyError(), threaded=False), Recorder()]
-    run_all(Pipeline(sinks, said.append), readings, [1])
+    run_all(Pipeline(sinks, Reporter(said.append)), readings, [1])
     assert said[0].startswith("Faulty.write() failed: NastyError. Training")
     assert sinks[1].steps == [1]
 
 
 def test_at_the_end_of_an_epoch_a_printing_sink_has_the_newest_reading(readings):
     sink = Recorder(threaded=False)
-    pipeline = Pipeline([sink], print)
+    pipeline = Pipeline([sink], Reporter(print))
     pipeline.open(RUN)
 
     def slow():
@@ -348,7 +349,7 @@ def test_the_end_of_an_epoch_waits_only_shortly_and_not_at_all_if_nobody_prints(
             gate.wait()
             return readings(1)()
 
-        pipeline = Pipeline([sink], print)
+        pipeline = Pipeline([sink], Reporter(print))
         pipeline.open(RUN)
         pipeline.submit(hang)
         fetcher = pipeline._fetcher
@@ -371,7 +372,7 @@ def test_a_fault_at_the_end_of_an_epoch_is_said_and_ctrl_c_is_not_swallowed():
             raise self.fault
 
     said, sink, other = [], Printer(), Recorder()
-    pipeline = Pipeline([sink, other], said.append)
+    pipeline = Pipeline([sink, other], Reporter(said.append))
     pipeline.open(RUN)
     pipeline.epoch_end(1, {})
     assert said == [
@@ -387,7 +388,7 @@ def test_a_fault_at_the_end_of_an_epoch_is_said_and_ctrl_c_is_not_swallowed():
 
 def test_a_pipeline_that_is_not_open_does_nothing(readings):
     sink = Recorder()
-    pipeline = Pipeline([sink], print)
+    pipeline = Pipeline([sink], Reporter(print))
     assert not pipeline.submit(readings(1))
     pipeline.epoch_end(1, {})
     pipeline.close()
@@ -396,7 +397,7 @@ def test_a_pipeline_that_is_not_open_does_nothing(readings):
 
 def test_a_pipeline_can_be_opened_again_and_counts_anew(readings):
     sink, said = Faulty(lambda step: OSError("x") if step == 1 else None), []
-    pipeline = Pipeline([sink], said.append)
+    pipeline = Pipeline([sink], Reporter(said.append))
     run_all(pipeline, readings, [1])
     assert len(said) == 2
     run_all(pipeline, readings, [2])
@@ -412,7 +413,7 @@ def test_a_pipeline_can_be_opened_again_and_counts_anew(readings):
 
 def test_no_thread_stays_after_close(readings):
     before = set(threading.enumerate())
-    run_all(Pipeline([Recorder(), Recorder()], print), readings, [1])
+    run_all(Pipeline([Recorder(), Recorder()], Reporter(print)), readings, [1])
     assert set(threading.enumerate()) <= before  # One of an earlier test may end meanwhile.
 
 
@@ -420,7 +421,7 @@ PREAMBLE = """
 import os, sys, time
 from pathlib import Path
 import numpy as np
-from gradwatch.util import exits
+from gradwatch.util import Reporter, exits
 from gradwatch.core.reference import summarize
 from gradwatch.core import Reading
 from gradwatch.sinks import CSV, RunInfo, TensorBoard
@@ -434,7 +435,7 @@ def make(step):
     rows = Summary.unpack(np.array([summarize([1.0])]))
     return lambda: Reading(step, 1, 0.0, [Site(Kind.WEIGHT, "a/b")], rows)
 
-pipeline = Pipeline([CSV(), TensorBoard()], print)
+pipeline = Pipeline([CSV(), TensorBoard()], Reporter(print))
 pipeline.open(RunInfo(Path(sys.argv[1])))
 for step in range(1, 31):
     pipeline.submit(make(step), rows=1)
@@ -478,7 +479,7 @@ pipeline.close(60.0)
 def test_a_real_full_disk_loses_only_what_it_says(small_disk, make_reading):
     said, submitted = [], range(1, 41)
     arrays = {Site(Kind.GRADIENT, f"layer{i}/k"): [0.1] for i in range(60)}
-    pipeline = Pipeline([CSV()], said.append)
+    pipeline = Pipeline([CSV()], Reporter(said.append))
     pipeline.open(RunInfo(small_disk))
     for step in submitted:
         pipeline.submit(lambda step=step: make_reading(step, arrays), rows=60)

@@ -15,6 +15,7 @@ from gradwatch.sinks import RunInfo, Sink, Store, TensorBoard
 from gradwatch.sinks import pipeline as pipeline_module
 from gradwatch.sinks.event_file import record, version_event
 from gradwatch.sinks.pipeline import Pipeline
+from gradwatch.util import Reporter
 from gradwatch.util.worker import Worker
 from tests.store.written import written
 
@@ -32,14 +33,16 @@ def until(is_so):
 def rested(worker):
     """The worker, after its first item: now it rests."""
     assert worker.submit(0)
-    until(lambda: worker._is_resting)
+    until(lambda: worker._is_batching)
     return worker
 
 
-@pytest.mark.parametrize("ask", [Worker.hurry, lambda w: w.drain(60.0), lambda w: w.close(60.0)])
+@pytest.mark.parametrize(
+    "ask", [Worker.flush_soon, lambda w: w.drain(60.0), lambda w: w.close(60.0)]
+)
 def test_items_wait_for_each_other_until_they_are_asked_for(ask):
     seen = []
-    worker = rested(Worker("test", seen.append, rest=FOREVER))
+    worker = rested(Worker("test", seen.extend, batch_interval=FOREVER))
     for item in range(1, 6):
         worker.submit(item)
     assert seen == [0]  # It sleeps forever, unless it is asked.
@@ -52,7 +55,7 @@ def test_items_wait_for_each_other_until_they_are_asked_for(ask):
 
 def test_items_do_not_wait_when_a_quarter_of_the_room_is_taken():
     seen = []
-    worker = rested(Worker("test", seen.append, limit=20, rest=FOREVER))
+    worker = rested(Worker("test", seen.extend, limit=20, batch_interval=FOREVER))
     for item in range(1, 5):
         worker.submit(item)
     assert seen == [0]
@@ -64,7 +67,7 @@ def test_items_do_not_wait_when_a_quarter_of_the_room_is_taken():
 
 def test_items_do_not_wait_when_they_hold_a_quarter_of_the_bytes():
     seen = []
-    worker = Worker("test", seen.append, size_of=lambda n: n, max_bytes=100, rest=FOREVER)
+    worker = Worker("test", seen.extend, size_of=lambda n: n, max_bytes=100, batch_interval=FOREVER)
     rested(worker)
     worker.submit(24)
     assert seen == [0]
@@ -76,42 +79,22 @@ def test_items_do_not_wait_when_they_hold_a_quarter_of_the_bytes():
 
 def test_an_item_after_the_rest_is_handled_at_once():
     seen = []
-    worker = Worker("test", seen.append, rest=0.001)
+    worker = Worker("test", seen.extend, batch_interval=0.001)
     for item in range(5):
         worker.submit(item)
         until(lambda item=item: item in seen)
     assert worker.close(60.0)
 
 
-def test_each_time_that_nothing_waits_any_more_is_told_also_if_that_fails():
-    seen, faults = [], []
-
-    def at_rest():
-        seen.append("rest")
-        raise ValueError
-
-    worker = Worker("test", seen.append, at_rest=at_rest, on_fault=faults.append)
-    for item in range(3):
-        worker.submit(item)
-        until(lambda: worker.is_idle)
-    assert worker.close(60.0)
-    assert [x for x in seen if x != "rest"] == [0, 1, 2]
-    assert seen[-1] == "rest"
-    assert len(faults) == seen.count("rest")
-
-
 @pytest.mark.parametrize(("size", "most"), [(0, 32), (300_000, 3), (2_000_000, 1)])
 def test_what_waits_is_handled_together_up_to_a_number_and_a_size(size, most):
     gate, calls = threading.Event(), []
 
-    def one(item):
+    def handle(items):
         gate.wait(60.0)
-        calls.append([item])
+        calls.append(list(items))
 
-    worker = Worker(
-        "test", one, 1000, handle_together=lambda items: calls.append(list(items)),
-        size_of=lambda item: size,
-    )  # fmt: skip
+    worker = Worker("test", handle, 1000, together=32, size_of=lambda item: size)
     worker.submit(0)
     until(lambda: not worker._items)
     for item in range(1, 101):
@@ -130,11 +113,11 @@ def test_what_was_being_handled_together_is_given_up_as_a_whole():
         begun.set()
         gate.wait(60.0)
 
-    worker = Worker("test", lambda item: None, handle_together=hang, rest=FOREVER)
+    worker = Worker("test", hang, together=32, batch_interval=FOREVER)
     rested(worker)
     for item in range(1, 4):
         worker.submit(item)
-    worker.hurry()
+    worker.flush_soon()
     assert begun.wait(60.0)
     worker.submit(4)
     assert not worker.close(0.01)
@@ -181,7 +164,7 @@ def readings(steps):
 def write_together(sink, count=20):
     """Have a sink get so many readings that have all been waiting for it; what was said."""
     said = []
-    pipeline = Pipeline([sink], said.append)
+    pipeline = Pipeline([sink], Reporter(said.append))
     pipeline.open(RUN)
     for reading in readings(range(1, count + 1)):
         assert pipeline.submit(lambda reading=reading: reading, 3)
@@ -223,17 +206,17 @@ def test_a_write_that_a_user_has_overridden_is_not_passed_by():
 
 
 def test_readings_far_apart_are_written_at_once_and_close_ones_when_drained(monkeypatch):
-    monkeypatch.setattr(pipeline_module, "REST", FOREVER)
+    monkeypatch.setattr(pipeline_module, "BATCH_INTERVAL", FOREVER)
     sink = Many()
     sink.gate.set()
-    pipeline = Pipeline([sink], print)
+    pipeline = Pipeline([sink], Reporter(print))
     pipeline.open(RUN)
     monkeypatch.setattr(pipeline_module, "DENSE", -1.0)  # All are far apart.
     for reading in readings([1, 2]):
         pipeline.submit(lambda reading=reading: reading)
         until(lambda: pipeline.is_idle)
     monkeypatch.setattr(pipeline_module, "DENSE", FOREVER)
-    until(lambda: pipeline._fetcher._is_resting)
+    until(lambda: pipeline._fetcher._is_batching)
     for reading in readings([3, 4]):
         pipeline.submit(lambda reading=reading: reading)
     assert [step for call in sink.calls for step in call] == [1, 2]

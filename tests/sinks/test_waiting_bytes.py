@@ -10,6 +10,7 @@ import pytest
 from gradwatch import Kind, Reading, Sink, Site, Summary
 from gradwatch.sinks import RunInfo
 from gradwatch.sinks.pipeline import MAX_BYTES, Pipeline
+from gradwatch.util import Reporter
 from gradwatch.util.worker import Worker
 
 
@@ -47,7 +48,7 @@ def test_a_reading_knows_how_much_it_holds():
 
 def test_a_hung_sink_keeps_no_more_than_its_part_and_the_losses_are_exact():
     hung, quick, said = Hung(), Quick(), []
-    pipeline = Pipeline([hung, quick], said.append)
+    pipeline = Pipeline([hung, quick], Reporter(said.append))
     pipeline.open(RunInfo(Path()))
     for step in range(1, 41):
         assert pipeline.submit(lambda step=step: reading(step, 4))
@@ -64,7 +65,7 @@ def test_a_hung_sink_keeps_no_more_than_its_part_and_the_losses_are_exact():
 
 def test_there_is_room_for_one_reading_of_any_size():
     quick, said = Quick(), []
-    pipeline = Pipeline([quick], said.append)
+    pipeline = Pipeline([quick], Reporter(said.append))
     pipeline.open(RunInfo(Path()))
     for step in (1, 2):
         pipeline.submit(lambda step=step: reading(step, 70))
@@ -88,7 +89,7 @@ def test_room_comes_back_when_items_are_handled_also_if_that_fails():
 def test_a_pipeline_is_idle_when_all_sinks_have_written(threaded):
     hung = Hung()
     hung.threaded = threaded
-    pipeline = Pipeline([Quick(), hung], print)
+    pipeline = Pipeline([Quick(), hung], Reporter(print))
     assert pipeline.is_idle
     pipeline.open(RunInfo(Path()))
     pipeline.submit(lambda: reading(1, 0.1))

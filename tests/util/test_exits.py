@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import gradwatch
 from gradwatch import Kind, Reading, Site, Summary
-from gradwatch.util import exits
+from gradwatch.util import Reporter, exits
 from gradwatch.sinks import RunInfo, Sink, Store
 from gradwatch.sinks.pipeline import Pipeline
 
@@ -32,7 +32,7 @@ class Slow(Sink):
 def reading(step):
     rows = Summary.unpack(np.full((3, 10), float(step)))
     return Reading(step, 1, 0.0, [Site(Kind.WEIGHT, f"w{i}") for i in range(3)], rows)
-pipeline = Pipeline([Store(), Slow()], say=lambda message: print(message, file=sys.stderr))
+pipeline = Pipeline([Store(), Slow()], Reporter(lambda message: print(message, file=sys.stderr)))
 def train(steps):
     pipeline.open(RunInfo(directory))
     for step in range(1, steps + 1):
@@ -165,18 +165,12 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
     assert len(written(tmp_path).rows) == 15
 
 
-def test_a_signal_in_the_midst_of_our_own_work_does_not_block(tmp_path):
+def test_a_signal_while_the_main_thread_holds_a_lock_does_not_block(tmp_path):
     code = """
-from gradwatch.sinks import pipeline as module
 train(5)
-def held():
-    # Where closing would wait for a lock that the interrupted thread holds.
-    with pipeline._fetcher._change:
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(0.2)
-# As if it were a part of the package, by which our own work is known.
-exec(compile("def work():\\n    held()", module.__file__, "exec"), globals())
-work()
+with exits.critical, pipeline._fetcher._change:  # Closing waits for this lock.
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.2)
 time.sleep(99)
 """
     done = end(code, tmp_path)
@@ -184,3 +178,17 @@ time.sleep(99)
     assert len(written(tmp_path).rows) == 15
     (ended,) = written(tmp_path).ended.values()
     assert ended is not None
+
+
+def test_signals_at_any_moment_of_submitting_do_not_block(tmp_path):
+    code = """
+signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+signal.setitimer(signal.ITIMER_REAL, 0.2 + float(os.environ["DELAY"]))
+train(10**9)
+"""
+    for microseconds in (0, 137, 911):
+        place = tmp_path / str(microseconds)
+        done = end(code, place, DELAY=str(microseconds / 1e6), PATIENCE="600")
+        assert done.returncode == -signal.SIGTERM, done.stderr
+        (ended,) = written(place).ended.values()
+        assert ended is not None

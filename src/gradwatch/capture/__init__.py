@@ -1,6 +1,7 @@
 """Getting hold of the real tensors of a training step."""
 
+from gradwatch.capture.capture_session import Capture, Source
 from gradwatch.capture.guard import guarded
 from gradwatch.capture.inventory import sites
 
-__all__ = ["guarded", "sites"]
+__all__ = ["Capture", "Source", "guarded", "sites"]

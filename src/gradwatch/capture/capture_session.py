@@ -1,14 +1,42 @@
-"""The session that a capture sends its readings to."""
+"""How a session and the captures that send it readings see each other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
-from gradwatch.core import Reading
+from gradwatch.core import Kind, ModelFacts, Reading, SiteInfo
 from gradwatch.util import Reporter
 from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
+
+
+class Capture(Protocol):
+    """What a session asks of what measures a training."""
+
+    @property
+    def next_step(self) -> int:
+        """The first step that may be recorded."""
+
+    def meaning(self) -> Mapping[Kind, str]:
+        """The meaning of the measurements of each kind, in words."""
+
+    def facts(self) -> ModelFacts:
+        """The facts known about the model."""
+
+
+class Source(Protocol):
+    """A way to train that is recorded: `fit`, or a loop."""
+
+    @property
+    def reopens(self) -> bool:
+        """Whether a run that was closed is opened again by the next step."""
+
+    def stop(self) -> None:
+        """The run is closed."""
+
+    def infos(self) -> list[SiteInfo]:
+        """The facts known about the measured sites."""
 
 
 class CaptureSession(Protocol):
@@ -20,7 +48,7 @@ class CaptureSession(Protocol):
     """Told when steps begin."""
     reporter: Reporter
 
-    def open(self, capture: Any) -> None:
+    def open(self, capture: Capture) -> None:
         """Open the run, unless it is open."""
 
     def submit(self, make_reading: Callable[[], Reading | None]) -> None:

@@ -36,6 +36,7 @@ class Reading:
         pictures: of tensors that are drawn, RGB images by their site.
         members: positions in `sites` of the members of each group of sites that
             the user has named, see `gradwatch.Totals`.
+        unseen: sites whose tensors were not seen in the step: their rows are empty.
     """
 
     step: int
@@ -48,6 +49,7 @@ class Reading:
     micro_batch: int | None = None
     members: Mapping[str, Sequence[int]] = field(default_factory=dict)
     pictures: Mapping[Site, NDArray[np.uint8]] = field(default_factory=dict)
+    unseen: frozenset[Site] = frozenset()
 
     def __len__(self) -> int:
         return len(self.sites)

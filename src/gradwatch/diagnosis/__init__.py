@@ -1,20 +1,22 @@
 """Diagnosis: what is wrong with a training run, where, since when, and what to do."""
 
 from gradwatch.core import ModelFacts
-from gradwatch.diagnosis.announcing import Announcer
+from gradwatch.diagnosis.alerts import Alerts
 from gradwatch.diagnosis.engine import Diagnosis
 from gradwatch.diagnosis.finding import Finding, Severity, Symptom
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.diagnosis.replay import diagnose, findings_of, in_order
 from gradwatch.diagnosis.rule import Threshold, rule
 from gradwatch.diagnosis.settings import Settings, as_severity
 from gradwatch.diagnosis.silence import silence
 
 __all__ = [
-    "Announcer",
+    "Alerts",
     "Diagnosis",
     "Finding",
     "History",
+    "LiveDiagnosis",
     "ModelFacts",
     "Settings",
     "Severity",

@@ -1,4 +1,4 @@
-"""`findings.jsonl`: what was found while a run was recorded."""
+"""`findings.jsonl`: the findings made while a run was recorded."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FOUND, _LEFT, _ENDED = "found", "left", "ended"
 class FindingsFile:
     """Findings, a line each, appended as they are made; each line knows whether it is whole.
 
-    When the diagnosis ends, all that it has found is written once more as it then was,
-    closed or open; until then, what is there is as it was found.
+    When the diagnosis ends, all findings are written once more in their final state, closed or
+    open; until then, the file has their first state.
 
     Args:
         directory: the run's.
-        diagnosis: tells this diagnosis from others of the same run.
+        diagnosis: the name of this diagnosis; a run may have several.
 
     Example:
 
@@ -51,7 +51,7 @@ class FindingsFile:
         self._append(_FOUND, [finding])
 
     def ended(self, findings: Iterable[Finding]) -> None:
-        """Append how all findings were in the end; without any, nothing.
+        """Append the final state of all findings; without any, nothing.
 
         Raises:
             OSError: it cannot be written.
@@ -62,7 +62,7 @@ class FindingsFile:
             self._append(_ENDED, [None])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -75,7 +75,7 @@ class FindingsFile:
 
 
 def read(directory: Path) -> list[Finding]:
-    """What the file of a run says, each finding as it was last known; damaged lines are left out.
+    """The findings in the file of a run, each in its last state; damaged lines are left out.
 
     Raises:
         OSError: it is there and cannot be read.

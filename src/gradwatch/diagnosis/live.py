@@ -1,62 +1,40 @@
-"""Diagnosing a training while it goes on, on a thread of its own."""
+"""Diagnosing a training while it goes on: a sink that asks the rules."""
 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
 
-from gradwatch.core import Kind, ModelFacts, Reading, ReportedLoss
+from gradwatch.core import Kind, ModelFacts, Reading, ReportedLoss, SiteFilter
 from gradwatch.diagnosis.finding import Finding
 from gradwatch.diagnosis.findings_file import FindingsFile
 from gradwatch.diagnosis.flight import FlightRecorder
 from gradwatch.diagnosis.means import MeanLosses, is_one_missing
 from gradwatch.diagnosis.merge_readings import are_one_step, is_step_only, merged
 from gradwatch.diagnosis.settings import Settings
-from gradwatch.util import Worker
+from gradwatch.sinks import ActiveSink
+from gradwatch.util import Reporter
 
-_ROOM = 256
 _SHARE = 1 / 500
-"""Of the time, that looking at losses of unmeasured steps may take."""
+"""The share of the time that looking at losses of unmeasured steps may take."""
 _SHORTEST_PAUSE = 0.1
 _LATEST = 32
-"""Reports after which one that is missing is not waited for."""
+"""After so many newer reports, a missing one is not waited for."""
 
 
-@dataclass(frozen=True)
-class _EpochEnd:
-    epoch: int
-    step: int
-    logs: Mapping[str, float]
+class LiveDiagnosis(ActiveSink):
+    """Asks the rules about each reading and each reported loss, and keeps their findings.
 
-
-@dataclass(frozen=True)
-class _Look:
-    """Look at the losses that have come."""
-
-    is_last: bool
-
-
-_Event: TypeAlias = Reading | _EpochEnd | _Look
-_LOOK, _LAST_LOOK = _Look(is_last=False), _Look(is_last=True)
-
-
-class LiveDiagnosis:
-    """Takes what becomes known of a training and says what is found.
-
-    All methods return at once, and may be called from any thread: the rules are asked on a
-    thread of this object's. What they find is appended to the run's `findings.jsonl`, and
-    kept until `news` asks for it. A fault of ours is said once.
+    The rules are asked on the sink's thread. Their findings are appended to the run's
+    `findings.jsonl`, and kept until `news` asks for them.
 
     Args:
         settings: which rules, and how.
-        say: told, in words, of a rule that failed and the like; called on that thread.
+        reporter: tells the user about a rule that failed.
 
     Attributes:
         findings: all findings so far, the worst first.
@@ -68,40 +46,41 @@ class LiveDiagnosis:
     >>> from gradwatch.core import ModelFacts
     >>> from gradwatch.diagnosis.live import LiveDiagnosis
     >>> from gradwatch.diagnosis.settings import Settings
-    >>> live = LiveDiagnosis(Settings(), say=print)
+    >>> from gradwatch.util import Reporter
+    >>> live = LiveDiagnosis(Settings(), Reporter())
     >>> live.begin(ModelFacts(), directory=None)
     >>> row = Summary.of([np.nan, 1.0]).pack()[None]
-    >>> live.take(Reading(4, 1, 0.0, [Site(Kind.GRADIENT, "net/a")], Summary.unpack(row)))
-    >>> live.end()
-    >>> [finding.title for finding in live.news()]
+    >>> live.write(Reading(4, 1, 0.0, [Site(Kind.GRADIENT, "net/a")], Summary.unpack(row)))
+    >>> live.close()
+    >>> [finding.title for finding in live.new_findings()]
     ['NaN in step 4, first in gradient net/a.']
     """
 
-    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, reporter: Reporter) -> None:
+        self.settings = settings
         self.findings: list[Finding] = []
-        self._settings = settings
-        self._say = say
+        self._reporter = reporter
         self._facts = ModelFacts()
         self._directory: Path | None = None
         self._file: FindingsFile | None = None
-        self._worker: Worker[_Event] | None = None
-        self._news: deque[Finding] = deque()
+        self._new_findings: deque[Finding] = deque()
         self._reported: deque[ReportedLoss] = deque(maxlen=1 << 16)
-        self._under_way = 0
-        self._count_lock = threading.Lock()
+        self._epochs: deque[tuple[int, int, Mapping[str, float]]] = deque()
+        """Epochs that have ended, the last step of each, and its logs."""
         self._early: deque[Reading] = deque()
         """Readings that have overtaken reports of earlier steps."""
         self._last_reported: ReportedLoss | None = None
         """The newest report that was looked at."""
+        self._last_step = 0
+        """The last step of the epoch that ends next, as far as the training knows it."""
         self._next_look = 0.0
-        self._broken = 0
+        self._nonfinite_reports = 0
         """How many reports in a row were not finite."""
-        self._has_failed = False
         self.forget()
 
     def forget(self) -> None:
         """Another training is diagnosed from now on; not while one is under way."""
-        self._diagnosis = self._settings.start(self._facts, self._say)
+        self._diagnosis = self.settings.start(self._facts, self._reporter.post)
         self._name = f"{time.time_ns():x}"
         self._recorder = FlightRecorder()
         self._means = MeanLosses()
@@ -109,116 +88,105 @@ class LiveDiagnosis:
         self._step = 0
         self._held: Reading | None = None
         self._newest: Reading | None = None
-        self._comes_apart = False
-        self._ended: list[_EpochEnd] = []
+        self._loss_comes_later = False
         self.findings = []
 
     def ask_only(self, rules: Collection[str]) -> None:
         """From now on ask none but these rules; not while a training is under way."""
-        wished = self._settings.rules
+        wished = self.settings.rules
         chosen = tuple(name for name in rules if wished is None or name in wished)
         if chosen != wished:
-            self._settings = replace(self._settings, rules=chosen)
+            self.settings = replace(self.settings, rules=chosen)
             self.forget()
 
     def begin(self, facts: ModelFacts, directory: Path | None) -> None:
-        """A training begins, or goes on.
+        """A training begins, or goes on; before the pipeline is opened.
 
         Args:
-            facts: what is known of the model.
+            facts: the facts known about the model.
             directory: the run's; None if nothing can be written there.
         """
-        self.end()
-        self._under_way = 0
         self._early.clear()
         self._reported.clear()
+        self._epochs.clear()
         self._last_reported = None
+        self._last_step = 0
         if facts != self._facts:
             self._facts = facts
             self._diagnosis.facts = facts
         self._directory = directory
         self._open_file()
-        self._worker = Worker(
-            "gradwatch-diagnosis", self._handle, _ROOM, on_fault=self._fault, at_end=self._finish
-        )
-
-    def expect(self) -> None:
-        """A reading is on its way: what it tells comes before what is reported of later steps."""
-        with self._count_lock:
-            self._under_way += 1
-
-    def take(self, reading: Reading | None) -> None:
-        """A reading that was expected; None if it did not come to anything."""
-        # It has arrived when it is looked at: a report that overtakes it on its way waits.
-        if reading is None or not self._submit(reading):
-            self._arrived()
 
     def report(self, reported: ReportedLoss) -> None:
         """The training has reported its loss, perhaps not quite in the order of the steps."""
         self._reported.append(reported)
-        self._broken = 0 if math.isfinite(reported.mean) else self._broken + 1
+        self._nonfinite_reports = 0 if math.isfinite(reported.mean) else self._nonfinite_reports + 1
         # Rarely, while all is well: asking the rules takes the interpreter from the training.
-        is_new = 0 < self._broken <= _LATEST
+        is_new = 0 < self._nonfinite_reports <= _LATEST
         if is_new or self._early or time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + _SHORTEST_PAUSE
-            self._submit(_LOOK)
+            self._ask_to_wake()
 
-    def epoch_end(self, epoch: int, step: int, logs: Mapping[str, float]) -> None:
-        """An epoch has ended with that step."""
-        self._submit(_EpochEnd(epoch, step, dict(logs)))
+    def reach(self, step: int) -> None:
+        """The training has come to this step, measured or not."""
+        self._last_step = step
+
+    def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """An epoch has ended with the step last reached; on the training thread."""
+        numbers = {name: float(x) for name, x in logs.items() if isinstance(x, int | float)}
+        self._epochs.append((epoch, self._last_step, numbers))
+        self._ask_to_wake()
+
+    def new_findings(self) -> list[Finding]:
+        """The findings since the last call."""
+        return [self._new_findings.popleft() for _ in range(len(self._new_findings))]
+
+    def _ask_to_wake(self) -> None:
+        if self.outlet is not None:
+            self.outlet.wake()
 
     @property
-    def is_idle(self) -> bool:
-        """Whether all that has come was looked at."""
-        return self._worker is None or self._worker.is_idle
+    def _is_expecting(self) -> bool:
+        return bool(self._early) or (self.outlet is not None and self.outlet.is_expecting)
 
-    def news(self) -> list[Finding]:
-        """What was found since this was asked the last time."""
-        found = []
-        while self._news:
-            found.append(self._news.popleft())
-        return found
+    # The methods below are called on the sink's thread.
 
-    def end(self, timeout: float = 1.0) -> None:
-        """The training ends, perhaps to go on later: look at all that has come, and write."""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.submit(_LAST_LOOK)
-            worker.close(timeout)
-
-    def _submit(self, event: _Event) -> bool:
-        worker = self._worker
-        return worker is not None and worker.submit(event)
-
-    def _arrived(self) -> None:
-        with self._count_lock:
-            self._under_way = max(0, self._under_way - 1)
-
-    # All below is called on the thread.
-
-    def _handle(self, event: _Event) -> None:
+    def write(self, reading: Reading) -> None:
+        """Ask the rules about a reading, and about the losses reported before it."""
         began = time.monotonic()
-        if isinstance(event, Reading):
-            self._early.append(event)
-        elif isinstance(event, _EpochEnd):
-            self._ended.append(event)
-        is_last = isinstance(event, _Look) and event.is_last
+        if reading.unseen:
+            reading = SiteFilter(reading.unseen.__contains__)(reading)
+        self._early.append(reading)
+        self._read_early(may_wait=not self._epochs)
+        self._end_epochs()
+        self._plan_next_look(began)
+
+    def wake(self) -> None:
+        """Ask the rules about the reported losses, and the epochs that have ended."""
+        began = time.monotonic()
         # When an epoch has ended, all of its reports have come.
-        self._receive_early(may_wait=not is_last and not self._ended)
-        if isinstance(event, _Look):
-            if is_last:
-                self._let_go()
-            self._look(to_the_end=is_last)
-        if self._ended and (is_last or not self._under_way):
-            self._end_epochs()
+        self._read_early(may_wait=not self._epochs)
+        self._read_reports()
+        self._end_epochs()
+        self._plan_next_look(began)
+
+    def close(self) -> None:
+        """Ask the rules about everything that waits, and write how the findings ended."""
+        self._read_early(may_wait=False)
+        self._read_held()
+        self._read_reports(to_the_end=True)
+        self._end_epochs(to_the_end=True)
+        self._finish()
+
+    def _plan_next_look(self, began: float) -> None:
         taken = time.monotonic() - began
         self._next_look = time.monotonic() + max(_SHORTEST_PAUSE, taken / _SHARE)
 
-    def _receive_early(self, may_wait: bool) -> None:
-        """Take the readings that have come, except those that wait for reports.
+    def _read_early(self, may_wait: bool) -> None:
+        """Read the readings that have come, except those that wait for reports.
 
         Keras reports from threads of its own, which a reading overtakes on a busy machine.
-        Taken at once, it would be blamed for what had begun in a step before it.
+        Read at once, it would be blamed for what had begun in a step before it.
         """
         while self._early:
             reports = sorted(self._reported)
@@ -226,28 +194,27 @@ class LiveDiagnosis:
             step = self._early[0].step
             if may_wait and not is_late and is_one_missing(self._last_reported, reports, step):
                 return
-            self._arrived()
-            self._receive(self._early.popleft())
+            self._merge(self._early.popleft())
 
-    def _receive(self, reading: Reading) -> None:
-        """Take a reading, together with what comes of the same step beside it."""
+    def _merge(self, reading: Reading) -> None:
+        """Read a reading, merged with another of the same step."""
         held, self._held = self._held, None
         if held is not None and are_one_step(held, reading):
             self._read(merged(held, reading))
             return
         if held is not None:
             self._read(held)
-        is_beside_last = self._newest is not None and are_one_step(self._newest, reading)
+        is_same_step = self._newest is not None and are_one_step(self._newest, reading)
         # Once the loss has come after the rest, the rest waits for it: what is NaN in both
         # was so in the loss first.
-        self._comes_apart |= is_beside_last
+        self._loss_comes_later |= is_same_step
         self._newest = reading
-        if self._comes_apart and not is_step_only(reading):
+        if self._loss_comes_later and not is_step_only(reading):
             self._held = reading
         else:
             self._read(reading)
 
-    def _let_go(self) -> None:
+    def _read_held(self) -> None:
         held, self._held = self._held, None
         if held is not None:
             self._read(held)
@@ -259,31 +226,33 @@ class LiveDiagnosis:
             self.forget()
             self._open_file()
         self._last[reading.group] = reading.step
-        self._look(before=reading.step)
+        self._read_reports(before=reading.step)
         for loss in reading.numbers(Kind.LOSS).values():
             self._means.check(reading.step, loss)
         self._step = max(self._step, reading.step)
         self._recorder.add(reading)
-        self._hear(self._diagnosis.observe(reading))
+        self._add(self._diagnosis.observe(reading))
 
-    def _end_epochs(self) -> None:
+    def _end_epochs(self, to_the_end: bool = False) -> None:
         """Tell the diagnosis of the epochs that have ended, all of whose readings have come."""
-        ended, self._ended = self._ended, []
-        self._let_go()
-        self._look(to_the_end=True)
-        for each in ended:
-            self._step = max(self._step, each.step)
-            self._hear(self._diagnosis.observe_epoch(each.epoch, self._step, each.logs))
+        if not self._epochs or (self._is_expecting and not to_the_end):
+            return
+        self._read_held()
+        self._read_reports(to_the_end=True)
+        while self._epochs:
+            epoch, step, logs = self._epochs.popleft()
+            self._step = max(self._step, step)
+            self._add(self._diagnosis.observe_epoch(epoch, self._step, logs))
 
-    def _look(self, before: int | None = None, to_the_end: bool = False) -> None:
+    def _read_reports(self, before: int | None = None, to_the_end: bool = False) -> None:
         """Tell the diagnosis the losses that were reported.
 
         Args:
             before: only those up to that step, of which a reading has come.
             to_the_end: none will come that is missing.
         """
-        if before is None and self._under_way and not to_the_end:
-            return  # What comes with the reading says more.
+        if before is None and self._is_expecting and not to_the_end:
+            return  # The reading on its way says more.
         reported = sorted(self._reported.popleft() for _ in range(len(self._reported)))
         losses: list[tuple[int, float]] = []
         for place, each in enumerate(reported):
@@ -295,22 +264,22 @@ class LiveDiagnosis:
                 break
             loss = self._means.take(each.step, each.count, each.mean)
             self._last_reported = each
-            # That of a step with a reading is in the reading.
+            # The loss of a measured step is in its reading.
             if loss is not None and each.step > self._step and each.step != before:
                 losses.append((each.step, loss))
                 self._step = each.step
                 self._recorder.add_loss(each.step, loss)
                 if not math.isfinite(loss):
                     # Rules look at the newest one.
-                    self._hear(self._diagnosis.observe_losses(losses))
+                    self._add(self._diagnosis.observe_losses(losses))
                     losses = []
         if losses:
-            self._hear(self._diagnosis.observe_losses(losses))
+            self._add(self._diagnosis.observe_losses(losses))
 
-    def _hear(self, news: list[Finding]) -> None:
+    def _add(self, findings: list[Finding]) -> None:
         self.findings = self._diagnosis.findings
-        for finding in news:
-            self._news.append(finding)
+        for finding in findings:
+            self._new_findings.append(finding)
             if self._file is not None:
                 self._file.found(finding)
             if finding.rule == "non-finite" and self._directory is not None:
@@ -323,10 +292,3 @@ class LiveDiagnosis:
         if self._file is not None:
             self._file.ended(self._diagnosis.findings)
             self._file.close()
-
-    def _fault(self, fault: BaseException) -> None:
-        if self._has_failed:
-            return  # What follows may be a consequence, and one warning is enough.
-        self._has_failed = True
-        with suppress(Exception):
-            self._say(f"The diagnosis goes on, though something failed: {fault!r}")

@@ -1,12 +1,12 @@
-"""That all processes of a training measure the same steps, before one of them measures any.
+"""Makes all JAX processes agree on which steps to measure.
 
 In JAX all processes run one program, and meet in its collectives. A measured step is another
-program than one that is not: if only some processes ran it, all would wait forever. So they
-agree first, once, on the host, through the store that `jax.distributed` has for such things:
-each says what its monitor will measure, and when, and the first process decides. If a process
-has no monitor, or another one, nothing is measured anywhere; training goes on.
+program: if only some processes ran it, all would wait forever. So they agree first, once, on the
+host, through the key-value store of `jax.distributed`. Each process writes what its monitor will
+measure, and when; the first process decides. If a process has no monitor, or another one, nothing
+is measured anywhere; training goes on.
 
-What is decided is written once and never changed, so that all come to know the same.
+The decision is written once and never changed, so that all processes read the same.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
 
 EVERY = 100
-"""The steps that a budget measures; less than 1 % even if measuring takes as long as training."""
+"""A budget measures every so many steps: below 1 % even if measuring takes as long as training."""
 PATIENCE = 30.0
-"""Seconds that the first process waits for the others. They are waited for in the first step
-anyway, by training."""
+"""Seconds that the first process waits for the others, for which the first step waits anyway."""
 _YES = "yes"
 _numbers = itertools.count(1)
 
 
-class Store(Protocol):
-    """What all processes can write to and read from."""
+class KeyValueStore(Protocol):
+    """Shared by all processes of a training."""
 
     def write_once(self, key: str, value: str) -> None:
         """Write a value unless there is one already."""
@@ -76,12 +75,12 @@ def refusal(timetable: Timetable, pacer: Pacer) -> str | None:
         and not schedule.is_fixed
     ]
     name = f"gradwatch/{next(_numbers)}"
-    return agree(rank, _JaxStore(), name, wishes, PATIENCE, list(dict.fromkeys(functions)))
+    return agree(rank, _JaxKeyValueStore(), name, wishes, PATIENCE, list(dict.fromkeys(functions)))
 
 
 def agree(
     rank: Rank,
-    store: Store,
+    store: KeyValueStore,
     name: str,
     wishes: Sequence[str],
     patience: float,
@@ -114,7 +113,7 @@ def agree(
     return decided or "What the processes of this training agreed on cannot be read."
 
 
-def _decided(rank: Rank, store: Store, name: str, said: str, patience: float) -> str:
+def _decided(rank: Rank, store: KeyValueStore, name: str, said: str, patience: float) -> str:
     until = time.monotonic() + patience
     for other in range(1, rank.count):
         theirs = store.read(f"{name}/{other}", max(0.001, until - time.monotonic()))
@@ -131,10 +130,10 @@ def _decided(rank: Rank, store: Store, name: str, said: str, patience: float) ->
 
 def _unsure(functions: Sequence[str]) -> str:
     return (
-        f"Nothing is recorded: {', '.join(functions)} is a function of your own, of which nobody "
-        "knows whether it chooses the same steps in all processes. JAX runs one program in all of "
-        "them, and a step that only some measured would never end. Give a number of steps, a list "
-        "of them, or one of gradwatch.schedule."
+        f"Nothing is recorded: {', '.join(functions)} is a function of your own, which may "
+        "choose other steps in other processes. JAX runs one program in all of them, and a step "
+        "that only some measured would never end. Give a number of steps, a list of them, or one "
+        "of gradwatch.schedule."
     )
 
 
@@ -145,7 +144,7 @@ def _absent(other: int, count: int) -> str:
     )
 
 
-class _JaxStore:
+class _JaxKeyValueStore:
     """The key-value store of `jax.distributed`."""
 
     def __init__(self) -> None:

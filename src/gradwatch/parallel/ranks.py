@@ -1,4 +1,4 @@
-"""Which of the processes that train together this one is."""
+"""Ranks: the place of this process among those that train together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Rank:
     """Counted from 0."""
     count: int = 1
     engine: str = ""
-    """Who says so: `"jax"`, `"torch"` or `"tensorflow"`; empty for a process on its own."""
+    """What connects the processes: `"jax"`, `"torch"` or `"tensorflow"`; empty for one alone."""
 
     @property
     def is_one_of_many(self) -> bool:
@@ -32,7 +32,7 @@ class Rank:
 
     @property
     def is_first(self) -> bool:
-        """Whether it is the one that writes what all have in common."""
+        """Whether this process writes what all have in common."""
         return self.index == 0
 
     @property
@@ -45,11 +45,11 @@ class Rank:
 
 
 def current() -> Rank:
-    """What the engine says that trains in several processes; `Rank()` if none does.
+    """The rank of this process; `Rank()` if it trains alone.
 
     Only frameworks that are imported already are asked, and nothing is started by asking.
 
-    >>> from gradwatch import ranks
+    >>> from gradwatch.parallel import ranks
     >>> ranks.current()
     Rank(index=0, count=1, engine='')
     """
@@ -63,15 +63,12 @@ def current() -> Rank:
 def training(rank: Rank) -> str:
     """A name that the processes of one training share, and no other training that runs now.
 
-    It is what lets them write into one directory, see `rundir`. Nobody is waited for.
-
-    Args:
-        rank: this process's.
+    It lets them write into one directory, see `RunDirectory`. It does not wait for others.
 
     Returns:
-        The name; empty for a process on its own, or if it cannot be known.
+        The name; empty for a process alone, or if it cannot be known.
 
-    >>> from gradwatch import ranks
+    >>> from gradwatch.parallel import ranks
     >>> ranks.training(ranks.Rank())
     ''
     """
@@ -87,11 +84,11 @@ def training(rank: Rank) -> str:
 
 
 def agreed(rank: Rank, key: str, wish: str) -> str | None:
-    """What the processes of a training call something: the wish of whoever asks first.
+    """The value that the processes of a training agree on: that of the first to ask.
 
-    Nobody is waited for. None where there is no way to agree: torch and JAX have one.
+    It does not wait for others. None where there is no way to agree: torch and JAX have one.
 
-    >>> from gradwatch import ranks
+    >>> from gradwatch.parallel import ranks
     >>> ranks.agreed(ranks.Rank(), "directory", "runs/a")
     'runs/a'
     """
@@ -105,7 +102,7 @@ def agreed(rank: Rank, key: str, wish: str) -> str | None:
     if rank.engine == "jax":
         with suppress(Exception):
             client = sys.modules["jax._src.distributed"].global_state.client
-            with suppress(Exception):  # If somebody was faster.
+            with suppress(Exception):  # If another process was faster.
                 client.key_value_set(f"gradwatch/agreed/{key}", wish, allow_overwrite=False)
             return str(client.key_value_try_get(f"gradwatch/agreed/{key}"))
     return None
@@ -139,4 +136,4 @@ def _tensorflow() -> Rank | None:
         ]
         return Rank(order.index((task["type"], int(task["index"]))), len(order), "tensorflow")
     except (KeyError, TypeError, ValueError):
-        return None  # Not of this form, or a task that does not train, an evaluator, say.
+        return None  # Another form, or a task that does not train, such as an evaluator.

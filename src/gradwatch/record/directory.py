@@ -1,4 +1,4 @@
-"""The run's directory: who may write there, and what the run is."""
+"""The run's directory: its lock, and its description in `run.json`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from gradwatch.core import Site, SiteInfo
 from gradwatch.parallel import Rank, training
 from gradwatch.store import Description
-from gradwatch.util import Background, exits
+from gradwatch.util import Background, Reporter, exits
 
 try:
     import fcntl
@@ -23,8 +23,8 @@ except ImportError:  # Windows: runs are then not kept apart.
 
 PATIENCE = 0.5
 PAUSE, LATER, AT_LAST = 0.01, 0.2, 5.0
-"""A rank looks again and again whose a locked directory is, with so many seconds between: for the
-second while it seems to be another training's, for the third while it does not say."""
+"""Seconds. A rank checks repeatedly, in pauses of the first, which training holds a locked
+directory: up to the second if it names another training, up to the third if it names none."""
 ALONE = b"a process on its own"
 _held: dict[Path, RunDirectory] = {}
 _background = Background("gradwatch-run")
@@ -34,14 +34,13 @@ exits.register(1, _background.finish)
 class RunDirectory:
     """A directory that only one live training writes to.
 
-    A second process, or thread, that asks for the same one gets its own beside
-    it: `runs/a-2`. A second monitor on the same thread takes over from the first,
-    whose training must have ended, perhaps by an exception, for it to be asked.
-    Processes that train together share one. What the run is, the first of them says:
-    for the others, `describe` and its like do nothing.
+    A second process, or thread, that asks for the same one gets another next to it: `runs/a-2`.
+    A second monitor on the same thread takes it over from the first, whose training must have
+    ended, perhaps by an exception. Processes that train together share one; only the first of
+    them describes the run: for the others, `describe`, `amend` and `tell_sites` do nothing.
 
     Args:
-        path: the directory wished for; it is made if need be.
+        path: the directory wished for; it is created if necessary.
         on_lost: called when another monitor takes the directory over.
         rank: this process's among those that train together.
 
@@ -50,7 +49,7 @@ class RunDirectory:
         training: a name that the processes which train together share, see `ranks.training`.
 
     Raises:
-        OSError: it cannot be made or written to.
+        OSError: it cannot be created or written to.
     """
 
     def __init__(self, path: Path, on_lost: Callable[[], None], rank: Rank | None = None) -> None:
@@ -75,8 +74,8 @@ class RunDirectory:
         try:
             self._lock = self._open_lock()
         except OSError:
-            # Once more: a hiccup of a network, or somebody who is just clearing up, must not
-            # cost the whole record.
+            # Once more: a hiccup of a network, or a clean-up at that moment, must not cost the
+            # whole record.
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = self._open_lock()
         try:
@@ -93,7 +92,7 @@ class RunDirectory:
         return True
 
     def _take_lock(self) -> bool:
-        """Whether the lock is ours: nobody's until now, or one of the same training has it."""
+        """Take the lock, or share it with processes of the same training; False if it is held."""
         ours = self.training.encode() or ALONE
         begun = time.monotonic()
         while True:
@@ -108,23 +107,23 @@ class RunDirectory:
                     return False
                 theirs = os.pread(self._lock, len(ours) + 1, 0)
                 if theirs != ours:
-                    # Perhaps one of us has it, and is just about to write who it is.
+                    # The holder may be of this training, and about to write its name.
                     if time.monotonic() - begun > (LATER if theirs else AT_LAST):
                         return False
                     time.sleep(PAUSE)
                     continue
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                # Whoever took it meanwhile, for a moment it was free, has signed it anew.
+                # For a moment it was free: a process that took it then has signed it anew.
                 if not is_signed or os.pread(self._lock, len(ours) + 1, 0) == ours:
                     return True
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
             except BlockingIOError:
                 pass
-            time.sleep(PAUSE)  # Another came between.
+            time.sleep(PAUSE)  # Another process was faster.
 
     def _sign(self, name: bytes) -> bool:
-        """Write into the lock whose it is; where there is no space for it, nobody can share it."""
+        """Write the holder into the lock; without space for that, it cannot be shared."""
         with suppress(OSError):
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, name, 0)
@@ -135,7 +134,7 @@ class RunDirectory:
         return os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def release(self) -> None:
-        """Let others have it, after `run.json` is written, if that does not take long."""
+        """Release the lock, after `run.json` is written, if that does not take long."""
         if _held.get(self._key) is self:
             _background.finish(time.monotonic() + PATIENCE)
             del _held[self._key]
@@ -160,7 +159,7 @@ class RunDirectory:
         self._write_soon()
 
     def tell_sites(self, infos: Sequence[SiteInfo]) -> None:
-        """Enter what is known of the sites into `run.json`, unless it is there already."""
+        """Enter the facts known about the sites into `run.json`, unless they are there already."""
         sites = [info.site for info in infos]
         if infos and sites != self._sites:
             self._sites = sites
@@ -181,9 +180,38 @@ class RunDirectory:
 
     @property
     def has_sites(self) -> bool:
-        """Whether anything is known of the sites."""
+        """Whether `run.json` lists the sites."""
         return bool(self._sites)
 
     def _write_soon(self) -> None:
-        # What comes within this time is written at once.
+        # Changes within this time are written together.
         _background.later(self._key, 0.1, self._description.write)
+
+
+def claim_directory(
+    wished: Path,
+    is_displaced: bool,
+    on_lost: Callable[[], None],
+    rank: Rank,
+    reporter: Reporter,
+) -> RunDirectory | None:
+    """Claim the directory of a run, or one next to it; None if it cannot be written to.
+
+    Args:
+        wished: the directory.
+        is_displaced: whether another monitor has taken it from the one that asks. Two monitors of
+            one loop must not take it from each other by turns.
+        on_lost, rank: as for `RunDirectory`.
+        reporter: tells the user where the run is, if it is elsewhere.
+    """
+    try:
+        run = RunDirectory(
+            wished.with_name(f"{wished.name}-2") if is_displaced else wished, on_lost, rank
+        )
+    except OSError as error:
+        reporter.show(f"Cannot write to {wished}, so nothing is recorded there. {error}")
+        return None
+    if run.path != wished:
+        who = "monitor" if is_displaced else "process"
+        reporter.show(f"{wished} is being written by another {who}. Writing to {run.path}.")
+    return run

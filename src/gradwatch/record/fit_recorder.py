@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gradwatch.core import KerasModel, SiteInfo
+from gradwatch.core import KerasModel, Reading, Site, SiteInfo
 from gradwatch.core.select import SelectionError
 from gradwatch.parallel import ranks
 from gradwatch.record.session import Session
@@ -59,7 +60,7 @@ class FitRecorder:
                 model,
                 session.timetable,
                 session.pacer,
-                session.submit_fit,
+                self._submit,
                 session.reporter.internal_error,
                 session.reporter.notice,
             )
@@ -71,7 +72,7 @@ class FitRecorder:
         if self._is_measuring and self._capture is not None:
             self._capture.begin_epoch(epoch, batches)
             if not self._is_stopped:
-                self._session.open(self._capture)
+                self._session.open(self._capture, self._session.hidden)
 
     def begin_batch(self, batch: int) -> None:
         """The batch with that index in the epoch begins."""
@@ -120,6 +121,15 @@ class FitRecorder:
     def infos(self) -> list[SiteInfo]:
         """The facts known about the measured sites."""
         return [] if self._capture is None else self._capture.infos()
+
+    def _submit(
+        self, make_reading: Callable[[], Reading], rows: int, unseen: frozenset[Site]
+    ) -> None:
+        def make() -> Reading:
+            reading = make_reading()
+            return replace(reading, unseen=unseen) if unseen else reading
+
+        self._session.submit(make, rows)
 
     def _report_ended_epoch(self) -> None:
         if self._ended_epoch is not None:

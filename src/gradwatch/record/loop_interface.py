@@ -8,6 +8,7 @@ from gradwatch.capture.loop.autograph import as_it_is
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.loop.reduced import Reduced
 from gradwatch.capture.loop.seen import Seen, Unseen
+from gradwatch.core import KerasModel, KerasOptimizer, Tensor, TorchModule, Tree
 
 
 class LoopInterface:
@@ -23,59 +24,59 @@ class LoopInterface:
     @as_it_is
     def record(
         self,
-        readings: Any = None,
+        readings: Tree | None = None,
         *,
-        gradients: Any = None,
-        variables: Any = None,
-        parameters: Any = None,
-        loss: Any = None,
-        previous: Any = None,
-        applied_gradients: Any = None,
-        names: Any = None,
-        outputs: Any = None,
-        output_gradients: Any = None,
-        inputs: Any = None,
-        targets: Any = None,
-        step: Any = None,
-        epoch: Any = None,
+        gradients: Tree | None = None,
+        variables: Tree | None = None,
+        parameters: Tree | None = None,
+        loss: Tensor | None = None,
+        previous: Tree | None = None,
+        applied_gradients: Tree | None = None,
+        names: Tree | None = None,
+        outputs: Tree | None = None,
+        output_gradients: Tree | None = None,
+        inputs: Tree | None = None,
+        targets: Tree | None = None,
+        step: int | Tensor | None = None,
+        epoch: int | Tensor | None = None,
         group: str | None = None,
         micro_batch: int | None = None,
         reduced: bool = False,
     ) -> None:
         """Record a step of a hand-written loop, if it is due; never waits for the device.
 
-        Either what `measure` returned, or the tensors themselves. Only what the
-        schedules ask for is kept; where nothing is due, next to nothing is done.
+        Give it the result of `measure`, or the tensors themselves. It keeps what the
+        schedules ask for; where nothing is due, it does next to nothing.
 
         Args:
-            readings: what `measure` returned, from inside a compiled step.
+            readings: the result of `measure`, from inside a compiled step.
             gradients: of the loss with respect to the variables, as a list in their
                 order or as the same tree. A None in it is recorded with count 0.
                 For torch parameters they are their `.grad` if not given.
             variables: a list, dict or tree of variables, or the model or module
-                that holds them; names come from them. Their values are recorded as
-                they are now: call this after the update for those after the step.
+                that holds them; names come from them. Their present values are
+                recorded: call this after the update for those after the step.
             parameters: another name for `variables`.
             loss: a scalar, recorded along with the rest.
             previous: the values of the variables before the step, from which
-                `updates` are found.
+                `updates` are computed.
             applied_gradients: the gradients that the update rule used, after your
                 own clipping, say.
             names: names for variables that have none: strings, or named variables.
-            outputs: what layers returned: tensors by name, or what `outputs_of` has
-                seen, which holds the gradients with respect to them too.
+            outputs: the outputs of layers: tensors by name, or the result of
+                `outputs_of`, which holds the gradients with respect to them too.
             output_gradients: the gradients with respect to outputs, by name.
-            inputs: what the step was given, and `targets` what it should answer: tensors,
-                or dicts or lists of them. The diagnosis goes by them.
+            inputs: the inputs of the step, and `targets` its targets: tensors,
+                or dicts or lists of them. The diagnosis uses them.
             targets: see `inputs`.
             step: its number; by default steps are counted from 1, for each group.
             epoch: its number; `"epoch"` schedules are due at the first record of
                 each, and the console prints its table when it changes.
-            group: in loops with several optimizers, which one: a name that the
-                paths of all that is recorded here will begin with.
-            micro_batch: the index of a part of the step's batch, if that is what the
-                gradients are of: recorded under `micro_batch_0/...`. The step
-                itself is the record without it, which comes last.
+            group: in loops with several optimizers, which one: a name with which all
+                paths of this record begin.
+            micro_batch: the index of a part of the step's batch, if the gradients are
+                those of the part: recorded under `micro_batch_0/...`. Record the step
+                itself last, without it.
             reduced: inside of replicas of `tf.distribute`: whether the gradients are
                 those of all replicas together, rather than the replica's own.
 
@@ -119,29 +120,29 @@ class LoopInterface:
     def measure(
         self,
         *,
-        gradients: Any = None,
-        parameters: Any = None,
-        variables: Any = None,
-        loss: Any = None,
-        previous: Any = None,
-        applied_gradients: Any = None,
-        names: Any = None,
-        outputs: Any = None,
-        output_gradients: Any = None,
+        gradients: Tree | None = None,
+        parameters: Tree | None = None,
+        variables: Tree | None = None,
+        loss: Tensor | None = None,
+        previous: Tree | None = None,
+        applied_gradients: Tree | None = None,
+        names: Tree | None = None,
+        outputs: Tree | None = None,
+        output_gradients: Tree | None = None,
         group: str | None = None,
         micro_batch: int | None = None,
-        histograms: Any = True,
+        histograms: bool | Tensor = True,
         reduced: bool = False,
-    ) -> dict[str, Any]:
-        """Measure tensors, also inside `tf.function` and `jax.jit`; hand it to `record`.
+    ) -> dict[str, Tensor]:
+        """Measure tensors, also inside `tf.function` and `jax.jit`; give the result to `record`.
 
         It is a pure function of the tensors, without a callback to the host: return
-        what it gives from the compiled step, and call `record` with that outside.
+        its result from the compiled step, and call `record` with that outside.
 
         Args:
-            gradients: as for `record`, and so the others that are not listed here.
-            parameters: the variables, or the arrays of a pytree; their values are
-                measured as they are at this point of the step.
+            gradients: as for `record`, like all arguments that are not listed here.
+            parameters: the variables, or the arrays of a pytree; their values at this
+                point of the step are measured.
             variables: another name for `parameters`.
             histograms: whether to count histograms, which cost more than summaries:
                 a Python bool, or one that is computed in the step. `record` keeps
@@ -149,7 +150,7 @@ class LoopInterface:
             reduced: as for `record`.
 
         Returns:
-            A dict of arrays; empty if a fault of ours prevented it.
+            A dict of arrays; empty after an internal error.
 
         Raises:
             TypeError, ValueError: the arguments do not fit together.
@@ -185,9 +186,9 @@ class LoopInterface:
 
     def due(
         self,
-        step: Any = None,
+        step: int | Tensor | None = None,
         *,
-        epoch: Any = None,
+        epoch: int | Tensor | None = None,
         group: str | None = None,
         histograms: bool = False,
     ) -> bool:
@@ -209,12 +210,14 @@ class LoopInterface:
         return self._loop.due(step, epoch=epoch, group=group, histograms=histograms)
 
     @as_it_is
-    def outputs_of(self, model: Any, *, group: str | None = None) -> Seen | Unseen:
-        """A context that sees what layers return, and the gradients with respect to it.
+    def outputs_of(
+        self, model: KerasModel | TorchModule, *, group: str | None = None
+    ) -> Seen | Unseen:
+        """A context that captures outputs of layers, and the gradients with respect to them.
 
         Run the forward and the backward pass of a step in it, eager or inside
-        `tf.function` or `jax.jit`, and hand what it gives to `record` or `measure` as
-        `outputs=`. It sees the layers that the monitor's `outputs` and
+        `tf.function` or `jax.jit`, and give its result to `record` or `measure` as
+        `outputs=`. It captures the layers that the monitor's `outputs` and
         `output_gradients` select; the model is left as it was.
 
         In JAX it goes around the differentiation: around `jax.value_and_grad(...)(...)`.
@@ -243,12 +246,12 @@ class LoopInterface:
         return self._loop.outputs_of(model, group)
 
     @as_it_is
-    def reduced_by(self, optimizer: Any) -> Reduced | Unseen:
-        """A context that sees the gradients that a Keras optimizer applies on TensorFlow.
+    def reduced_by(self, optimizer: KerasOptimizer) -> Reduced | Unseen:
+        """A context that captures the gradients that a Keras optimizer applies on TensorFlow.
 
         In a step that several replicas of `tf.distribute` run, an optimizer sums the
         gradients over them and then updates the variables. Apply them in this context, and
-        hand what it gives to `measure` or `record` as `gradients=`: those are the gradients
+        give its result to `measure` or `record` as `gradients=`: those are the gradients
         of all replicas together, after any clipping by the optimizer. Nothing is reduced
         a second time. With one replica it works the same.
 
@@ -275,11 +278,11 @@ class LoopInterface:
         persistent: bool = False,
         watch_accessed_variables: bool = True,
         *,
-        step: Any = None,
-        epoch: Any = None,
+        step: int | Tensor | None = None,
+        epoch: int | Tensor | None = None,
         group: str | None = None,
     ) -> Any:
-        """A `tf.GradientTape` whose `gradient()` is recorded by itself.
+        """A `tf.GradientTape` that records what its `gradient()` returns.
 
         Recorded are the gradients with respect to variables, the variables' values
         (before the update, which is still to come) and the target as the loss. One

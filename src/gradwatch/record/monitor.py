@@ -26,44 +26,44 @@ from gradwatch.watches.budget import Cost
 class Monitor(KerasCallback, LoopInterface):
     """Watches a model while it trains, in Keras's `fit` or in a loop of your own.
 
-    Without further arguments it summarises every weight and every gradient of
-    the training step, as often as that slows training down by less than 1 %, takes
-    histograms once an epoch, keeps all of it in the run's directory, and writes
-    TensorBoard event files and a table at each epoch's end. It says what is wrong with
-    the training, if something is. Training itself is not changed: not its results, not its
-    random numbers, not the model. A fault of the monitor's is said once and never stops it.
+    Without further arguments it summarises every weight and every gradient of the training step,
+    as often as that slows training down by less than 1 %. It takes histograms once an epoch,
+    keeps all of it in the run's directory, and writes TensorBoard event files and a table at each
+    epoch's end. A diagnosis reports what is wrong with the training. Training itself is not
+    changed: not its results, not its random numbers, not the model. An internal error of the
+    monitor is reported once and never stops it.
 
     In `fit`, pass it as a callback. In a loop, call `record`, or `measure` inside
     a compiled step; see also `tape` for TensorFlow and `gradwatch.watch` for torch.
 
     Args:
-        directory: where the run is kept; `runs/<date>-<time>` if not given. A run
+        directory: where the run is kept; `runs/<date>-<time>` by default. A run
             that is there already is continued. If another process is writing
-            there, this one goes beside it, to `<directory>-2`; processes that train
+            there, this one writes to `<directory>-2`; processes that train
             together share it, see docs/distributed.md. A URL such as
-            `"s3://bucket/runs/a"`, or a `gradwatch.store.Remote`: what is sealed is uploaded
+            `"s3://bucket/runs/a"`, or a `gradwatch.store.Remote`: sealed segments are uploaded
             there, see docs/remote.md.
         every: how often to measure, see `gradwatch.schedule`: a number of batches,
             `"epoch"`, a list of steps, ... Instead of a budget.
         budget: how much measuring may slow training down, as a fraction; 0.01 if neither
-            this nor `every` is given. The monitor finds out what it costs, on this
+            this nor `every` is given. The monitor measures its cost, on this
             machine and model, and measures every step, every 2nd, 5th, 10th, 20th, ...
             accordingly; one step of each epoch in any case. See `cost`.
         layers: which layers to measure, see `gradwatch.select`: indices, names,
-            patterns, types, ...; all if not given.
+            patterns, types, ...; all by default.
         watch: what to measure in detail, instead of `layers`: a list of
             `gradients(...)`, `weights(...)`, `updates(...)`, `applied_gradients(...)`,
             `outputs(...)`, `output_gradients(...)`, `pictures(...)`, `spectral_norms(...)`,
             `losses(...)`, `scalars(...)`.
-        sinks: where to send it: a list of `Store()`, `TensorBoard()`, `Console()`,
-            `CSV()` or other `Sink`s; the first three if not given.
+        sinks: where readings go: a list of `Store()`, `TensorBoard()`, `Console()`,
+            `CSV()` or other `Sink`s; the first three by default.
         diagnose: False for no diagnosis; or a list of names of rules, of
             `gradwatch.silence(...)` and of thresholds by rule. Without `layers` and
-            `watch`, what the rules need is measured along: updates, outputs, and what the
-            step is given.
+            `watch`, the monitor also measures what the rules need: updates, outputs, inputs and
+            targets.
         on_finding: a function that is called with each `Finding`, on the thread that trains.
-        stop_on: `"warning"` or `"error"` to have training end cleanly when something as bad
-            as that is found: `fit` ends after that step, and in a loop `should_stop` is True.
+        stop_on: `"warning"` or `"error"` to end training cleanly when a finding as bad as that
+            is made: `fit` ends after that step, and in a loop `should_stop` is True.
 
     Raises:
         TypeError, ValueError: an argument is not of this form. A selector that
@@ -119,7 +119,7 @@ class Monitor(KerasCallback, LoopInterface):
 
     @property
     def cost(self) -> Cost:
-        """What measuring costs, as far as it is known by now; see `gradwatch.watches.Cost`."""
+        """The cost of measuring, as far as it is known by now; see `gradwatch.watches.Cost`."""
         return self._session.pacer.cost()
 
     def cost_facts(self) -> dict[str, Json]:
@@ -128,9 +128,9 @@ class Monitor(KerasCallback, LoopInterface):
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found in the training so far, the worst first; see `gradwatch.Finding`."""
-        announcer = self._session.announcer
-        return [] if announcer is None else list(announcer.live.findings)
+        """The findings so far, the worst first; see `gradwatch.Finding`."""
+        alerts = self._session.alerts
+        return [] if alerts is None else list(alerts.diagnosis.findings)
 
     @property
     @guarded(bool)
@@ -146,7 +146,7 @@ class Monitor(KerasCallback, LoopInterface):
 
     @guarded(plainly=False)
     def close(self) -> None:
-        """Write out all there is, within 2 seconds, and let go of the files."""
+        """Write out everything, within 2 seconds, and release the files."""
         self._session.close()
 
     @guarded(plainly=False)

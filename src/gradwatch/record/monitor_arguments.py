@@ -1,4 +1,4 @@
-"""What the arguments of `Monitor` stand for, and what is said of those that stand for nothing."""
+"""The meaning of the arguments of `Monitor`, and errors for those that have none."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gradwatch.core import select as selectors
-from gradwatch.diagnosis import Announcer, Finding, Settings, Severity, as_severity
+from gradwatch.diagnosis import Alerts, Finding, LiveDiagnosis, Settings, Severity, as_severity
 from gradwatch.diagnosis.settings import Spec as DiagnosisSpec
 from gradwatch.sinks import Console, Sink, Store, TensorBoard
 from gradwatch.store.remote import Remote
+from gradwatch.util import Reporter
 from gradwatch.watches import Watch, gradients, weights
 
 
@@ -21,14 +22,14 @@ def as_place(directory: str | Path | Remote | None, remote: Remote | None) -> Pa
         return Path(directory or Path("runs", time.strftime("%Y%m%d-%H%M%S")))
     from gradwatch.store.remote import Folder
 
-    Folder(remote)  # What is missing for it is better known now than in training.
+    Folder(remote)  # A missing package is reported now rather than in training.
     return remote.staging_directory
 
 
 def as_watches(
     layers: Sequence[selectors.Spec] | selectors.Spec | None, watch: Sequence[Watch] | Watch | None
 ) -> list[Watch]:
-    """What to measure: gradients and weights of the layers, unless more is said."""
+    """What to measure: by default gradients and weights of the layers."""
     if watch is not None and layers is not None:
         raise ValueError(
             "Give either layers= or watch=; a watch has its own selection: "
@@ -54,19 +55,19 @@ def as_watches(
     return watches
 
 
-def as_announcer(
+def as_alerts(
     diagnose: DiagnosisSpec,
     on_finding: Callable[[Finding], object] | None,
     stop_on: Severity | str | None,
-    remark: Callable[[str], None],
-) -> Announcer | None:
-    """Who tells of findings; None without a diagnosis."""
+    reporter: Reporter,
+) -> Alerts | None:
+    """The diagnosis, and how to tell the user about its findings; None without one."""
     settings, worst = Settings.of(diagnose), as_severity("stop_on", stop_on)
     if settings is None:
         if on_finding is not None or worst is not None:
             raise ValueError("on_finding= and stop_on= need a diagnosis. Leave out diagnose=False.")
         return None
-    return Announcer(settings, on_finding, worst, remark)
+    return Alerts(LiveDiagnosis(settings, reporter), on_finding, worst, reporter)
 
 
 def as_sinks(sinks: Sequence[Sink] | Sink | None) -> list[Sink]:

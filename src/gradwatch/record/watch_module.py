@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gradwatch.core import TorchModule, TorchOptimizer
 from gradwatch.record.monitor import Monitor
 
 
 def watch(
-    module: Any,
-    optimizer: Any,
+    module: TorchModule,
+    optimizer: TorchOptimizer,
     directory: str | Path | Monitor | None = None,
     *,
     group: str | None = None,

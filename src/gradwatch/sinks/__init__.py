@@ -3,6 +3,7 @@
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.console import Console
 from gradwatch.sinks.csv import CSV, safe
+from gradwatch.sinks.outlet import ActiveSink, View
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.sinks.png_files import PNG
 from gradwatch.sinks.store import Store
@@ -12,6 +13,7 @@ from gradwatch.sinks.totals import Totals
 __all__ = [
     "CSV",
     "PNG",
+    "ActiveSink",
     "Console",
     "Pipeline",
     "RunInfo",
@@ -19,5 +21,6 @@ __all__ = [
     "Store",
     "TensorBoard",
     "Totals",
+    "View",
     "safe",
 ]

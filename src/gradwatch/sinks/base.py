@@ -1,4 +1,4 @@
-"""What a consumer of readings looks like."""
+"""The base class of consumers of readings."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gradwatch.core import Kind, Reading
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What a sink is told of the run it records.
+    """The run, as a sink sees it.
 
     Attributes:
         directory: the run's own directory; it exists, and no other live
             training writes there.
         first_step: the first step that may be recorded; a resumed run starts
             above 1.
-        meaning: in words, what a measurement of each kind is.
-        cost: tells, in words, how often is measured now and at what cost; empty if
+        meaning: the meaning of the measurements of each kind, in words.
+        cost: returns in words how often is measured now and at what cost; empty if
             that is not known.
         rank: the number of this process among those that train together.
     """
@@ -37,15 +37,15 @@ class Sink:
 
     A sink that writes is called from one background thread, one call at a time,
     and may raise: the fault is reported once and training goes on. `threaded`
-    is False for a sink that only keeps what it is given and prints from the
+    is False for a sink that only keeps readings and prints them from the
     training thread.
     """
 
     threaded = True
 
     of_each_rank = False
-    """Whether, of a training of many processes, those other than the first write to it too: what
-    is their own, such as their losses. Else only what the first writes gets here."""
+    """Whether, in a training of many processes, those other than the first also write their own
+    measurements to it, such as their losses."""
 
     groups: Mapping[str, Any] = {}
     """Groups of sites, by name, of which this sink wants totals: path patterns, or
@@ -72,4 +72,4 @@ class Sink:
         """Epoch `epoch`, counted from 1, has ended; on the training thread."""
 
     def close(self) -> None:
-        """The run has ended: write out what is kept, let go of files."""
+        """The run has ended: write out what is kept, close files."""

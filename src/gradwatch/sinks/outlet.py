@@ -9,52 +9,80 @@ from contextlib import suppress
 
 from gradwatch.core import Reading
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.util import Worker
+from gradwatch.util import Reporter, Worker
 
 TO_BE_WRITTEN = 256
 """How many readings may wait for a sink. More than for the thread that makes them, which passes on
 many at once."""
+TOGETHER = 32
+"""How many readings a sink gets at once at most."""
 FAILURES_ALLOWED = 3
+View = Callable[[Reading], Sequence[Reading]]
+"""The readings that a sink gets for one that was made."""
+
+
+def whole(reading: Reading) -> Sequence[Reading]:
+    """The view of a sink that gets each reading as it is."""
+    return (reading,)
+
+
+class ActiveSink(Sink):
+    """A sink that also acts between readings, on its own thread.
+
+    Attributes:
+        outlet: calls this sink; None before the first run.
+    """
+
+    outlet: Outlet | None = None
+
+    def wake(self) -> None:
+        """Called on the sink's thread after `outlet.wake()`."""
 
 
 class Outlet:
-    """Calls a sink, on a thread of its own if it writes, and answers for what it raises.
+    """Calls a sink, on a thread of its own if it writes, and handles what it raises.
 
     Args:
         sink: the sink.
-        name: what it is called in messages.
+        view: the readings that it gets.
+        name: its name in messages.
         run: what it is told of the run.
-        tell: takes a message, from any thread.
+        reporter: tells the user about its faults.
         room: how many bytes the readings that wait for it may hold.
-        rest: for how many seconds at most they wait for each other, see `Worker`.
+        batch_interval: for how many seconds at most they wait for each other, see `Worker`.
     """
 
     def __init__(
         self,
         sink: Sink,
+        view: View,
         name: str,
         run: RunInfo,
-        tell: Callable[[str], object],
+        reporter: Reporter,
         room: int,
-        rest: float,
+        batch_interval: float,
     ) -> None:
         self.sink = sink
+        self.view = view
         self._name = name
         self._run = run
-        self._tell = tell
+        self._reporter = reporter
+        self._expected = 0
         self._is_ready = self._is_off = self._was_late = False
         self._faults = self._in_a_row = 0
         self._lost_readings = self._lost_rows = 0
         self._lost_more = False
         self._lock = threading.Lock()
         self._worker: Worker[Reading | None] | None = None
+        if isinstance(sink, ActiveSink):
+            sink.outlet = self
         if sink.threaded:
             self._worker = Worker(
                 f"gradwatch-{name}",
-                self._write,
+                self._write_all,
                 TO_BE_WRITTEN,
-                handle_together=self._write_together if _takes_many(sink) else None,
-                rest=rest,
+                together=TOGETHER if _takes_many(sink) else 1,
+                batch_interval=batch_interval,
                 size_of=lambda reading: 0 if reading is None else reading.nbytes,
                 max_bytes=room,
                 on_fault=self._note_loss,
@@ -66,10 +94,10 @@ class Outlet:
         """Whether all that was put is written, or lost."""
         return self._worker is None or self._worker.is_idle
 
-    def hurry(self) -> None:
+    def flush_soon(self) -> None:
         """Have what waits written now."""
         if self._worker is not None:
-            self._worker.hurry()
+            self._worker.flush_soon()
 
     def drain(self, timeout: float) -> bool:
         """The same, and wait for it; False if it took longer."""
@@ -82,12 +110,34 @@ class Outlet:
         else:
             self._worker.submit(None)
 
-    def put(self, reading: Reading) -> None:
-        """Have a reading written, sooner or later."""
-        if self._worker is None:
-            self._write(reading)
-        elif not self._worker.submit(reading):
-            self.lose(len(reading))
+    def wake(self) -> None:
+        """Have an active sink woken, after the readings that wait for it; returns at once."""
+        if self._worker is not None and self._worker.submit(None):
+            self._worker.flush_soon()
+
+    @property
+    def is_expecting(self) -> bool:
+        """Whether readings are on their way that the sink has not been given yet."""
+        return self._expected > 0
+
+    def expect(self, readings: int = 1) -> None:
+        """Readings are on their way: `put` follows, or `drop`; fewer if negative."""
+        with self._lock:
+            self._expected = max(0, self._expected + readings)
+
+    def put(self, readings: Sequence[Reading]) -> None:
+        """Have a reading that was expected written, as this sink's view has it."""
+        self.expect(len(readings) - 1)
+        for reading in readings:
+            if self._worker is None:
+                self._write(reading)
+            elif not self._worker.submit(reading):
+                self.drop(len(reading))
+
+    def drop(self, rows: int | None) -> None:
+        """A reading that was expected will not come; so many rows are lost, see `lose`."""
+        self.expect(-1)
+        self.lose(rows)
 
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         """Tell the sink, on this thread."""
@@ -130,19 +180,22 @@ class Outlet:
         return f"{self._name} {', '.join(parts)}" if parts else ""
 
     def _write(self, reading: Reading | None) -> None:
-        """Write a reading; None only opens the sink."""
-        doing = "open" if reading is None else "write"
+        """Write a reading; None opens the sink, or wakes it."""
+        doing = "write" if reading is not None else "wake" if self._is_ready else "open"
+        if reading is not None:
+            self.expect(-1)
         is_done = not self._is_off and self._try(doing, self._step, reading)
         if not is_done and reading is not None:
             self.lose(len(reading))
 
-    def _write_together(self, waiting: Sequence[Reading | None]) -> None:
-        """Write readings in one go; if that fails, each by itself, so that each counts."""
+    def _write_all(self, waiting: Sequence[Reading | None]) -> None:
+        """Write several readings in one go; if that fails, each by itself, so that each counts."""
         readings = [reading for reading in waiting if reading is not None]
-        if self._is_ready and not self._is_off and len(readings) == len(waiting):
+        if self._is_ready and not self._is_off and 1 < len(readings) == len(waiting):
             with suppress(BaseException):
                 self.sink.write_many(readings)
                 self._in_a_row = 0
+                self.expect(-len(readings))
                 return
         for reading in waiting:
             self._write(reading)
@@ -152,6 +205,8 @@ class Outlet:
         if not self._is_ready:
             self.sink.open(self._run)
             self._is_ready = True
+        elif reading is None and isinstance(self.sink, ActiveSink):
+            self.sink.wake()
         if reading is not None:
             self.sink.write(reading)
 
@@ -186,12 +241,12 @@ class Outlet:
             gives_up = self._in_a_row >= FAILURES_ALLOWED and not self._is_off
             self._is_off |= gives_up
         if is_first:
-            self._tell(
+            self._reporter.post(
                 f"{self._name}.{doing}() failed: {words(fault)}. Training goes on; "
                 "further faults of this sink are only counted."
             )
         if gives_up:
-            self._tell(
+            self._reporter.post(
                 f"{self._name} failed {FAILURES_ALLOWED} times in a row and is switched off, "
                 f"the last time with {words(fault)}. Training goes on."
             )

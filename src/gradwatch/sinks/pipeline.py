@@ -5,51 +5,52 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 from gradwatch.core import Reading
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.sinks.outlet import Outlet, words
-from gradwatch.util import Worker, exits
+from gradwatch.sinks.outlet import ActiveSink, Outlet, View, whole, words
+from gradwatch.util import Reporter, Worker, exits
 
 Fetch = tuple[Callable[[], Reading | None], int | None]
 
 EPOCH_PATIENCE = 0.5
+CLOSING_TIME = 2.0
+"""Seconds that `close` waits for the device and the sinks."""
 MAX_BYTES = 64_000_000
 """What the readings that wait for sinks may hold in all."""
 ON_THEIR_WAY = 128
 """How many readings may wait to be made. Enough for the moments in which a busy machine runs the
 thread that trains, and no other."""
-REST = 0.1
+BATCH_INTERVAL = 0.1
 """Seconds for which readings that come in quick succession wait for each other. A thread that wakes
 up takes the interpreter and the processor's caches from the one that trains: better once for
 twenty readings than for each. A kill of the process loses what waits."""
-DENSE = REST / 4
+DENSE = BATCH_INTERVAL / 4
 """Seconds to the one before; a reading that comes later than that is written at once."""
 
 
 class Pipeline:
-    """Brings readings to sinks, each on its own thread, and answers for all faults.
+    """Brings readings to sinks, each on its own thread, and handles all faults.
 
-    One thread fetches: it makes the readings, which waits for the device. Each
-    sink that writes has a thread of its own, so one that hangs holds up nobody.
-    Whatever a sink raises, training goes on; it is said once per sink, and what
-    was lost is counted. After an `OSError` (a full disk) a sink is tried again
-    with the next reading, without end; after three other faults in a row it is
-    switched off.
+    One thread makes the readings, which waits for the device. Each sink that writes has a
+    thread of its own, so one that hangs delays no other. Whatever a sink raises, training goes
+    on; the user is told once per sink, and lost readings are counted. After an `OSError` (a full
+    disk) a sink is tried again with the next reading, without end; after three other faults in a
+    row it is switched off.
 
     Readings that come in quick succession are made and written together, up to a tenth
     of a second later. Those that wait for slow sinks hold at most 64 MB in all; each sink has an
     equal part of that, so that one that hangs does not take the others' room.
 
-    Messages are kept until the training thread comes by: `submit`, `epoch_end`,
-    `close` and `deliver` pass them on. In a forked child all methods do nothing.
+    Messages are posted to the reporter; `submit`, `epoch_end` and `close` deliver them, on the
+    training thread. In a forked child all methods do nothing.
 
     Args:
         sinks: the consumers of readings.
-        say: called with each message, on the training thread.
+        reporter: tells the user about faults.
+        view: what these sinks get of a reading; all of it by default.
 
     Example:
 
@@ -59,10 +60,11 @@ class Pipeline:
     >>> from gradwatch.sinks import RunInfo, Sink
     >>> from gradwatch.sinks.pipeline import Pipeline
     >>> from gradwatch.core import Summary
+    >>> from gradwatch.util import Reporter
     >>> class Steps(Sink):
     ...     def write(self, reading):
     ...         print("step", reading.step)
-    >>> pipeline = Pipeline([Steps()], say=print)
+    >>> pipeline = Pipeline([Steps()], Reporter())
     >>> pipeline.open(RunInfo(pathlib.Path(".")))
     >>> pipeline.submit(lambda: Reading(7, 1, 0.0, [], Summary.empty((0,))))
     True
@@ -70,35 +72,36 @@ class Pipeline:
     step 7
     """
 
-    def __init__(self, sinks: Sequence[Sink], say: Callable[[str], object]) -> None:
-        self.sinks = tuple(sinks)
-        self._say = say
-        self._messages: deque[str] = deque()
+    def __init__(self, sinks: Sequence[Sink], reporter: Reporter, view: View = whole) -> None:
+        self._consumers = [(sink, view) for sink in sinks]
+        self._reporter = reporter
         self._outlets: list[Outlet] = []
         self._fetcher: Worker[Fetch] | None = None
         self._process: int | None = None
         self._fetch_failed = False
         self._last = 0.0
 
+    def add(self, sink: Sink, view: View = whole) -> None:
+        """Add a consumer with a view of its own; before `open`."""
+        self._consumers.append((sink, view))
+
     def open(self, run: RunInfo) -> None:
         """A run begins; may be called again after `close`."""
         self.close()
-        self._messages.clear()
         self._fetch_failed = False
-        names = _distinct([type(sink).__name__ for sink in self.sinks])
-        room = MAX_BYTES // max(1, sum(sink.threaded for sink in self.sinks))
+        names = _distinct([type(sink).__name__ for sink, _ in self._consumers])
+        room = MAX_BYTES // max(1, sum(sink.threaded for sink, _ in self._consumers))
         self._outlets = [
             # They are told when to write; else, while the device keeps a reading waiting, those
             # before it are not to wait for long.
-            Outlet(sink, name, run, self._messages.append, room, rest=2 * REST)
-            for sink, name in zip(self.sinks, names, strict=True)
+            Outlet(sink, view, name, run, self._reporter, room, batch_interval=2 * BATCH_INTERVAL)
+            for (sink, view), name in zip(self._consumers, names, strict=True)
         ]
         self._fetcher = Worker(
             "gradwatch-fetch",
             self._fetch,
             ON_THEIR_WAY,
-            rest=REST,
-            at_rest=self._pass_on,
+            batch_interval=BATCH_INTERVAL,
             on_fault=self._note,
         )
         self._process = os.getpid()
@@ -106,7 +109,7 @@ class Pipeline:
         exits.opened()
         for outlet in self._outlets:
             outlet.open()
-        self.deliver()
+        self._reporter.deliver()
 
     def submit(self, make_reading: Callable[[], Reading | None], rows: int | None = None) -> bool:
         """Have a reading made and written, later; returns at once.
@@ -123,14 +126,17 @@ class Pipeline:
         """
         if not self._is_open() or self._fetcher is None:
             return False
-        self.deliver()
-        then, self._last = self._last, time.monotonic()
-        if self._fetcher.submit((make_reading, rows)):
-            if self._last - then > DENSE:
-                self._fetcher.hurry()
-            return True
-        self._lose(rows)
-        return False
+        self._reporter.deliver()
+        with exits.critical:
+            then, self._last = self._last, time.monotonic()
+            for outlet in self._outlets:
+                outlet.expect()
+            if self._fetcher.submit((make_reading, rows)):
+                if self._last - then > DENSE:
+                    self._fetcher.flush_soon()
+                return True
+            self._drop(rows)
+            return False
 
     @property
     def is_idle(self) -> bool:
@@ -153,28 +159,27 @@ class Pipeline:
         """Tell the sinks; waits up to 0.5 s if one of them prints what was just measured."""
         if not self._is_open() or self._fetcher is None:
             return
-        if any(not outlet.sink.threaded for outlet in self._outlets):
-            self._fetcher.drain(EPOCH_PATIENCE)
-        else:
-            self._fetcher.hurry()
-        for outlet in self._outlets:
-            outlet.epoch_end(epoch, logs)
-        self.deliver()
+        with exits.critical:
+            if any(not outlet.sink.threaded for outlet in self._outlets):
+                self._fetcher.drain(EPOCH_PATIENCE)
+            else:
+                self._fetcher.flush_soon()
+            for outlet in self._outlets:
+                outlet.epoch_end(epoch, logs)
+        self._reporter.deliver()
 
-    def close(self, timeout: float = 2.0) -> None:
-        """Write out what waits, for at most `timeout` seconds, and say what was lost."""
+    def close(self, timeout: float | None = None) -> None:
+        """Write out what waits, for at most `timeout` seconds, and report what was lost.
+
+        Args:
+            timeout: `CLOSING_TIME` by default.
+        """
         if self._is_open() and self._fetcher is not None:
             try:
-                self._close(self._fetcher, timeout)
+                with exits.critical:
+                    self._close(self._fetcher, CLOSING_TIME if timeout is None else timeout)
             finally:
                 exits.closed()
-
-    def deliver(self) -> None:
-        """Say what is to be said; call it on the training thread."""
-        while self._messages:
-            # A `say` that raises (warnings as errors, say) must not stop training.
-            with suppress(Exception):
-                self._say(self._messages.popleft())
 
     def _close(self, fetcher: Worker[Fetch], timeout: float) -> None:
         self._fetcher = None
@@ -184,13 +189,14 @@ class Pipeline:
         try:
             if not fetcher.close(0.75 * timeout):
                 for _, rows in fetcher.unfinished:
-                    self._lose(rows)
+                    self._drop(rows)
         finally:
             self._close_outlets(deadline)
-        losses = [words for outlet in self._outlets if (words := outlet.losses())]
+        recording = [o for o in self._outlets if not isinstance(o.sink, ActiveSink)]
+        losses = [words for outlet in recording if (words := outlet.losses())]
         if losses:
-            self._messages.append(f"The record is not complete: {'; '.join(losses)}.")
-        self.deliver()
+            self._reporter.post(f"The record is not complete: {'; '.join(losses)}.")
+        self._reporter.deliver()
 
     def _close_outlets(self, deadline: float) -> None:
         # One that fails must not keep the next from closing.
@@ -208,43 +214,45 @@ class Pipeline:
     def _is_open(self) -> bool:
         return self._fetcher is not None and self._process == os.getpid()
 
-    def _fetch(self, job: Fetch) -> None:
-        make_reading, rows = job
+    def _fetch(self, jobs: Sequence[Fetch]) -> None:
+        for make_reading, rows in jobs:
+            self._fetch_one(make_reading, rows)
+        if self._fetcher is None or not self._fetcher.has_waiting:
+            for outlet in self._outlets:
+                outlet.flush_soon()
+
+    def _fetch_one(self, make_reading: Callable[[], Reading | None], rows: int | None) -> None:
         try:
             reading = make_reading()
         except BaseException as fault:
-            self._lose(rows)
-            self._say_once(
+            self._drop(rows)
+            self._post_once(
                 f"A measurement could not be fetched from the device: {words(fault)}. "
                 "Training goes on; further such faults are only counted."
             )
             return
-        if reading is None:
-            return
+        taken: dict[View, Sequence[Reading]] = {}
         for outlet in self._outlets:
-            outlet.put(reading)
-
-    def _pass_on(self) -> None:
-        """Have the sinks write what was fetched."""
-        for outlet in self._outlets:
-            outlet.hurry()
+            if outlet.view not in taken:
+                taken[outlet.view] = () if reading is None else outlet.view(reading)
+            outlet.put(taken[outlet.view])
 
     def _note(self, fault: BaseException) -> None:
         """Something failed on the way of a reading; which part of it was lost, is not known."""
-        self._lose(None)
-        self._say_once(
+        self._drop(None)
+        self._post_once(
             f"gradwatch failed at passing a measurement on: {words(fault)}. Training goes on; "
             "further such faults are only counted."
         )
 
-    def _say_once(self, message: str) -> None:
+    def _post_once(self, message: str) -> None:
         if not self._fetch_failed:
             self._fetch_failed = True
-            self._messages.append(message)
+            self._reporter.post(message)
 
-    def _lose(self, rows: int | None) -> None:
+    def _drop(self, rows: int | None) -> None:
         for outlet in self._outlets:
-            outlet.lose(rows)
+            outlet.drop(rows)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -261,7 +269,7 @@ _open_pipelines: weakref.WeakSet[Pipeline] = weakref.WeakSet()
 
 
 def _close_all(deadline: float) -> None:
-    """At the end of the process, for runs that nobody closed."""
+    """At the end of the process, for runs that were not closed."""
     for pipeline in list(_open_pipelines):
         # Not all of the time: what follows the sinks' closing needs some, too.
         pipeline.close(0.85 * max(0.0, deadline - time.monotonic()))

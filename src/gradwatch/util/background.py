@@ -1,4 +1,4 @@
-"""Things done a little later, one after the other, on a thread of their own."""
+"""Calls functions a little later, one after the other, on one thread."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 
+from gradwatch.util import exits
 from gradwatch.util.reporter import logger
 
 PAUSE_AFTER_FAULT = 0.05
-"""Seconds; a fault of ours that comes again and again must not keep a processor busy."""
+"""Seconds; an internal error that repeats must not keep a processor busy."""
 
 
 class Background:
     """Calls functions later, in the order of their times, on a daemon thread.
 
-    What a call raises is logged, once for each kind of fault; the thread goes on.
-    A forked child begins anew: what its parent has to do is not its business.
+    An exception of a call is logged, once for each type; the thread goes on.
+    A forked child starts empty: it does not do its parent's work.
 
     Args:
         name: the thread's name.
@@ -47,12 +48,12 @@ class Background:
         self._logged: set[type[BaseException]] = set()
 
     def later(self, key: Hashable, delay: float, call: Callable[[], object]) -> None:
-        """Have it called in `delay` seconds, in place of what waits under the same key."""
+        """Have it called in `delay` seconds, in place of a call that waits under the same key."""
         if self._process != os.getpid():
-            # Without touching the old lock: who held it when this process was forked, if
-            # anybody, is not here to let go of it.
+            # Without touching the old lock: a thread that held it during the fork does not
+            # exist here to release it.
             self._begin()
-        with self._change:
+        with exits.critical, self._change:
             self._waiting[key] = (time.monotonic() + delay, call)
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name=self.name, daemon=True)
@@ -64,17 +65,17 @@ class Background:
             self._change.notify_all()
 
     def finish(self, deadline: float) -> bool:
-        """Call now all that waits; whether that was done by the deadline.
+        """Call everything that waits now; whether that was done by the deadline.
 
         Args:
             deadline: until when to wait for it, by `time.monotonic`.
         """
         if self._process != os.getpid() or self._thread is None:
             return True
-        with self._change:
+        with exits.critical, self._change:
             now = time.monotonic()
-            # Only what waits now: a call that asks to be tried again later is not
-            # hurried, or one that cannot succeed would be tried without end.
+            # Only the calls that wait now: one that asks to be repeated later would be repeated
+            # without end.
             in_order = sorted(self._waiting.items(), key=lambda item: item[1][0])
             self._waiting = {key: (now, call) for key, (_, call) in in_order}
             self._change.notify_all()
@@ -86,7 +87,7 @@ class Background:
     def stop(self) -> None:
         """Drop what waits."""
         if self._process == os.getpid():
-            with self._change:
+            with exits.critical, self._change:
                 self._waiting.clear()
 
     def _run(self) -> None:

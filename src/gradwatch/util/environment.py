@@ -1,4 +1,4 @@
-"""What a run was made with."""
+"""The versions and the machine that a run was made with."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What is to be done before the process ends, however it ends.
+"""Closes what is open before the process ends, however it ends.
 
-The end of the script, `sys.exit` and an exception all come by `atexit`. SIGTERM, as
-it is sent by schedulers of clusters and by `kill`, would end the process at once; while
-something is open, and nobody else handles that signal, it is first closed.
+The end of the script, `sys.exit` and an exception all run `atexit`. SIGTERM, which schedulers of
+clusters and `kill` send, would end the process at once. While something is open, and the user
+has no handler for that signal, it is closed first.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 
 PATIENCE = 1.7
 """How many seconds all closing may take; with what it takes to interrupt it, the end of the
 process is delayed by at most 2."""
 _AGAIN = 0.02
-_PLACES = tuple(str(Path(__file__).parents[1] / name) for name in ("sinks", "store", "util"))
 
 _closers: list[tuple[int, Callable[[float], object]]] = []
 _open = 0
@@ -30,26 +28,45 @@ _deadline: float | None = None
 _is_closing = _is_coming = False
 
 
+class _Critical(threading.local):
+    """A context for work that holds locks: on the main thread, SIGTERM waits until it has ended.
+
+    A signal handler interrupts the main thread. If that held a lock, closing would wait for it
+    until the time is up.
+    """
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *exception: object) -> None:
+        self.depth -= 1
+
+
+critical = _Critical()
+
+
 def register(order: int, close: Callable[[float], object]) -> None:
     """Have `close` called at the end.
 
     Args:
-        order: those of lower numbers are called first.
-        close: it gets the time, of `time.monotonic`, by which it must return.
+        order: lower numbers are called first.
+        close: gets the time, by `time.monotonic`, by which it must return.
     """
     _closers.append((order, close))
     _closers.sort(key=lambda entry: entry[0])
 
 
 def opened() -> None:
-    """Something is open that SIGTERM must not lose; call `closed` as often as this."""
+    """Something was opened that SIGTERM must not lose; call `closed` once for each call."""
     global _open
     _open += 1
     _install()
 
 
 def closed() -> None:
-    """What was open is closed; after the last, SIGTERM is as it was."""
+    """Something was closed; after the last, SIGTERM is handled as before."""
     global _open
     _open -= 1
     if _open == 0:
@@ -58,7 +75,7 @@ def closed() -> None:
 
 @atexit.register
 def close_all() -> None:
-    """Call all that is registered, within `PATIENCE` seconds."""
+    """Call everything registered, within `PATIENCE` seconds."""
     deadline = time.monotonic() + PATIENCE
     for _, close in list(_closers):
         with contextlib.suppress(Exception):  # One that fails must not keep the next from closing.
@@ -66,14 +83,12 @@ def close_all() -> None:
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
-    """Close, then end by the signal as if nobody had handled it."""
+    """Close, then end by the signal, as a process without a handler does."""
     global _deadline, _is_closing
     now = time.monotonic()
     _deadline = now + PATIENCE if _deadline is None else _deadline
     if _open > 0 and now < _deadline and not _is_closing:
-        if _is_ours(frame):
-            # The training thread was at work in here and may hold a lock, for which closing
-            # would wait forever. So let it go on, and come again.
+        if critical.depth:
             _come_again(number)
             return
         _is_closing = True
@@ -107,14 +122,6 @@ def _close_and_release(done: _thread.LockType) -> None:
         done.release()
 
 
-def _is_ours(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename.startswith(_PLACES):
-            return True
-        frame = frame.f_back
-    return False
-
-
 def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
@@ -130,7 +137,7 @@ def _restore() -> None:
 
 
 def _forget_in_child() -> None:
-    """What is open is the parent's: the child ends by the signal at once."""
+    """The parent closes what is open: the child ends by the signal at once."""
     global _open, _deadline, _is_closing, _is_coming
     _open, _deadline, _is_closing, _is_coming = 0, None, False, False
     _restore()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 logger = logging.getLogger("gradwatch")
@@ -23,23 +24,39 @@ def say(message: str) -> None:
 
 
 class Reporter:
-    """Tells the user each thing once, and counts repetitions.
+    """Tells the user what happens in gradwatch, on the thread that trains.
 
-    After an internal error, further messages may be its consequences and go to the log only.
+    After an internal error, further notices may be its consequences and go to the log only.
+
+    Args:
+        show: shows a message; a warning by default.
+
+    Example:
+
+    >>> from gradwatch.util import Reporter
+    >>> reporter = Reporter(print)
+    >>> reporter.post("The disk is full.")
+    >>> for _ in range(2):
+    ...     reporter.notice("Nothing is measured.")
+    Nothing is measured.
+    >>> reporter.deliver()
+    The disk is full.
     """
 
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
+    def __init__(self, show: Callable[[str], object] = say) -> None:
+        self.show = show
+        self._noticed: set[str] = set()
+        self._posted: deque[str] = deque()
         self._has_failed = False
 
     def notice(self, message: str) -> None:
-        """Warn about this, unless it was warned about before."""
-        self._counts[message] = self._counts.get(message, 0) + 1
-        if self._counts[message] == 1:
+        """Show this, unless it was shown before."""
+        if message not in self._noticed:
+            self._noticed.add(message)
             if self._has_failed:
                 logger.warning(message)
             else:
-                say(message)
+                self.show(message)
 
     def internal_error(self, error: BaseException) -> None:
         """Report an exception of gradwatch's own."""
@@ -49,25 +66,21 @@ class Reporter:
         )
         self._has_failed = True
 
+    def post(self, message: str) -> None:
+        """Keep a message, from any thread, until the thread that trains calls `deliver`."""
+        self._posted.append(message)
+
+    def deliver(self) -> None:
+        """Show the messages that other threads have posted."""
+        while self._posted:
+            with suppress(Exception):
+                self.show(self._posted.popleft())
+
     @contextmanager
-    def guard(self, *raised: type[Exception]) -> Iterator[None]:
-        """Report exceptions as internal errors, and do not raise them.
-
-        Args:
-            raised: exceptions that are raised nevertheless: errors of the caller.
-
-        Example:
-
-        >>> from gradwatch.util import Reporter
-        >>> with Reporter().guard(KeyError):
-        ...     {}["a"]
-        Traceback (most recent call last):
-        KeyError: 'a'
-        """
+    def guard(self) -> Iterator[None]:
+        """Report exceptions as internal errors, and do not raise them."""
         try:
             yield
-        except raised:
-            raise
         except Exception as error:
             with suppress(Exception):  # Not even the report may stop training.
                 self.internal_error(error)

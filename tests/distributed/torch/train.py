@@ -28,8 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 import gradwatch
 from gradwatch.capture.loop import meeting
 from gradwatch.capture.torch import torch_ranks
-from gradwatch.sinks import Sink
-from gradwatch.sinks.pipeline import Pipeline
+from gradwatch.sinks import Sink, pipeline
 from gradwatch.watches.budget import Pacer
 from tests.distributed.full_disk import bytes_of_journals
 from tests.distributed.patience import PATIENCE, be_patient, until, until_written
@@ -177,7 +176,7 @@ def trouble():
             number += 1
     found["bare-ddp"] = train("ddp", "plain", steps=12)
     sinks = [gradwatch.Store()] if is_first else [Hanging()]
-    Pipeline.close.__defaults__ = (2.0,)  # It will hang.
+    pipeline.CLOSING_TIME = 2.0  # It will hang.
     found["hanging"] = train("fsdp", "plain", "hanging", steps=12, sinks=sinks, is_in_step=is_first)
     be_patient()
 

@@ -21,7 +21,6 @@ from torch.nn.parallel import DistributedDataParallel
 import gradwatch
 from gradwatch.capture.loop import meeting
 from gradwatch.capture.torch import torch_own_time
-from gradwatch.diagnosis.live import LiveDiagnosis
 from tests.distributed.patience import PATIENCE, be_patient
 
 OUT, RANK, RANKS = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -226,7 +225,6 @@ def budgets():
 
 def main():
     be_patient()
-    LiveDiagnosis.end.__defaults__ = (PATIENCE,)
     meeting.PATIENCE = PATIENCE
     warnings.simplefilter("ignore", gradwatch.GradwatchWarning)
     torch.set_num_threads(1)

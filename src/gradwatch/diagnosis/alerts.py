@@ -1,0 +1,106 @@
+"""Telling the user about findings, on the thread that trains."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+from gradwatch.core import ModelFacts
+from gradwatch.diagnosis.finding import Finding, Severity
+from gradwatch.diagnosis.live import LiveDiagnosis
+from gradwatch.util import Reporter
+
+_RULES_OF_EACH_RANK = ("non-finite",)
+
+
+class Alerts:
+    """Prints findings, hands them to the user's function, and decides whether to stop.
+
+    Findings that are no alarm are not printed.
+
+    Args:
+        diagnosis: finds them.
+        on_finding: called with each finding; an exception of it is shown once.
+        stop_on: the severity from which on training is to stop; None for never.
+        reporter: tells the user about that exception.
+        file: where to print; by default the `sys.stdout` of that time.
+
+    Attributes:
+        diagnosis: as given.
+        should_stop: whether something was found for which training is to stop.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from gradwatch import Kind, Reading, Site, Summary
+    >>> from gradwatch.core import ModelFacts
+    >>> from gradwatch.diagnosis.alerts import Alerts
+    >>> from gradwatch.diagnosis.finding import Severity
+    >>> from gradwatch.diagnosis.live import LiveDiagnosis
+    >>> from gradwatch.diagnosis.settings import Settings
+    >>> from gradwatch.util import Reporter
+    >>> diagnosis = LiveDiagnosis(Settings(), Reporter())
+    >>> alerts = Alerts(diagnosis, None, Severity.ERROR, Reporter())
+    >>> alerts.begin(ModelFacts(), None)
+    >>> row = Summary.of([np.nan]).pack()[None]
+    >>> diagnosis.write(Reading(4, 1, 0.0, [Site(Kind.WEIGHT, "a")], Summary.unpack(row)))
+    >>> alerts.deliver()  # doctest: +ELLIPSIS
+    <BLANKLINE>
+    gradwatch · error: NaN in step 4, first in weight a. (since step 4)
+    ...
+    >>> alerts.should_stop
+    True
+    """
+
+    def __init__(
+        self,
+        diagnosis: LiveDiagnosis,
+        on_finding: Callable[[Finding], object] | None,
+        stop_on: Severity | None,
+        reporter: Reporter,
+        file: TextIO | None = None,
+    ) -> None:
+        self.diagnosis = diagnosis
+        self.should_stop = False
+        self._who = ""
+        self._on_finding = on_finding
+        self._stop_on = stop_on
+        self._reporter = reporter
+        self._file = file
+
+    def begin(self, facts: ModelFacts, directory: Path | None, rank: int = 0) -> None:
+        """A training begins, or goes on.
+
+        Args:
+            facts, directory: as for `LiveDiagnosis.begin`.
+            rank: that of this process. The first asks all rules about what the processes have in
+                common; another asks only those that its own measurements answer.
+        """
+        self.should_stop = False
+        if rank:
+            self._who = f"rank {rank} · "
+            self.diagnosis.ask_only(_RULES_OF_EACH_RANK)
+        self.diagnosis.begin(facts, directory)
+
+    def deliver(self) -> None:
+        """Tell the user about the findings since the last call."""
+        for finding in self.diagnosis.new_findings():
+            if finding.is_alarm:
+                self._print(finding)
+            if self._stop_on is not None and finding.severity.rank >= self._stop_on.rank:
+                self.should_stop |= not finding.explained_by
+            if self._on_finding is not None:
+                try:
+                    self._on_finding(finding)
+                except Exception as error:
+                    self._reporter.notice(f"on_finding failed: {type(error).__name__}: {error}")
+
+    def _print(self, finding: Finding) -> None:
+        # A closed or odd stream is no reason to stop training. The empty line keeps it
+        # apart from a progress bar.
+        with suppress(Exception):
+            text = f"\ngradwatch · {self._who}{finding.text()}"
+            print(text, file=self._file or sys.stdout, flush=True)
