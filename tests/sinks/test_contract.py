@@ -17,6 +17,7 @@ import pytest
 import gradwatch
 from gradwatch.core import KINDS, Grouping, Kind, Reading, Site, Summary
 from gradwatch.sinks import Pipeline, RunInfo, Sink
+from gradwatch.util import Reporter
 
 EXPORTED = [getattr(gradwatch, name) for name in gradwatch.__all__]
 SINKS = [s for s in EXPORTED if inspect.isclass(s) and issubclass(s, Sink) and s is not Sink]
@@ -233,7 +234,7 @@ def test_nothing_of_it_reaches_training(sink, tmp_path, monkeypatch):
     said: list[str] = []
     place = tmp_path / "run"
     place.write_text("no directory")
-    pipeline = Pipeline([sink], said.append)
+    pipeline = Pipeline([sink], Reporter(said.append))
     pipeline.open(RunInfo(place))
     for step in (1, 2):
         pipeline.submit(lambda step=step: reading(step))
