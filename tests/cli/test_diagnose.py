@@ -84,5 +84,5 @@ def test_what_is_explained_does_not_count_for_the_verdict():
     effect = gradwatch.Finding(
         "zero-gradients", Severity.ERROR, "Zero.", 1, 2, explained_by="dead-units"
     )
-    assert verdict.code_of([cause, effect], strict=False) == verdict.HEALTHY
-    assert verdict.code_of([cause, effect], strict=True) == verdict.WARNED
+    assert verdict.exit_code([cause, effect], strict=False) == verdict.HEALTHY
+    assert verdict.exit_code([cause, effect], strict=True) == verdict.WARNINGS

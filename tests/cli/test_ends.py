@@ -50,7 +50,7 @@ def test_every_command_has_help(name):
         (("repair", "/no/such/run"), "There is no directory"),
         (("export", "/no/such/run"), "There is no directory"),
         (("sql", "/no/such/run", "select 1"), "There is no directory"),
-        (("export", "x", "--steps", "b:a"), "no stretch of steps"),
+        (("export", "x", "--steps", "b:a"), "not a range of steps"),
         (("export", "x", "--steps", "9:3"), "ends before it begins"),
         (("show", "x", "--no-such-option"), "--no-such-option"),
     ],

@@ -12,7 +12,7 @@ from fcntl import ioctl
 
 import pytest
 
-from gradwatch.util.text_table import breadth
+from gradwatch.util.text import display_width
 from tests.cli.support import arrays, command, invoke, make_run, spawn, strict
 
 HOSTILE = (
@@ -108,7 +108,7 @@ def test_tables_are_never_wider_than_the_terminal(hostile, columns):
     assert code == 0
     plain = re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", text)
     rows = plain.split("Layers")[1].splitlines()
-    assert max(map(breadth, rows)) <= columns
+    assert max(map(display_width, rows)) <= columns
     assert not RAW.search(plain.replace("\r", ""))
 
 

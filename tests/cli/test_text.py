@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from gradwatch.cli.json_text import dumps
-from gradwatch.cli.run_table import Column, lines
-from gradwatch.cli.text import bytes_, compact, duration
-from gradwatch.util.text_table import breadth, shortened
-from gradwatch.view.glance.sparkline import BARS, PLAIN_BARS, bars_for, sparkline
+from gradwatch.util.text import display_width, shortened
+from gradwatch.util.text_table import TextColumn, fit, plain_lines
+from gradwatch.util.words import bytes_, compact, duration
+from gradwatch.view.data import to_json
+from gradwatch.view.text.sparkline import BARS, PLAIN_BARS, bars_for, sparkline
 from tests.cli.support import strict
 
 
@@ -45,19 +45,19 @@ def test_bars_are_those_that_the_output_can_show(encoding, bars):
 @pytest.mark.parametrize("room", [4, 10, 24, 40, 100])
 def test_a_table_is_never_wider_than_its_room(room):
     columns = [
-        Column("name", ["日本語" * 9, "a" * 50, "b"], left=True, weight=0),
-        Column("light", ["1", "22", "333"], weight=1),
-        Column("heavy", ["1.5", "2.5", "3.5"], weight=9),
+        TextColumn("name", ["日本語" * 9, "a" * 50, "b"], left=True, weight=0),
+        TextColumn("light", ["1", "22", "333"], weight=1),
+        TextColumn("heavy", ["1.5", "2.5", "3.5"], weight=9),
     ]
-    rows = lines(columns, room)
-    assert max(map(breadth, rows)) <= max(room, 1)
+    rows = plain_lines(fit(columns, room))
+    assert max(map(display_width, rows)) <= max(room, 1)
     assert ("heavy" in rows[0]) or room < 24
     assert ("light" in rows[0]) <= ("heavy" in rows[0])
 
 
 def test_a_name_is_shortened_in_its_middle():
     assert shortened("abcdefghij", 5) == "ab…ij"
-    assert breadth(shortened("日本語日本語", 5)) <= 5
+    assert display_width(shortened("日本語日本語", 5)) <= 5
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_json_is_strict_whatever_is_in_it():
         "d": (True, None, b"\x01"),
         "e": "\x1b\ud800",
     }
-    text = dumps(value)
+    text = to_json(value)
     assert text.isascii()
     assert strict(text) == {
         "a": 0.5,

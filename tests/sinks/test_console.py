@@ -282,7 +282,7 @@ def test_on_a_terminal_the_table_fits_and_hostile_names_stay_harmless(make_readi
     assert "\x1b" not in plain
     lines = plain.replace("\r\n", "\n").splitlines()
     assert max(map(cell_len, lines)) <= columns
-    assert len(lines) == 1 + 1 + 2 + 4 + 1  # blank, title, header and rule, layers, model
+    assert len(lines) == 1 + 1 + 1 + 4 + 1  # blank, title, header, layers, model
     assert "grad L2" in lines[2] or columns == 24
     if columns == 120:
         assert "[red]\\x1b[2J" in plain

@@ -8,19 +8,25 @@ from pathlib import Path
 import click
 
 from gradwatch.cli import options, verdict
-from gradwatch.cli.json_text import dumps
-from gradwatch.cli.text import counted, echo, printable
-
-STEPS = 200
+from gradwatch.cli.output import echo, echo_json
+from gradwatch.util import counted, printable
 
 
 @click.command(
-    short_help="Run a training script for some steps, and say whether it trains.",
+    short_help="Run a training script for some steps and diagnose it.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.option("--steps", default=STEPS, show_default=True, type=click.IntRange(1), help="To run.")
-@click.option("--strict", is_flag=True, help="End with 1 if there are warnings.")
-@click.option("--directory", type=click.Path(path_type=Path), help="Keep the recorded run there.")
+@click.option(
+    "--steps",
+    default=200,
+    show_default=True,
+    type=click.IntRange(1),
+    help="The number of training steps to run.",
+)
+@options.strict
+@click.option(
+    "--directory", type=click.Path(path_type=Path), help="Keep the run in this directory."
+)
 @options.as_json
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -32,16 +38,16 @@ def check(
     script: Path,
     arguments: tuple[str, ...],
 ) -> int:
-    """Run SCRIPT, with its ARGUMENTS, for a number of training steps.
+    """Run SCRIPT with its ARGUMENTS for a number of training steps, and diagnose it.
 
-    The script is not edited: every fit of a Keras model is watched, and every torch
-    optimizer with its module. It is ended after the steps; what it prints passes through,
-    and the report comes after it, with --json as its last lines.
+    The script need not be changed: every fit of a Keras model and every torch optimizer is
+    watched. The script is ended after the steps. Its own output passes through; the report
+    comes last, also with --json.
 
-    The exit code is 0 if no error was found, 2 if one was or the script failed, and with
-    --strict 1 if there are warnings.
+    The exit code is 2 if there is an error or the script failed, and 0 if not; with
+    --strict, it is 1 if there are only warnings.
     """
-    # Late: it takes the monitor along, which the other commands do without.
+    # Imported late: it imports the monitor, which the other commands do not need.
     from gradwatch.integrations.checking import run_script
 
     with tempfile.TemporaryDirectory(prefix="gradwatch-check-") as temporary:
@@ -49,14 +55,14 @@ def check(
     found = outcome.findings
     if as_json:
         facts = {"script": str(script), "steps": outcome.steps, "failure": outcome.failure}
-        echo(dumps({**facts, **verdict.facts_of(found, strict)}, indent=1))
+        echo_json({**facts, **verdict.facts(found, strict)})
     else:
         echo("")
         if outcome.steps:
-            verdict.show(script.name, found, counted(outcome.steps, "training step"))
+            verdict.print_report(script.name, found, counted(outcome.steps, "training step"))
         if outcome.failure:
             echo(f"The script failed. {printable(outcome.failure)}")
         elif not outcome.steps:
             echo("No training was seen: no fit of a Keras model, no step of a torch optimizer.")
     failed = bool(outcome.failure) or not outcome.steps
-    return verdict.SICK if failed else verdict.code_of(found, strict)
+    return verdict.ERRORS if failed else verdict.exit_code(found, strict)

@@ -10,38 +10,37 @@ import click
 import numpy as np
 
 from gradwatch.cli import options
-from gradwatch.cli.faults import FINE, FOUND, asking
-from gradwatch.cli.json_text import dumps
+from gradwatch.cli.exit_codes import FOUND, OK, user_errors
 from gradwatch.cli.opening import open_run
-from gradwatch.cli.run_table import Column, show, style
-from gradwatch.cli.text import compact, counted, echo, printable
+from gradwatch.cli.output import echo, echo_json, echo_table, style
 from gradwatch.core import Kind
 from gradwatch.read import Comparison
-from gradwatch.read import compare as put_side_by_side
-from gradwatch.view.glance import gradient_kind
+from gradwatch.read import compare as compare_runs
+from gradwatch.util import TextColumn, compact, counted, printable
+from gradwatch.view.data import gradient_kind
 
-_COLUMNS = 1000
-_COLUMNS_OF_FRACTIONS = 100
+Entry = dict[str, Any]
+_STEP_COLUMNS, _FRACTION_COLUMNS = 1000, 100
 
 
-@click.command(short_help="Put two runs side by side.")
+@click.command(short_help="Compare two runs.")
 @options.run_argument("a")
 @options.run_argument("b")
 @options.kind
 @options.sites
-@click.option("--statistic", default=None, metavar="NAME", help="By default l2; of losses, value.")
+@click.option("--statistic", metavar="NAME", help="By default l2; for losses, value.")
 @click.option(
     "--align",
     type=click.Choice(["step", "fraction"]),
     default="step",
     show_default=True,
-    help="Compare the same steps, or the same share of training.",
+    help="Compare the same steps, or the same fraction of training.",
 )
 @click.option(
     "--fail-on",
     type=click.FloatRange(min=1, min_open=True),
     metavar="RATIO",
-    help="Exit with 1 if a value is this many times another, or more.",
+    help="Exit with 1 if one value is this many times the other, or more.",
 )
 @options.as_json
 def compare(
@@ -54,20 +53,20 @@ def compare(
     fail_on: float | None,
     as_json: bool,
 ) -> int:
-    """Compare B with A: a statistic of each site that both have.
+    """Compare a statistic of each site that runs A and B both have.
 
-    Where training was not measured at every step, or is long, neighbouring steps are
-    averaged. The ratio is that of the larger to the smaller value where they differ most.
+    In long runs, and where not every step was measured, neighbouring steps are averaged.
+    The largest ratio is that of the larger to the smaller value where they differ most.
     """
     with open_run(a) as first, open_run(b) as second:
         kind = kind or str(gradient_kind(first.sites()) or "gradient")
-        with asking():
+        with user_errors():
             sites = first.sites(kind)
             name = statistic or (sites[0].kind if sites else Kind.GRADIENT).default_statistic
-            # Shares of training meet only in columns that both runs have measured.
-            most = min(_COLUMNS_OF_FRACTIONS, *(len(run.steps(kind)) for run in (first, second)))
-            columns = _COLUMNS if align == "step" else most
-            found = put_side_by_side(
+            # Fractions of training match only in columns that both runs have measured.
+            measured = [len(run.steps(kind)) for run in (first, second)]
+            columns = _STEP_COLUMNS if align == "step" else min(_FRACTION_COLUMNS, *measured)
+            found = compare_runs(
                 first,
                 second,
                 kind=kind,
@@ -78,32 +77,43 @@ def compare(
             )
     entries = [_entry(found, i) for i in range(len(found.sites))]
     if as_json:
-        echo(dumps(_facts(found, entries), indent=1))
+        echo_json(
+            {
+                "runs": found.names,
+                "kind": str(found.kind),
+                "statistic": found.statistic,
+                "align": found.align,
+                "sites": entries,
+                "only": {name: [site.path for site in own] for name, own in found.only.items()},
+            }
+        )
     else:
-        _show(found, entries)
+        _print(found, entries)
     limit = math.inf if fail_on is None else fail_on
-    return FOUND if any((e["largest_ratio"] or 1.0) >= limit for e in entries) else FINE
+    return FOUND if any((e["largest_ratio"] or 1.0) >= limit for e in entries) else OK
 
 
-def _entry(found: Comparison, i: int) -> dict[str, Any]:
+def _entry(found: Comparison, i: int) -> Entry:
     first, second = found.values[0, i], found.values[1, i]
     both = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
     ratios = [_ratio(first[c], second[c]) for c in both]
-    # The largest; and of equal ones the first, where the runs part.
+    # Of equal ratios the first, where the runs begin to differ.
     largest = max(ratios, default=None)
-    at = None if largest is None else both[ratios.index(largest)]
+    last = [float(values[both[-1]]) if len(both) else None for values in (first, second)]
     return {
         "path": found.sites[i].path,
-        "last": [_last(first, both), _last(second, both)],
+        "last": last,
         "last_difference": float(second[both[-1]] - first[both[-1]]) if len(both) else None,
         "largest_ratio": largest,
-        "largest_ratio_at": None if at is None else float(found.position[at]),
+        "largest_ratio_at": None
+        if largest is None
+        else float(found.position[both[ratios.index(largest)]]),
         "compared": len(both),
     }
 
 
 def _ratio(a: float, b: float) -> float:
-    """How many times the smaller magnitude the larger one is; 1 for alike."""
+    """How many times the smaller magnitude the larger one is; 1 if they are equal."""
     small, large = sorted((abs(a), abs(b)))
     if a == b:
         return 1.0
@@ -112,33 +122,19 @@ def _ratio(a: float, b: float) -> float:
     return large / small
 
 
-def _last(values: Any, both: Any) -> float | None:
-    return float(values[both[-1]]) if len(both) else None
-
-
-def _facts(found: Comparison, entries: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "runs": found.names,
-        "kind": str(found.kind),
-        "statistic": found.statistic,
-        "align": found.align,
-        "sites": entries,
-        "only": {name: [site.path for site in own] for name, own in found.only.items()},
-    }
-
-
-def _show(found: Comparison, entries: list[dict[str, Any]]) -> None:
+def _print(found: Comparison, entries: list[Entry]) -> None:
     a, b = map(printable, found.names)
     echo(style(f"{found.kind} {found.statistic}: {b} compared with {a}", bold=True))
     where = "at step" if found.align == "step" else "at"
-    show(
+    places = [_place(e["largest_ratio_at"], found.align) for e in entries]
+    echo_table(
         [
-            Column("site", [printable(e["path"]) for e in entries], left=True, weight=0),
-            Column(f"last of {a}", [compact(e["last"][0]) for e in entries], weight=8),
-            Column(f"last of {b}", [compact(e["last"][1]) for e in entries], weight=8),
-            Column("difference", [_signed(e["last_difference"]) for e in entries], weight=5),
-            Column("largest ratio", [_times(e["largest_ratio"]) for e in entries], weight=6),
-            Column(where, [_place(e["largest_ratio_at"], found.align) for e in entries], weight=3),
+            TextColumn("site", [printable(e["path"]) for e in entries], left=True, weight=0),
+            TextColumn(f"last of {a}", [compact(e["last"][0]) for e in entries], weight=8),
+            TextColumn(f"last of {b}", [compact(e["last"][1]) for e in entries], weight=8),
+            TextColumn("difference", [_signed(e["last_difference"]) for e in entries], weight=5),
+            TextColumn("largest ratio", [_times(e["largest_ratio"]) for e in entries], weight=6),
+            TextColumn(where, places, weight=3),
         ]
     )
     for name, own in found.only.items():

@@ -7,31 +7,31 @@ from pathlib import Path
 import click
 
 from gradwatch.cli import options, verdict
-from gradwatch.cli.json_text import dumps
 from gradwatch.cli.opening import open_run
-from gradwatch.cli.text import counted, echo
+from gradwatch.cli.output import echo_json
 from gradwatch.diagnosis import findings_of
+from gradwatch.util import counted
 
 
-@click.command(short_help="What is wrong with a run, since when, and what to do.")
+@click.command(short_help="Find out what is wrong with a run, since when, and what to do.")
 @options.run_argument()
-@click.option("--strict", is_flag=True, help="End with 1 if there are warnings.")
+@options.strict
 @options.as_json
 def diagnose(run: Path, strict: bool, as_json: bool) -> int:
-    """Diagnose RUN from what was recorded of it.
+    """Diagnose RUN from what was recorded.
 
-    The rules are those that run while training. What was found then, by losses of steps
-    that were not recorded, say, is reported too. Rules that the monitor was told to silence
-    are silent here as well.
+    The rules are the same as during training, and rules that the monitor silenced stay
+    silent. Findings of the training itself are printed too: it may have seen losses of
+    steps that were not recorded.
 
-    The exit code is 0 if no error was found, 2 if one was, and with --strict 1 if there
-    are warnings.
+    The exit code is 2 if there is an error and 0 if there is none; with --strict, it is 1
+    if there are only warnings.
     """
     with open_run(run) as opened:
         found = findings_of(opened)
         steps, name = len(opened.steps()), opened.name
     if as_json:
-        echo(dumps({"run": name, "steps": steps, **verdict.facts_of(found, strict)}, indent=1))
+        echo_json({"run": name, "steps": steps, **verdict.facts(found, strict)})
     else:
-        verdict.show(name, found, f"{counted(steps, 'measured step')}")
-    return verdict.code_of(found, strict)
+        verdict.print_report(name, found, counted(steps, "measured step"))
+    return verdict.exit_code(found, strict)

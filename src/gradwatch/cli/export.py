@@ -13,15 +13,14 @@ from typing import BinaryIO
 import click
 
 from gradwatch.cli import options
+from gradwatch.cli.exit_codes import CommandError
 from gradwatch.cli.export_rows import TABLES, Wanted, columns_of, pieces
-from gradwatch.cli.faults import Fault
 from gradwatch.cli.formats import FORMATS, SUFFIXES
-from gradwatch.cli.opening import open_run, rank_of
-from gradwatch.cli.progress import progress
-from gradwatch.cli.run_summary import chosen_sites
-from gradwatch.cli.text import counted, echo, printable
+from gradwatch.cli.opening import choose_rank, choose_sites, open_run
+from gradwatch.cli.output import echo, progress
 from gradwatch.core import Site
 from gradwatch.read import EVER, Run
+from gradwatch.util import counted, printable
 from gradwatch.util.files import atomic
 
 
@@ -62,11 +61,11 @@ def export(
     to_stdout = str(output) == "-"
     form = form or _format_of(output, to_stdout)
     if not to_stdout and output.exists() and not force:
-        raise Fault(f"{output} exists. Replace it with --force, or name another file.")
+        raise CommandError(f"{output} exists. Replace it with --force, or name another file.")
     if to_stdout and form == "parquet" and sys.stdout.isatty():
-        raise Fault("Parquet is not for a terminal. Name a file with -o.")
+        raise CommandError("Parquet is not for a terminal. Name a file with -o.")
     with open_run(run) as opened:
-        chosen = None if rank is None else rank_of(opened, rank)
+        chosen = None if rank is None else choose_rank(opened, rank)
         sites = _sites(opened, table, kind, patterns)
         wanted = Wanted(table, sites, steps or EVER, chosen)
         with _to(output, to_stdout) as out:
@@ -91,8 +90,10 @@ def _write(run: Run, wanted: Wanted, form: str, out: BinaryIO, beside: Path | No
 def _sites(run: Run, table: str, kind: str | None, patterns: tuple[str, ...]) -> list[Site]:
     """Those that are asked for, and are in the table."""
     if table == "losses" and kind not in (None, "loss"):
-        raise Fault(f"The table of losses has none of --kind {kind}. Take --table summaries.")
-    sites = chosen_sites(run, options.selector(patterns), "loss" if table == "losses" else kind)
+        raise CommandError(
+            f"The table of losses has none of --kind {kind}. Take --table summaries."
+        )
+    sites = choose_sites(run, options.selector(patterns), "loss" if table == "losses" else kind)
     if table == "numbers":
         return [site for site in sites if site.kind.is_number]
     return sites
@@ -103,7 +104,9 @@ def _format_of(output: Path, to_stdout: bool) -> str:
         return "csv"
     if output.suffix.lower() not in SUFFIXES:
         known = ", ".join(SUFFIXES)
-        raise Fault(f"What format is {output}? Its suffix is none of {known}. Name it by --format.")
+        raise CommandError(
+            f"What format is {output}? Its suffix is none of {known}. Name it by --format."
+        )
     return SUFFIXES[output.suffix.lower()]
 
 

@@ -12,11 +12,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from gradwatch.cli.json_text import plain
-from gradwatch.cli.text import printable
 from gradwatch.core import STATISTICS
 from gradwatch.read import literal, quoted
 from gradwatch.sinks import safe
+from gradwatch.util import printable
+from gradwatch.view.data import jsonable
 
 Rows = Sequence[tuple[Any, ...]]
 Columns = Mapping[str, str]
@@ -81,7 +81,7 @@ class JsonLines:
         """All rows are written."""
 
     def _lines(self, rows: Rows) -> list[bytes]:
-        named = (zip(self._names, map(plain, row), strict=True) for row in rows)
+        named = (zip(self._names, map(jsonable, row), strict=True) for row in rows)
         return [json.dumps(dict(row), allow_nan=False).encode("ascii") for row in named]
 
 

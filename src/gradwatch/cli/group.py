@@ -1,4 +1,4 @@
-"""The command of commands: their order, and how every one of them ends."""
+"""The group of all commands: their order, and the exit code of each."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import Any, NoReturn
 
 import click
 
-from gradwatch.cli.faults import BROKEN_PIPE, FINE, INTERNAL, INTERRUPTED, USAGE
-from gradwatch.cli.text import echo, printable
+from gradwatch.cli.exit_codes import BROKEN_PIPE, INTERNAL, INTERRUPTED, OK, USAGE
+from gradwatch.cli.output import echo
+from gradwatch.util import printable
 
 
 class _ReaderGoneError(Exception):
-    """Nobody reads what is written to stdout any more."""
+    """The reader of stdout closed the pipe."""
 
 
 class Group(click.Group):
-    """Lists its commands in the order given, and turns every end into an exit code.
+    """Lists the commands in the order in which they were added, and sets the exit code.
 
-    A mistake of the user's is one line on stderr that begins with `gradwatch:`. A
-    reader that goes away (`| head`) ends the command silently, and so does Ctrl-C.
+    An error of the user is one line on stderr that begins with `gradwatch:`. A command
+    ends silently after Ctrl-C, and if the reader closes the pipe (`| head`).
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -43,7 +44,7 @@ class Group(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # Under another name: click would end with 1, which here means a finding.
+            # As another exception: click would exit with 1, which here means a finding.
             raise _ReaderGoneError from None
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> NoReturn:
@@ -58,31 +59,31 @@ class Group(click.Group):
             sys.stdout.flush()
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx else "gradwatch"
-            return _say(f"{error.format_message()} See {where} --help.")
+            return _fail(f"{error.format_message()} See {where} --help.")
         except click.ClickException as error:
-            return _say(error.format_message(), error.exit_code)
+            return _fail(error.format_message(), error.exit_code)
         except (click.Abort, KeyboardInterrupt):
             return INTERRUPTED
         except (_ReaderGoneError, BrokenPipeError):
-            # The interpreter would flush what is left once more when it ends, and complain.
+            # The interpreter flushes stdout when it ends, and would complain.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return BROKEN_PIPE
         except OSError as error:
-            return _say(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
+            return _fail(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
         except Exception:
-            # A mistake of ours. Python would end with 1, which here means a finding.
+            # Not 1, as Python would exit with: that means a finding here.
             traceback.print_exc()
             return INTERNAL
-        return code if isinstance(code, int) else FINE
+        return code if isinstance(code, int) else OK
 
 
-def _say(message: str, code: int = USAGE) -> int:
+def _fail(message: str, code: int = USAGE) -> int:
     line = " ".join(message.split())
     echo(f"gradwatch: {printable(line)}", err=True)
     return code
 
 
 def _prepare(stream: Any) -> None:
-    """Whatever the encoding lacks is spelled out, rather than an error in mid-output."""
+    """Characters that the encoding lacks are escaped: they must not end the output."""
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")

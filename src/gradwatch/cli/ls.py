@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gradwatch.cli import options
-from gradwatch.cli.faults import FINE, FOUND, asking
-from gradwatch.cli.json_text import dumps
-from gradwatch.cli.opening import HOME, size_of
-from gradwatch.cli.progress import progress
-from gradwatch.cli.run_table import Column, show
-from gradwatch.cli.text import bytes_, compact, duration, echo, printable
+from gradwatch.cli.exit_codes import FOUND, OK, user_errors
+from gradwatch.cli.opening import HOME
+from gradwatch.cli.output import echo_json, echo_table, progress
 from gradwatch.read import Run, Status, runs
-from gradwatch.view.glance import has_stopped
+from gradwatch.util import TextColumn, bytes_, compact, duration, printable
+from gradwatch.view.data import damage_facts, directory_size
+from gradwatch.view.text import has_stopped
 
+Entry = dict[str, Any]
 _NAMED = 3
 
 
@@ -25,39 +26,39 @@ _NAMED = 3
 @click.argument("directory", type=click.Path(path_type=Path), required=False)
 @options.as_json
 def ls(directory: Path | None, as_json: bool) -> int:
-    """List the runs in DIRECTORY (by default: runs), at any depth.
+    """List the runs in DIRECTORY and below; by default in the directory runs.
 
-    Every file is checked on the way. The exit code is 1 if a run is damaged.
+    Every file is checked. The exit code is 1 if a run is damaged.
     """
     place = directory or (HOME if HOME.is_dir() else Path())
-    with asking():
+    with user_errors():
         found = runs.open(place)
     entries = _entries(found)
     if as_json:
-        echo(dumps(entries, indent=1))
+        echo_json(entries)
     else:
-        _show(entries)
-    return FOUND if any(e["damage"] or e["status"] == "broken" for e in entries) else FINE
+        _print(entries)
+    return FOUND if any(e["damage"] or e["status"] == "broken" for e in entries) else OK
 
 
-def _entries(found: Run | runs.Runs) -> list[dict[str, Any]]:
+def _entries(found: Run | runs.Runs) -> list[Entry]:
     if isinstance(found, Run):
         return [_entry(found, found.name)]
     entries = []
-    with progress("Reading runs") as tell:
+    with progress("Reading runs") as advance:
         for done, name in enumerate(found.names):
-            tell(done, len(found))
+            advance(done, len(found))
             try:
                 with found.fresh(name) as run:
                     entries.append(_entry(run, name))
             except Exception as error:
-                # Whatever is wrong with one run, the others are to be seen.
+                # A broken run must not hide the others.
                 entries.append(_broken(found.path / name, name, error))
     return entries
 
 
-def _entry(run: Run, name: str) -> dict[str, Any]:
-    states = run.rank_statuses
+def _entry(run: Run, name: str) -> Entry:
+    ranks = run.rank_statuses
     losses = {path: float(values[-1]) for path, (_, values) in run.losses().items() if len(values)}
     return {
         "name": name,
@@ -69,23 +70,23 @@ def _entry(run: Run, name: str) -> dict[str, Any]:
         "measured_steps": len(run.steps()),
         "sites": len(run.sites()),
         "losses": losses,
-        "bytes": size_of(run.path),
-        "ranks": len(states),
-        "stopped_ranks": [one.rank for one in states if has_stopped(one)],
+        "bytes": directory_size(run.path),
+        "ranks": len(ranks),
+        "stopped_ranks": [rank.rank for rank in ranks if has_stopped(rank)],
         "lost_rows": run.lost_rows,
-        "damage": [{"file": str(d.file), "what": d.what} for d in run.damage],
+        "damage": damage_facts(run),
     }
 
 
-def _broken(place: Path, name: str, error: Exception) -> dict[str, Any]:
-    known = dict.fromkeys(("started", "duration", "last_step", "measured_steps", "sites"))
+def _broken(place: Path, name: str, error: Exception) -> Entry:
+    unknown = dict.fromkeys(("started", "duration", "last_step", "measured_steps", "sites"))
     return {
         "name": name,
         "path": str(place),
         "status": "broken",
-        **known,
+        **unknown,
         "losses": {},
-        "bytes": size_of(place),
+        "bytes": directory_size(place),
         "ranks": 0,
         "stopped_ranks": [],
         "lost_rows": 0,
@@ -93,37 +94,35 @@ def _broken(place: Path, name: str, error: Exception) -> dict[str, Any]:
     }
 
 
-def _show(entries: list[dict[str, Any]]) -> None:
-    wrong = frozenset(
-        i
-        for i, e in enumerate(entries)
-        if e["status"] in (Status.CRASHED, Status.DAMAGED, "broken")
-    )
-    hurt = frozenset(i for i, e in enumerate(entries) if e["damage"] or e["lost_rows"])
+def _print(entries: list[Entry]) -> None:
+    wrong = _rows(entries, lambda e: e["status"] in (Status.CRASHED, Status.DAMAGED, "broken"))
     columns = [
-        Column("run", [printable(e["name"]) for e in entries], left=True, weight=0),
-        Column("status", [e["status"] for e in entries], left=True, weight=9, alarming=wrong),
-        Column("started", [_moment(e["started"]) for e in entries], left=True, weight=3),
-        Column("took", [duration(e["duration"]) for e in entries], weight=5),
-        Column("last step", [_whole(e["last_step"]) for e in entries], weight=8),
-        Column("measured", [_whole(e["measured_steps"]) for e in entries], weight=2),
-        Column("loss", [_loss(e["losses"]) for e in entries], weight=7),
-        Column("sites", [_whole(e["sites"]) for e in entries], weight=4),
-        Column("size", [bytes_(e["bytes"]) for e in entries], weight=4),
+        TextColumn("run", [printable(e["name"]) for e in entries], left=True, weight=0),
+        TextColumn("status", [e["status"] for e in entries], left=True, weight=9, alarms=wrong),
+        TextColumn("started", [_moment(e["started"]) for e in entries], left=True, weight=3),
+        TextColumn("took", [duration(e["duration"]) for e in entries], weight=5),
+        TextColumn("last step", [_whole(e["last_step"]) for e in entries], weight=8),
+        TextColumn("measured", [_whole(e["measured_steps"]) for e in entries], weight=2),
+        TextColumn("loss", [_loss(e["losses"]) for e in entries], weight=7),
+        TextColumn("sites", [_whole(e["sites"]) for e in entries], weight=4),
+        TextColumn("size", [bytes_(e["bytes"]) for e in entries], weight=4),
     ]
     if any(e["ranks"] > 1 for e in entries):
-        stopped = frozenset(i for i, e in enumerate(entries) if e["stopped_ranks"])
-        columns.append(
-            Column("ranks", [_ranks(e) for e in entries], left=True, weight=6, alarming=stopped)
-        )
-    if hurt:
-        cells = [_wounds(e) for e in entries]
-        columns.append(Column("damage", cells, left=True, weight=6, alarming=hurt))
-    show(columns)
+        stopped = _rows(entries, lambda e: e["stopped_ranks"])
+        cells = [_ranks(e) for e in entries]
+        columns.append(TextColumn("ranks", cells, left=True, weight=6, alarms=stopped))
+    if damaged := _rows(entries, lambda e: e["damage"] or e["lost_rows"]):
+        cells = [_damage(e) for e in entries]
+        columns.append(TextColumn("damage", cells, left=True, weight=6, alarms=damaged))
+    echo_table(columns)
 
 
-def _ranks(entry: dict[str, Any]) -> str:
-    """How many processes there are, and which of them have stopped or are missing."""
+def _rows(entries: list[Entry], condition: Callable[[Entry], object]) -> frozenset[int]:
+    return frozenset(i for i, entry in enumerate(entries) if condition(entry))
+
+
+def _ranks(entry: Entry) -> str:
+    """The number of processes, and which of them have stopped or are missing."""
     if entry["ranks"] < 2:
         return "-"
     stopped = entry["stopped_ranks"]
@@ -131,7 +130,7 @@ def _ranks(entry: dict[str, Any]) -> str:
     return f"{entry['ranks']:,}, without {named}" if stopped else f"{entry['ranks']:,}"
 
 
-def _wounds(entry: dict[str, Any]) -> str:
+def _damage(entry: Entry) -> str:
     damage, lost = len(entry["damage"]), entry["lost_rows"]
     parts = [f"{damage} found"] * bool(damage) + [f"{lost:,} rows lost"] * bool(lost)
     return ", ".join(parts) or "-"
@@ -146,5 +145,5 @@ def _whole(number: int | None) -> str:
 
 
 def _loss(losses: dict[str, float]) -> str:
-    """The first; a second one would not fit, and all are in `show`."""
+    """The first one; `show` prints all."""
     return compact(next(iter(losses.values()), None)) + "…" * (len(losses) > 1)

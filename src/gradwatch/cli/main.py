@@ -11,8 +11,8 @@ import click
 from gradwatch.cli.check import check
 from gradwatch.cli.compare import compare
 from gradwatch.cli.diagnose import diagnose
+from gradwatch.cli.exit_codes import user_errors
 from gradwatch.cli.export import export
-from gradwatch.cli.faults import asking
 from gradwatch.cli.group import Group
 from gradwatch.cli.import_tensorboard import import_tensorboard
 from gradwatch.cli.ls import ls
@@ -37,18 +37,18 @@ from gradwatch.cli.view import view
     help="Import a Python module first: one that adds kinds, statistics or rules.",
 )
 def main(modules: tuple[str, ...]) -> None:
-    """Look at what gradwatch has recorded of a training.
+    """Look at the runs that gradwatch has recorded.
 
-    RUN is a run's directory, such as runs/mnist; in a directory with the folder
-    runs, mnist will do.
+    RUN is the directory of a run, such as runs/mnist, or its URL. If the current directory
+    has a directory runs, mnist is enough.
 
-    Exit codes: 0 all is well; 1 something was found (damage, a crash, a difference);
-    2 a mistake in the command, or no such run; of diagnose and check also an error in the
-    training; 130 after Ctrl-C.
+    Exit codes: 0 if all is well; 1 if something was found (damage, a crash, a difference);
+    2 if the command is wrong or there is no such run, and if diagnose or check find an error;
+    130 after Ctrl-C.
     """
     if modules:
         sys.path.insert(0, str(Path.cwd()))
-    with asking():
+    with user_errors():
         for module in modules:
             import_module(module)
 

@@ -1,50 +1,48 @@
-"""From what was named on the command line to a run."""
+"""Opens the run that is named on the command line."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
 
-from gradwatch.cli.faults import Fault, asking
-from gradwatch.cli.text import echo, printable
+from gradwatch.cli.exit_codes import CommandError, user_errors
+from gradwatch.cli.output import echo
+from gradwatch.core import Site, select
 from gradwatch.read import Run, runs
 from gradwatch.store.remote import as_remote
+from gradwatch.util import printable
 
 HOME = Path("runs")
-"""Where monitors write to if not told otherwise; a run there can be named without it."""
+"""Where monitors write by default; a run in it can be named without it."""
 _NAMED = 5
 
 
-def place_of(path: Path) -> Path:
-    """Where a run is: the path as given, or below `runs`.
-
-    Raises:
-        Fault: neither is there.
-    """
+def run_place(path: Path) -> Path:
+    """The path of a run: as given, or below `runs`."""
     if not path.exists() and not path.is_absolute() and (HOME / path).exists():
         return HOME / path
     return path
 
 
-def directory_of(path: Path) -> Path:
-    """The same for what works on files: a URL has none of its own here.
+def local_place(path: Path) -> Path:
+    """The path of a run for commands that change its files.
 
     Raises:
-        Fault: it is a URL.
+        CommandError: it is a URL.
     """
     if as_remote(path) is not None:
-        raise Fault("This works on a run's directory on this machine. Received: a URL.")
-    return place_of(path)
+        raise CommandError("RUN must be a directory on this machine. Received: a URL.")
+    return run_place(path)
 
 
 def open_run(path: Path) -> Run:
     """Open one run.
 
     Raises:
-        Fault: there is none, or there are several.
+        CommandError: there is none, or there are several.
     """
-    place = place_of(path)
-    with asking():
+    place = run_place(path)
+    with user_errors():
         found = runs.open(place)
     if isinstance(found, Run):
         return found
@@ -52,44 +50,51 @@ def open_run(path: Path) -> Run:
         return found[found.names[0]]
     named = ", ".join(str(place / name) for name in found.names[:_NAMED])
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    raise Fault(f"{place} has {len(found)} runs; name one of them: {named}{more}.")
+    raise CommandError(f"{place} has {len(found)} runs; name one of them: {named}{more}.")
 
 
-def open_or_wait(path: Path, wait: bool, every: float) -> Run:
-    """Open one run; if told to wait for it, look every so many seconds until it has begun.
+def open_or_wait(path: Path, wait: bool, interval: float) -> Run:
+    """Open one run; with `wait`, look for it every so many seconds until it has begun.
 
     Raises:
-        Fault: there is none and it is not to be waited for, or there are several.
+        CommandError: there is none and `wait` is false, or there are several.
     """
-    if wait and not runs.is_run(place_of(path)):
-        echo(f"Waiting for {printable(str(path))} to begin; Ctrl-C ends.", err=True)
-        while not runs.is_run(place_of(path)):
-            time.sleep(every)
+    if wait and not runs.is_run(run_place(path)):
+        echo(f"Waiting for {printable(str(path))} to begin. Press Ctrl-C to end.", err=True)
+        while not runs.is_run(run_place(path)):
+            time.sleep(interval)
     try:
         return open_run(path)
-    except Fault as fault:
-        hint = "" if place_of(path).exists() else " To wait for it: --wait."
-        raise Fault(f"{fault.message}{hint}") from None
+    except CommandError as error:
+        hint = "" if run_place(path).exists() else " To wait for it: --wait."
+        raise CommandError(f"{error.message}{hint}") from None
 
 
-def rank_of(run: Run, rank: int | None) -> int:
-    """The process to show: the one asked for, or the first.
+def choose_rank(run: Run, rank: int | None) -> int:
+    """The rank to show: the given one, or the first.
 
     Raises:
-        Fault: there is no such process.
+        CommandError: the run has no such rank.
     """
     if rank is not None and rank not in run.ranks:
         known = ", ".join(map(str, run.ranks)) or "none"
-        raise Fault(f"There is no rank {rank} in {run.name}. Recorded: {known}.")
+        raise CommandError(f"There is no rank {rank} in {run.name}. Recorded: {known}.")
     return rank if rank is not None else min(run.ranks, default=0)
 
 
-def size_of(place: Path) -> int:
-    """How many bytes the run's files take, those that vanish meanwhile aside."""
-    total = 0
-    for path in place.rglob("*"):
-        try:
-            total += path.lstat().st_size if path.is_file() else 0
-        except OSError:
-            continue
-    return total
+def choose_sites(run: Run, pattern: select.Selector | None, kind: str | None = None) -> list[Site]:
+    """The sites that `--kind` and `--sites` select.
+
+    Raises:
+        CommandError: none is selected although there are some.
+    """
+    with user_errors():
+        sites = run.sites(kind, pattern)
+    if not sites and run.sites():
+        kinds = ", ".join(dict.fromkeys(str(site.kind) for site in run.sites()))
+        parts = [f"--kind {kind}"] * bool(kind) + [f"--sites {pattern}"] * bool(pattern)
+        raise CommandError(
+            f"{' '.join(parts)} selects nothing of {run.name}, which has {kinds}. "
+            "See gradwatch show."
+        )
+    return sites

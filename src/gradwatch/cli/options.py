@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,55 +8,77 @@ from typing import Any
 
 import click
 
-from gradwatch.cli.faults import Fault
+from gradwatch.cli.exit_codes import user_errors
 from gradwatch.core import select
-from gradwatch.view.glance import patterns as patterns_
+from gradwatch.view.data import combined
 
 _Command = Callable[..., Any]
 
 
-class Steps(click.ParamType):  # type: ignore[type-arg]
-    """A stretch of steps: `100:200`, `100:`, `:200`, or one step."""
+class StepRange(click.ParamType):  # type: ignore[type-arg]
+    """A range of steps: `100:200`, `100:`, `:200`, or one step."""
 
     name = "FROM:TO"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
         first, colon, last = str(value).partition(":")
         try:
             low = int(first) if first else -(1 << 62)
             high = (int(last) if last else 1 << 62) if colon else low
         except ValueError:
-            self.fail(f"{value!r} is no stretch of steps such as 100:200, 100: or 100.", param, ctx)
+            self.fail(
+                f"{value!r} is not a range of steps such as 100:200, 100: or 100.", param, ctx
+            )
         if high < low:
             self.fail(f"{value!r} ends before it begins.", param, ctx)
         return low, high
 
 
 def run_argument(name: str = "run") -> Callable[[_Command], _Command]:
-    """A run's directory."""
+    """The directory or URL of a run."""
     return click.argument(name, metavar=name.upper(), type=click.Path(path_type=Path))
 
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Strict JSON instead of text.")
-kind = click.option("--kind", help="Only that kind: gradient, weight, update, output, loss, ...")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
+strict = click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings.")
+kind = click.option("--kind", help="Only this kind: gradient, weight, update, output, loss, ...")
 sites = click.option(
     "--sites",
     "patterns",
     multiple=True,
     metavar="PATTERN",
-    help="Only sites that it selects: 'conv*/kernel', '!bias'. May be given again.",
+    help="Only sites that match, such as 'conv*/kernel'; '!bias' excludes. Can be repeated.",
 )
-steps = click.option("--steps", type=Steps(), help="Only these steps: 100:200, 100: or 100.")
-rank = click.option("--rank", type=int, help="Of a parallel training, only that process.")
+steps = click.option("--steps", type=StepRange(), help="Only these steps: 100:200, 100: or 100.")
+rank = click.option("--rank", type=int, help="In a parallel training, only this process.")
+wait = click.option("--wait", is_flag=True, help="Wait for a run that has not begun.")
+output = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="The file to write; - is stdout.",
+)
+
+
+def interval(name: str, default: float) -> Callable[[_Command], _Command]:
+    """How often to read the run again."""
+    return click.option(
+        name,
+        type=click.FloatRange(min=0.05),
+        default=default,
+        show_default=True,
+        metavar="SECONDS",
+        help="How often to read the run.",
+    )
 
 
 def selector(patterns: Sequence[str]) -> select.Selector | None:
-    """What the patterns of `--sites` select; None without any.
+    """The selector for the patterns of `--sites`; None without any.
 
     Raises:
-        Fault: one of them is no pattern.
+        CommandError: one of them is not a pattern.
     """
-    try:
-        return patterns_.selector(patterns)
-    except ValueError as error:
-        raise Fault(str(error)) from None
+    with user_errors():
+        return combined(patterns)

@@ -1,4 +1,4 @@
-"""How `show` prints its facts."""
+"""How `show` prints a run."""
 
 from __future__ import annotations
 
@@ -9,123 +9,124 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
-from gradwatch.cli.run_table import Column, show, style, width
-from gradwatch.cli.text import bytes_, compact, counted, duration, echo, printable
+from gradwatch.cli.output import echo, echo_table, stdout_width, style
 from gradwatch.read import RankStatus, Status
-from gradwatch.view.glance import layer_columns, ranks_in_words, trends, without_root
+from gradwatch.util import (
+    TextColumn,
+    bytes_,
+    compact,
+    counted,
+    duration,
+    printable,
+    without_root,
+)
+from gradwatch.view.text import layer_columns, ranks_in_words, trend_bars
 from gradwatch.watches.budget import cost
 
-COLUMNS = 24
-"""How many bars a series over time gets at most."""
+Data = Mapping[str, Any]
+Line = tuple[str, str, str]
+"""A label, the text, and its colour."""
 _NAMED = 3
 
 
-def show_overview(facts: Mapping[str, Any]) -> None:
-    """Print all that is known of a run."""
-    _heading(facts)
-    _health(facts)
-    if facts["numbers"]:
-        _numbers(facts["numbers"])
-    if facts["gradients"]["largest"]:
-        _extremes(facts["gradients"])
-    if facts["layers"]:
-        _layers(facts["layers"])
+def print_overview(data: Data) -> None:
+    """Print the whole run."""
+    _print_facts(data)
+    _print_health(data)
+    if data["numbers"]:
+        _print_numbers(data["numbers"])
+    if data["gradients"]["largest"]:
+        _print_extremes(data["gradients"])
+    if data["layers"]:
+        _title("Layers")
+        echo_table(layer_columns(data["layers"], sys.stdout.encoding))
 
 
-def show_statistic(facts: Mapping[str, Any]) -> None:
+def print_statistic(data: Data) -> None:
     """Print a statistic of each site."""
-    entries = facts["sites"]
-    is_number = facts["statistic"] == "value"
-    _title(f"{printable(facts['run'])}: {facts['kind']} {facts['statistic']}")
-    names = without_root([e["path"] for e in entries])
-    columns = [
-        Column("site", [printable(n) for n in names], left=True, weight=0),
-        Column("over time", [_bars(e["trend"], log=not is_number) for e in entries], left=True),
-        *(
-            Column(name, [compact(e[name]) for e in entries], weight=weight)
-            for name, weight in (("first", 4), ("last", 9), ("lowest", 6), ("highest", 7))
-        ),
-        Column("steps", [f"{e['steps']:,}" for e in entries], weight=2),
-    ]
-    show(columns)
+    entries = data["sites"]
+    _title(f"{printable(data['run'])}: {data['kind']} {data['statistic']}")
+    echo_table(
+        [
+            _names("site", without_root([e["path"] for e in entries])),
+            _trends(entries, log=data["statistic"] != "value"),
+            _numbers(entries, "first", weight=4),
+            _numbers(entries, "last", weight=9),
+            _numbers(entries, "lowest", weight=6),
+            _numbers(entries, "highest", weight=7),
+            _integers(entries, "steps", weight=2),
+        ]
+    )
 
 
-def _heading(facts: Mapping[str, Any]) -> None:
-    wrong = facts["status"] in ("crashed", "damaged")
-    status = style(facts["status"], fg="red" if wrong else "green")
-    echo(f"{style(printable(facts['name']), bold=True)}  {status}  {printable(facts['path'])}")
-    lines = [("steps", _steps(facts), ""), ("recorded", _recorded(facts), "")]
-    if facts["started"] is not None:
-        begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["started"]))
-        lines.insert(0, ("started", f"{begun}, took {duration(facts['duration'])}", ""))
-    if len(facts["rank_statuses"]) > 1:
-        lines.append(("ranks", *_ranks(facts["rank_statuses"])))
-    if words := cost.in_words(facts["cost"]):
+def _print_facts(data: Data) -> None:
+    colour = "red" if data["status"] in ("crashed", "damaged") else "green"
+    name = style(printable(data["name"]), bold=True)
+    echo(f"{name}  {style(data['status'], colour)}  {printable(data['path'])}")
+    lines: list[Line] = []
+    if data["started"] is not None:
+        begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(data["started"]))
+        lines.append(("started", f"{begun}, took {duration(data['duration'])}", ""))
+    lines += [("steps", _steps(data), ""), ("recorded", _recorded(data), "")]
+    if len(data["rank_statuses"]) > 1:
+        ranks = [RankStatus(**{**e, "status": Status(e["status"])}) for e in data["rank_statuses"]]
+        is_crashed = any(rank.status is Status.CRASHED for rank in ranks)
+        lines.append(("ranks", ranks_in_words(ranks), "red" if is_crashed else ""))
+    if words := cost.in_words(data["cost"]):
         lines.append(("cost", words, ""))
-    if facts["imported"]:
-        about = facts["imported"]
-        lines.append(("imported", f"from {about.get('tool')}: {about.get('from')}", ""))
-    if facts["environment"]:
-        known = [f"{k} {v}" for k, v in facts["environment"].items() if k != "machine"]
+    if imported := data["imported"]:
+        lines.append(("imported", f"from {imported.get('tool')}: {imported.get('from')}", ""))
+    if data["environment"]:
+        known = [f"{k} {v}" for k, v in data["environment"].items() if k != "machine"]
         lines.append(("made with", ", ".join(known), ""))
-    _pairs(lines)
+    _print_lines(lines)
 
 
-def _steps(facts: Mapping[str, Any]) -> str:
-    if facts["last_step"] is None:
+def _steps(data: Data) -> str:
+    if data["last_step"] is None:
         return "none yet"
-    parts = [f"to {facts['last_step']:,}, {facts['measured_steps']:,} of them measured"]
-    if facts["epochs"]:
-        parts.append(counted(facts["epochs"], "epoch"))
-    if len(facts["ranks"]) > 1:
-        parts.append(f"{len(facts['ranks'])} processes")
-    if facts["attempts"] > max(1, len(facts["ranks"])):
-        parts.append(counted(facts["attempts"], "attempt"))
+    parts = [f"to {data['last_step']:,}, {data['measured_steps']:,} of them measured"]
+    if data["epochs"]:
+        parts.append(counted(data["epochs"], "epoch"))
+    if len(data["ranks"]) > 1:
+        parts.append(f"{len(data['ranks'])} processes")
+    if data["attempts"] > max(1, len(data["ranks"])):
+        parts.append(counted(data["attempts"], "attempt"))
     return ", ".join(parts)
 
 
-def _ranks(entries: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """How the processes stand, those first that have stopped; and the colour for it."""
-    each = [RankStatus(**{**entry, "status": Status(entry["status"])}) for entry in entries]
-    is_crashed = any(one.status is Status.CRASHED for one in each)
-    return ranks_in_words(each), "red" if is_crashed else ""
+def _recorded(data: Data) -> str:
+    kinds = ", ".join(f"{n:,} {printable(kind)}" for kind, n in data["sites"].items())
+    return f"{kinds or 'nothing'}; {counted(data['rows'], 'row')}, {bytes_(data['bytes'])}"
 
 
-def _recorded(facts: Mapping[str, Any]) -> str:
-    kinds = ", ".join(f"{n:,} {printable(kind)}" for kind, n in facts["sites"].items())
-    size = f"{counted(facts['rows'], 'row')}, {bytes_(facts['bytes'])}"
-    return f"{kinds}; {size}" if kinds else f"nothing; {size}"
-
-
-def _health(facts: Mapping[str, Any]) -> None:
-    health = facts["health"]
-    several = len(facts["ranks"]) > 1
-    _title(f"Health of rank {facts['rank']} (--rank shows another)" if several else "Health")
-    lines = []
-    bad = health["nonfinite"]
-    if bad:
-        total = counted(sum(each["elements"] for each in bad), "element")
-        first = min(bad, key=lambda each: each["first_step"])
-        where = f"{first['kind']} {printable(first['path'])} at step {first['first_step']:,}"
-        last = max(each["last_step"] for each in bad)
-        words = f"{total} of {counted(len(bad), 'site')}, first {where}, last at step {last:,}"
-        lines.append(("NaN or Inf", words, "red"))
-    else:
-        lines.append(("NaN or Inf", "none", ""))
-    zero = health["zero_gradients"]
-    words = "none" if not zero else _named(zero)
-    lines.append(("all 0", words, "yellow" if zero else ""))
-    lost = health["lost_rows"]
-    lines.append(("lost", f"{lost:,} rows" if lost else "nothing", "red" if lost else ""))
+def _print_health(data: Data) -> None:
+    health = data["health"]
+    several = len(data["ranks"]) > 1
+    _title(f"Health of rank {data['rank']} (--rank shows another)" if several else "Health")
+    bad, zero, lost = health["nonfinite"], health["zero_gradients"], health["lost_rows"]
+    lines: list[Line] = [
+        ("NaN or Inf", _nonfinite(bad) if bad else "none", "red" if bad else ""),
+        ("all 0", _zero_gradients(zero) if zero else "none", "yellow" if zero else ""),
+        ("lost", f"{lost:,} rows" if lost else "nothing", "red" if lost else ""),
+    ]
     if not health["damage"]:
         lines.append(("damage", "none", ""))
     for each in health["damage"]:
-        file = printable(each["file"].rpartition("/")[2])
-        lines.append(("damage", f"{file}: {printable(each['what'])}", "red"))
-    _pairs(lines)
+        file = each["file"].rpartition("/")[2]
+        lines.append(("damage", f"{file}: {each['what']}", "red"))
+    _print_lines(lines)
 
 
-def _named(zero: Sequence[Mapping[str, Any]]) -> str:
+def _nonfinite(bad: Sequence[Data]) -> str:
+    total = counted(sum(each["elements"] for each in bad), "element")
+    first = min(bad, key=lambda each: each["first_step"])
+    where = f"{first['kind']} {printable(first['path'])} at step {first['first_step']:,}"
+    last = max(each["last_step"] for each in bad)
+    return f"{total} of {counted(len(bad), 'site')}, first {where}, last at step {last:,}"
+
+
+def _zero_gradients(zero: Sequence[Data]) -> str:
     worst = sorted(zero, key=lambda each: -each["steps"] / max(each["of"], 1))
     names = [
         f"{printable(each['path'])} (in {each['steps']:,} of {each['of']:,} steps)"
@@ -135,62 +136,72 @@ def _named(zero: Sequence[Mapping[str, Any]]) -> str:
     return f"{counted(len(zero), 'gradient')}: {', '.join(names)}{more}"
 
 
-def _numbers(entries: Sequence[Mapping[str, Any]]) -> None:
-    kinds = dict.fromkeys(each["kind"] for each in entries)
-    _title("Losses" if list(kinds) == ["loss"] else "Numbers")
-    several = len(kinds) > 1
-    names = [f"{e['kind']} {e['path']}" if several else e["path"] for e in entries]
+def _print_numbers(entries: Sequence[Data]) -> None:
+    kinds = {each["kind"] for each in entries}
+    _title("Losses" if kinds == {"loss"} else "Numbers")
+    names = [f"{e['kind']} {e['path']}" if len(kinds) > 1 else e["path"] for e in entries]
     bad = frozenset(i for i, e in enumerate(entries) if not math.isfinite(e["last"]))
-    show(
+    echo_table(
         [
-            Column("name", [printable(n) for n in names], left=True, weight=0),
-            Column("over time", [_bars(e["trend"], log=False) for e in entries], left=True),
-            Column("first", [compact(e["first"]) for e in entries], weight=4),
-            Column("last", [compact(e["last"]) for e in entries], weight=9, alarming=bad),
-            Column("lowest", [compact(e["lowest"]) for e in entries], weight=6),
-            Column("at step", [_whole(e["lowest_step"]) for e in entries], weight=3),
-            Column("highest", [compact(e["highest"]) for e in entries], weight=2),
+            _names("name", names),
+            _trends(entries, log=False),
+            _numbers(entries, "first", weight=4),
+            _numbers(entries, "last", weight=9, alarms=bad),
+            _numbers(entries, "lowest", weight=6),
+            _integers(entries, "lowest_step", "at step", weight=3),
+            _numbers(entries, "highest", weight=2),
         ]
     )
 
 
-def _extremes(gradients: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def _print_extremes(gradients: Mapping[str, Sequence[Data]]) -> None:
     _title("Largest and smallest gradients")
     entries = [*gradients["largest"], *gradients["smallest"][::-1]]
-    names = without_root([e["path"] for e in entries])
-    show(
+    echo_table(
         [
-            Column("site", [printable(n) for n in names], left=True, weight=0),
-            Column("L2", [compact(e["l2"]) for e in entries], weight=9),
-            Column("at step", [_whole(e["step"]) for e in entries], weight=3),
-            Column("peak", [compact(e["peak"]) for e in entries], weight=6),
-            Column("at step", [_whole(e["peak_step"]) for e in entries], weight=4),
+            _names("site", without_root([e["path"] for e in entries])),
+            _numbers(entries, "l2", "L2", weight=9),
+            _integers(entries, "step", "at step", weight=3),
+            _numbers(entries, "peak", weight=6),
+            _integers(entries, "peak_step", "at step", weight=4),
         ]
     )
 
 
-def _layers(layers: Sequence[Mapping[str, Any]]) -> None:
-    _title("Layers")
-    show(layer_columns(layers, sys.stdout.encoding))
+def _names(header: str, names: Sequence[str]) -> TextColumn:
+    return TextColumn(header, [printable(name) for name in names], left=True, weight=0)
 
 
-def _bars(trend: Mapping[str, Any] | None, log: bool = True) -> str:
-    return trends.bars(trend, log, sys.stdout.encoding)
+def _numbers(
+    entries: Sequence[Data],
+    field: str,
+    header: str = "",
+    *,
+    weight: int,
+    alarms: frozenset[int] = frozenset(),
+) -> TextColumn:
+    cells = [compact(each[field]) for each in entries]
+    return TextColumn(header or field, cells, weight=weight, alarms=alarms)
+
+
+def _integers(entries: Sequence[Data], field: str, header: str = "", *, weight: int) -> TextColumn:
+    cells = ["-" if each[field] is None else f"{each[field]:,}" for each in entries]
+    return TextColumn(header or field, cells, weight=weight)
+
+
+def _trends(entries: Sequence[Data], log: bool) -> TextColumn:
+    bars = [trend_bars(each["trend"], log, sys.stdout.encoding) for each in entries]
+    return TextColumn("over time", bars, left=True)
 
 
 def _title(text: str) -> None:
     echo(f"\n{style(text, bold=True)}")
 
 
-def _pairs(lines: Sequence[tuple[str, str, str]]) -> None:
-    """Names, what is to be said of each, and in which colour; on a terminal in several lines."""
-    room = width()
-    for name, said, colour in lines:
-        text = printable(said)  # what run.json says comes from anywhere
-        for i, part in enumerate([text] if room is None else wrap(text, max(room - 12, 8))):
-            shown = style(part, fg=colour) if colour else part
-            echo(f"{'' if i else name:<10}  {shown}")
-
-
-def _whole(number: int | None) -> str:
-    return "-" if number is None else f"{number:,}"
+def _print_lines(lines: Sequence[Line]) -> None:
+    """Print labels and texts; a text is wrapped on a terminal."""
+    width = stdout_width()
+    for label, words, colour in lines:
+        text = printable(words)  # run.json may contain anything
+        for i, part in enumerate([text] if width is None else wrap(text, max(width - 12, 8))):
+            echo(f"{'' if i else label:<10}  {style(part, colour) if colour else part}")

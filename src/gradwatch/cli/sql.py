@@ -1,34 +1,34 @@
-"""`gradwatch sql`: a question in SQL."""
+"""`gradwatch sql`: query a run."""
 
 from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
 from gradwatch.cli import options
-from gradwatch.cli.faults import asking
-from gradwatch.cli.formats import cell
-from gradwatch.cli.json_text import dumps
+from gradwatch.cli.exit_codes import user_errors
 from gradwatch.cli.opening import open_run
-from gradwatch.cli.run_table import Column, show
-from gradwatch.cli.text import counted, echo, printable
+from gradwatch.cli.output import echo, echo_json, stdout_width
+from gradwatch.sinks import safe
+from gradwatch.util import TextColumn, counted, printable
+from gradwatch.util.text_table import fit, plain_lines
 
 
-@click.command(short_help="Ask a question in SQL.")
+@click.command(short_help="Query a run in SQL.")
 @options.run_argument()
 @click.argument("query")
 @options.as_json
-@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values instead of a table.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 def sql(run: Path, query: str, as_json: bool, as_csv: bool) -> None:
-    """Ask RUN a QUERY in SQL: one SELECT statement.
+    """Print the answer of RUN to a QUERY in SQL, a single SELECT statement.
 
     The tables are summaries, all_summaries, histograms, pictures, losses, sites and
-    attempts; 'describe summaries' lists the columns of one. Nothing else can be read,
-    and nothing written.
+    attempts; the query 'describe summaries' lists the columns of one. A query can read
+    nothing else, and write nothing.
 
     \b
     gradwatch sql runs/mnist \\
@@ -37,49 +37,48 @@ def sql(run: Path, query: str, as_json: bool, as_csv: bool) -> None:
     if as_json and as_csv:
         raise click.UsageError("Choose one of --json and --csv.")
     with open_run(run) as opened:
-        with asking():
-            result = opened.sql(_described(query))
+        with user_errors():
+            result = opened.sql(_expanded(query))
         names, rows = result.columns, result.fetchall()
     if as_json:
-        echo(dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1))
+        echo_json([dict(zip(names, row, strict=True)) for row in rows])
     elif as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow([cell(name) for name in names])
-        writer.writerows([_csv_cell(value) for value in row] for row in rows)
+        writer.writerows([_csv_cell(value) for value in row] for row in (names, *rows))
     else:
-        _show(names, rows)
+        _print(names, rows)
 
 
-def _described(query: str) -> str:
-    """`describe t` as the SELECT that it is short for."""
+def _expanded(query: str) -> str:
+    """The SELECT statement that `describe t` is short for; other queries as they are."""
     word, _, rest = query.strip().rstrip(";").partition(" ")
     if word.lower() == "describe" and rest.strip().isidentifier():
         return f"SELECT column_name, column_type FROM (DESCRIBE {rest.strip()})"
     return query
 
 
-def _show(names: list[str], rows: list[tuple[Any, ...]]) -> None:
+def _print(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> None:
     columns = []
     for i, name in enumerate(names):
         values = [row[i] for row in rows]
-        numbers = all(isinstance(v, int | float) or v is None for v in values) and bool(values)
+        is_number = all(isinstance(v, int | float) or v is None for v in values) and bool(values)
         cells = [_cell(value) for value in values]
-        columns.append(Column(printable(name), cells, left=not numbers, weight=0))
-    show(columns)
+        columns.append(TextColumn(printable(name), cells, left=not is_number, weight=0))
+    for line in plain_lines(fit(columns, stdout_width())):
+        echo(line)
     echo(f"({counted(len(rows), 'row')})", err=True)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
         return f"<{counted(len(value), 'byte')}>"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return printable(str(value))
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
 
 
-def _csv_cell(value: Any) -> Any:
+def _csv_cell(value: object) -> object:
     if isinstance(value, bytes):
         return value.hex()
-    return cell(value) if isinstance(value, str) else value
+    # As in the CSV sink; direction marks are escaped as well.
+    return printable(safe(value)) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""`gradwatch tail`: follow a run that is being written."""
+"""`gradwatch tail`: follow a run while it is written."""
 
 from __future__ import annotations
 
@@ -11,54 +11,47 @@ from typing import Any
 import click
 
 from gradwatch.cli import options
-from gradwatch.cli.faults import FINE, FOUND, asking
-from gradwatch.cli.json_text import dumps
+from gradwatch.cli.exit_codes import FOUND, OK, user_errors
 from gradwatch.cli.opening import open_or_wait
-from gradwatch.cli.text import compact, echo, printable
+from gradwatch.cli.output import echo
 from gradwatch.core import Reading, finite, l2
 from gradwatch.read import Run, Status
-from gradwatch.view.glance import gradient_kind
+from gradwatch.util import compact, printable
+from gradwatch.view.data import gradient_kind, to_json
 
-_HEADER = f"{'step':>9}  {'epoch':>5}  {'loss':>9}  {'grad L2':>9}  {'update/w':>9}  {'NaN/Inf':>7}"
+_LINE = "{:>9}  {:>5}  {:>9}  {:>9}  {:>9}  {:>7}"
+_HEADER = ("step", "epoch", "loss", "grad L2", "update/w", "NaN/Inf")
 
 
-@click.command(short_help="Follow a run that is being written.")
+@click.command(short_help="Follow a run while it is written.")
 @options.run_argument()
-@click.option("-n", "--lines", default=10, show_default=True, help="How many past steps to show.")
-@click.option("--wait", is_flag=True, help="Wait for a run that has not begun.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.05),
-    default=0.5,
-    show_default=True,
-    metavar="SECONDS",
-    help="How often to look.",
-)
+@click.option("-n", "--lines", default=10, show_default=True, help="How many past steps to print.")
+@options.wait
+@options.interval("--interval", 0.5)
 @options.as_json
 def tail(run: Path, lines: int, wait: bool, interval: float, as_json: bool) -> int:
-    """Follow RUN: a line for each measured step, until the run ends.
+    """Print a line for each measured step of RUN, until the run ends.
 
-    update/w is the largest L2 norm of a variable's update relative to the variable's,
-    and whose it is. With --json, one JSON object a line. The exit code is 1 if the
-    training ended without closing its record, or the run is damaged.
+    update/w is the largest ratio of the L2 norm of a variable's update to the norm of the
+    variable; the name of the variable follows. With --json, each line is a JSON object.
+
+    The exit code is 1 if the training ended without closing the run, or the run is damaged.
     """
     with open_or_wait(run, wait, interval) as opened:
         if not as_json:
-            echo(_HEADER)
+            echo(_LINE.format(*_HEADER))
         for step in _steps(opened, lines, wait, interval):
-            facts = at_step(opened, step)
-            echo(dumps(facts) if as_json else _line(facts))
+            facts = _step_facts(opened, step)
+            echo(to_json(facts) if as_json else _line(facts))
         status = opened.status
     echo(f"The run is {status}.", err=True)
-    return FINE if status in (Status.FINISHED, Status.EMPTY) else FOUND
+    return OK if status in (Status.FINISHED, Status.EMPTY) else FOUND
 
 
-def at_step(run: Run, step: int) -> dict[str, Any]:
-    """What was measured at a step, in a few numbers."""
-    with asking():
+def _step_facts(run: Run, step: int) -> dict[str, Any]:
+    with user_errors():
         readings = run.at(step)
     whole = [reading for reading in readings if reading.micro_batch is None] or readings
-    losses = {path: value for reading in whole for path, value in reading.losses().items()}
     ratios = {
         path: ratio
         for reading in whole
@@ -70,15 +63,15 @@ def at_step(run: Run, step: int) -> dict[str, Any]:
         "step": step,
         "epoch": max((reading.epoch for reading in whole), default=None),
         "time": max((reading.time for reading in whole), default=None),
-        "losses": losses,
-        "gradient_l2": _gradient(whole),
+        "losses": {path: x for reading in whole for path, x in reading.losses().items()},
+        "gradient_l2": _gradient_norm(whole),
         "largest_update_ratio": None if largest is None else ratios[largest],
         "largest_update_path": largest,
         "nonfinite": int(sum(float((r.summary.count - finite(r.summary)).sum()) for r in whole)),
     }
 
 
-def _gradient(readings: list[Reading]) -> float | None:
+def _gradient_norm(readings: list[Reading]) -> float | None:
     """The L2 norm of all gradients of the step together."""
     kind = gradient_kind(site for reading in readings for site in reading.sites)
     if kind is None:
@@ -88,32 +81,24 @@ def _gradient(readings: list[Reading]) -> float | None:
 
 
 def _line(facts: dict[str, Any]) -> str:
-    losses = facts["losses"]
-    loss = compact(next(iter(losses.values()), None))
-    cells = (
-        f"{facts['step']:>9}",
-        f"{facts['epoch'] or '-':>5}",
-        f"{loss:>9}",
-        f"{compact(facts['gradient_l2']):>9}",
-        f"{compact(facts['largest_update_ratio']):>9}",
-        f"{facts['nonfinite']:>7}",
-    )
-    more = [f"{printable(path)} {compact(value)}" for path, value in list(losses.items())[1:]]
+    first, *others = facts["losses"].items() or [("", None)]
+    numbers = (first[1], facts["gradient_l2"], facts["largest_update_ratio"])
+    cells = (facts["step"], facts["epoch"] or "-", *map(compact, numbers), facts["nonfinite"])
+    more = [f"{printable(path)} {compact(value)}" for path, value in others]
     if facts["largest_update_path"] is not None:
         more.insert(0, printable(facts["largest_update_path"]))
-    return "  ".join((*cells, *more))
+    return "  ".join((_LINE.format(*cells), *more))
 
 
 def _steps(run: Run, lines: int, wait: bool, interval: float) -> Iterator[int]:
-    """Each step once it is complete, the last few of the past first.
+    """Each step once it is complete, beginning with the last few of the past.
 
-    The newest step may still grow, by its loss, say. So it is told when a later one
-    has come, when nothing has for a while, or when the run has ended.
+    The newest step may still grow, for example by its loss. So it is yielded when a later
+    one has come, when nothing has come for an interval, or when the run has ended.
     """
     known = run.steps()
     last = int(known[-lines - 1]) if len(known) > lines else None
     attempts = _attempts(run)
-    is_over = False
     while True:
         steps = [s for s in run.steps().tolist() if last is None or s > last]
         is_over = run.status is not Status.LIVE and not (wait and run.status is Status.EMPTY)
@@ -130,13 +115,13 @@ def _steps(run: Run, lines: int, wait: bool, interval: float) -> Iterator[int]:
             last = steps[-1]
         now = _attempts(run)
         for first_step in now[len(attempts) :]:
-            # Training has gone back: its steps come again.
+            # The training went back to an earlier step, so its steps come again.
             if last is not None and first_step <= last:
                 last = first_step - 1
         attempts = now
 
 
 def _attempts(run: Run) -> list[int]:
-    """The first steps of all attempts that have recorded anything, oldest first."""
+    """The first steps of all attempts that have recorded something, the oldest first."""
     rows = run.sql("SELECT first_step FROM attempts ORDER BY time, writer, attempt").fetchall()
     return [int(row[0]) for row in rows]

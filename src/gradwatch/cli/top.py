@@ -1,49 +1,35 @@
-"""`gradwatch top`: a run in the terminal, as it goes on."""
+"""`gradwatch top`: a run in the terminal, kept up to date."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from gradwatch.cli import options
-from gradwatch.cli.faults import FINE, FOUND
-from gradwatch.cli.json_text import dumps
-from gradwatch.cli.opening import open_or_wait, rank_of
-from gradwatch.cli.run_table import colours, width
-from gradwatch.cli.text import echo
-from gradwatch.view.terminal import NETWORK, ORDERS, Wishes
-
-if TYPE_CHECKING:
-    from rich.text import Text
+from gradwatch.cli.exit_codes import FOUND, OK
+from gradwatch.cli.opening import choose_rank, open_or_wait
+from gradwatch.cli.output import echo, echo_json, stdout_width
+from gradwatch.view.terminal import NETWORK, ORDERS, ViewOptions
 
 
-@click.command(short_help="A run in the terminal, as it goes on: layers, norms, findings.")
+@click.command(short_help="Watch a run in the terminal: losses, findings, layers.")
 @options.run_argument()
-@click.option(
-    "--every",
-    type=click.FloatRange(min=0.05),
-    default=1.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How often to look.",
-)
+@options.interval("--every", 1.0)
 @click.option(
     "--sort",
     type=click.Choice(list(ORDERS)),
     default=NETWORK,
     show_default=True,
-    help="What to order the layers by: the largest first, or in network order.",
+    help="Sort the layers by this number, the largest first, or in network order.",
 )
-@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
 @options.sites
 @options.rank
-@click.option("--once", is_flag=True, help="Print it once and end, as when piped.")
-@click.option("--wait", is_flag=True, help="Wait for a run that has not begun.")
+@click.option("--once", is_flag=True, help="Print everything once and exit, as into a pipe.")
+@options.wait
 @options.as_json
 def top(
     run: Path,
@@ -56,45 +42,36 @@ def top(
     wait: bool,
     as_json: bool,
 ) -> int:
-    """Show RUN and go on showing it: loss, findings, and its layers in network order.
+    """Show the losses, the findings and the layers of RUN, and keep them up to date.
 
-    The small bars are the L2 norm of the layer's gradient over time, on a logarithmic scale; in
-    them _ is 0 and ! a stretch with NaN or infinite elements. update/w is the L2 norm of the
-    update relative to that of the weights.
+    The small bars show the L2 norm of the layer's gradient over time, on a logarithmic
+    scale. In them, _ stands for 0 and ! for steps with NaN or infinite elements. update/w is
+    the L2 norm of the update relative to the norm of the weights.
 
-    Keys: n g u w z x order the layers by network, gradient, update/w, weight, zeros, NaN/Inf;
-    r reverses; / filters by patterns such as conv*/kernel !bias, Esc shows all again; arrows, PgUp,
-    PgDn, Home, End scroll; q or Ctrl-C ends.
+    Keys: n g u w z x sort the layers by network order, gradient, update/w, weight, zeros and
+    NaN/Inf; r reverses the order; / filters by patterns such as conv*/kernel !bias, and Esc
+    shows all layers again; arrows, PgUp, PgDn, Home and End scroll; q or Ctrl-C quits.
 
-    Printed once, with all layers, if stdout is no terminal. The exit code is then 1 if the run
-    is damaged.
+    If stdout is not a terminal, everything is printed once. The exit code is then 1 if the
+    run is damaged.
     """
     selector = options.selector(patterns)
-    wishes = Wishes(order=sort, reverse=reverse, patterns=patterns)
+    view = ViewOptions(order=sort, reverse=reverse, patterns=patterns)
     with open_or_wait(run, wait, every) as opened:
-        chosen = None if rank is None else rank_of(opened, rank)
+        chosen = None if rank is None else choose_rank(opened, rank)
         if not (once or as_json) and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-            from gradwatch.view.terminal import top as show
+            from gradwatch.view.terminal import run_top
 
-            show(opened, wishes, every=every, rank=chosen)
-            return FINE
+            run_top(opened, view, every=every, rank=chosen)
+            return OK
         from gradwatch.diagnosis import findings_of
-        from gradwatch.view.glance import Watcher
-        from gradwatch.view.terminal import Shown, lines
+        from gradwatch.view.data import ProgressReader
+        from gradwatch.view.terminal import Frame, frame_facts, frame_text
 
-        standing = Watcher(opened, chosen).look(selector)
-        encoding = sys.stdout.encoding or "ascii"
-        shown = Shown(standing, findings_of(opened), wishes, encoding=encoding)
+        progress = ProgressReader(opened, chosen).read(selector)
+        frame = Frame(progress, findings_of(opened), view, encoding=sys.stdout.encoding or "ascii")
     if as_json:
-        echo(dumps(lines.facts_of(shown), indent=1))
+        echo_json(frame_facts(frame))
     else:
-        _print(lines.everything(shown, width()))
-    return FOUND if standing.damage else FINE
-
-
-def _print(lines: Sequence[Text]) -> None:
-    from gradwatch.view.terminal import painter
-
-    paint = painter(sys.stdout)
-    for line in paint(lines) if colours() else [line.plain for line in lines]:
-        echo(line.rstrip())
+        echo(frame_text(frame, sys.stdout, stdout_width()).removesuffix("\n"))
+    return FOUND if progress.damage else OK

@@ -1,4 +1,4 @@
-"""`gradwatch verify`: is all that was written still there?"""
+"""`gradwatch verify`: is everything that was written still there?"""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 import click
 
 from gradwatch.cli import options
-from gradwatch.cli.faults import FINE, FOUND, asking
-from gradwatch.cli.json_text import dumps
-from gradwatch.cli.opening import directory_of
-from gradwatch.cli.progress import progress
-from gradwatch.cli.run_table import style
-from gradwatch.cli.text import bytes_, counted, echo, printable
-from gradwatch.maintain import verify_run as verifying
+from gradwatch.cli.exit_codes import FOUND, OK, user_errors
+from gradwatch.cli.opening import local_place
+from gradwatch.cli.output import echo, echo_json, progress, style
+from gradwatch.maintain import Report
+from gradwatch.maintain import verify as verify_run
 from gradwatch.read import runs
+from gradwatch.util import bytes_, counted, printable
 
 
 @click.command(short_help="Compare all files with their checksums.")
@@ -26,41 +25,38 @@ from gradwatch.read import runs
 def verify(places: tuple[Path, ...], as_json: bool) -> int:
     """Compare every file of each RUN with its checksum.
 
-    A directory of runs stands for all of them. The exit code is 0 if all is whole, 1 if there
-    is damage, and 2 if there is no such run.
+    A directory of runs stands for all runs in it. The exit code is 0 if all files are
+    whole, 1 if there is damage, and 2 if there is no such run.
     """
-    reports = [check(directory) for directory in directories(places)]
+    reports = [verified(directory) for directory in _directories(places)]
     if as_json:
-        echo(dumps([facts(report) for report in reports], indent=1))
+        echo_json([_facts(report) for report in reports])
     else:
         for report in reports:
-            show(report)
-    return FINE if all(report.is_whole for report in reports) else FOUND
+            _print(report)
+    return OK if all(report.is_whole for report in reports) else FOUND
 
 
-def directories(places: tuple[Path, ...]) -> list[Path]:
-    """The directories of the runs that are named."""
+def verified(directory: Path) -> Report:
+    """Verify a run, with a progress bar."""
+    with user_errors(), progress(f"Verifying {printable(directory.name)}") as advance:
+        return verify_run(directory, lambda done, total, name: advance(done, total))
+
+
+def _directories(places: tuple[Path, ...]) -> list[Path]:
+    """The directories of the named runs."""
     found: list[Path] = []
-    for place in map(directory_of, places):
-        with asking():
-            opened = runs.Runs(place) if place.is_dir() and not runs.is_run(place) else None
-            if opened is not None and len(opened):
-                found += [place / name for name in opened.names]
-            elif runs.is_run(place):
+    for place in map(local_place, places):
+        with user_errors():
+            if runs.is_run(place):
                 found.append(place)
-            else:
-                runs.open(place)  # which says what is wrong with it
+                continue
+            opened = runs.open(place)  # fails if there is no run
+            found += [place / name for name in getattr(opened, "names", ())]
     return found
 
 
-def check(directory: Path) -> verifying.Report:
-    """Verify a run, with progress."""
-    with asking(), progress(f"Verifying {printable(directory.name)}") as tell:
-        return verifying.verify(directory, lambda done, of, name: tell(done, of))
-
-
-def facts(report: verifying.Report) -> dict[str, Any]:
-    """The report as plain facts."""
+def _facts(report: Report) -> dict[str, Any]:
     return {
         "path": str(report.path),
         "whole": report.is_whole,
@@ -74,20 +70,19 @@ def facts(report: verifying.Report) -> dict[str, Any]:
     }
 
 
-def show(report: verifying.Report) -> None:
-    """Print the report."""
-    state = style("whole", fg="green")
+def _print(report: Report) -> None:
+    state = style("whole", "green")
     if not report.is_whole:
-        state = style(f"damaged in {counted(len(report.damage), 'place')}", fg="red")
+        state = style(f"damaged in {counted(len(report.damage), 'place')}", "red")
     size = f"{counted(report.files, 'file')}, {bytes_(report.bytes)}, {counted(report.rows, 'row')}"
     echo(f"{printable(str(report.path))}: {state} ({size})")
     for damage in report.damage:
         echo(f"  {printable(damage.file.name)}: {printable(damage.what)}")
-    for path, torn in report.torn.items():
-        what = f"ends within a record ({counted(torn, 'byte')}), as after a kill: no damage"
-        echo(f"  {printable(path.name)}: {what}")
+    for path, size_torn in report.torn.items():
+        words = f"ends within a record ({counted(size_torn, 'byte')}), as after a kill: no damage"
+        echo(f"  {printable(path.name)}: {words}")
     if report.leftovers:
         echo(
-            f"  {counted(len(report.leftovers), 'journal')} of processes that are gone: "
-            "as good as sealed ones; 'gradwatch repair' seals them"
+            f"  {counted(len(report.leftovers), 'journal')} left by processes that have ended: "
+            "complete, and 'gradwatch repair' seals them"
         )

@@ -1,4 +1,4 @@
-"""An inspection as text, or as a table in a terminal."""
+"""An inspection as text."""
 
 from __future__ import annotations
 
@@ -6,55 +6,55 @@ import sys
 from typing import TYPE_CHECKING
 
 from gradwatch.core import STATISTICS, Kind, Summary, finite
-from gradwatch.util import printable
+from gradwatch.util import TextColumn, printable
+from gradwatch.util.text_table import plain_lines, styled
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from gradwatch.inspection.inspected import Entry, Inspection
 
 NUMBERS = {"sum": "sum", "l1": "L1", "l2": "L2", "mean": "mean", "std": "std"}
 NUMBERS |= {"min": "min", "max": "max"}
 HEADER = ["gradient of", "shape", "dtype", *NUMBERS.values(), "zeros", "NaN/Inf", "first values"]
-# Numbers are set to the right, names to the left.
+# Words are aligned to the left, numbers to the right.
 LEFT = {0, 1, 2, len(HEADER) - 1}
 
 
 def show(inspection: Inspection) -> None:
-    """Print it: HTML in a notebook, a table in a terminal, else plain text."""
+    """Print the inspection: as HTML in a notebook, as a table in a terminal, else as text."""
     from rich.console import Console as Terminal
+    from rich.text import Text
 
-    terminal = Terminal()
+    terminal = Terminal(highlight=False)
     if terminal.is_jupyter:
         from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
 
         display(inspection)  # type: ignore[no-untyped-call,unused-ignore]
-        # As a cell's last line its value is displayed too, which would be the same once more.
+        # The value of a cell's last line is displayed too: it must not be shown twice.
         inspection.shown_in = running_cell()
-    elif not terminal.is_terminal:
-        print(as_text(inspection), file=sys.stdout)
-    elif terminal.width >= _width(cells(inspection)):
-        _print_table(inspection, terminal)
-    else:
-        _print_blocks(inspection, terminal)
+        return
+    if not terminal.is_terminal:
+        print(as_text(inspection))
+        return
+    columns = text_columns(inspection)
+    is_wide = terminal.width >= sum(column.width + 2 for column in columns)
+    terminal.print(Text(title(inspection), "bold"))
+    terminal.print(styled(columns) if is_wide else Text("\n").join(_blocks(inspection)))
+    for remark in remarks(inspection):
+        terminal.print(Text(remark))
 
 
 def running_cell() -> int | None:
-    """The number of the notebook's cell that is being run; None outside of one."""
+    """The number of the notebook cell that is running; None outside of a notebook."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return None if shell is None else int(shell.execution_count)
 
 
 def as_text(inspection: Inspection) -> str:
-    """One line a gradient, as long as it needs to be."""
-    table = [HEADER, *cells(inspection)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i in LEFT else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in table
-    ]
+    """One line for each gradient, as long as necessary."""
+    lines = plain_lines(text_columns(inspection))
     return "\n".join([title(inspection), *lines, *remarks(inspection)])
 
 
@@ -65,8 +65,17 @@ def title(inspection: Inspection) -> str:
 
 
 def remarks(inspection: Inspection) -> list[str]:
-    """What is not shown."""
+    """What is not shown, and why."""
     return [f"Not shown: {printable(remark)}" for remark in inspection.remarks]
+
+
+def text_columns(inspection: Inspection) -> list[TextColumn]:
+    """The table by columns."""
+    by_column = zip(*cells(inspection), strict=True)
+    return [
+        TextColumn(header, own, left=i in LEFT)
+        for i, (header, own) in enumerate(zip(HEADER, by_column, strict=True))
+    ]
 
 
 def cells(inspection: Inspection) -> list[list[str]]:
@@ -103,38 +112,14 @@ def _compact(value: float) -> str:
     return "0" if value == 0 else f"{value:.4g}"
 
 
-def _width(rows: list[list[str]]) -> int:
-    columns = zip(HEADER, *rows, strict=True)
-    return sum(max(map(len, column)) + 2 for column in columns)
-
-
-def _print_table(inspection: Inspection, terminal: object) -> None:
-    from rich import box
-    from rich.table import Table
+def _blocks(inspection: Inspection) -> list[Text]:
+    """A few lines for each gradient, for a terminal too narrow for the table."""
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
-    for i, header in enumerate(HEADER):
-        table.add_column(Text(header), justify="left" if i in LEFT else "right", no_wrap=True)
-    for row in cells(inspection):
-        # As Text, so that a name like "[red]" is a name and no markup.
-        table.add_row(*(Text(cell) for cell in row))
-    first = Text(title(inspection), style="bold")
-    for part in (first, table, *map(Text, remarks(inspection))):
-        terminal.print(part)  # type: ignore[attr-defined]
-
-
-def _print_blocks(inspection: Inspection, terminal: object) -> None:
-    """For a terminal too narrow for the table: a few lines for each gradient."""
-    from rich.text import Text
-
-    lines = [Text(title(inspection), style="bold")]
-    for name, *others in cells(inspection):
-        shape, dtype, *numbers, first = others
-        lines.append(Text(f"{name}  {shape} {dtype}".rstrip(), style="bold"))
+    lines = []
+    for name, shape, dtype, *numbers, first in cells(inspection):
+        lines.append(Text(f"{name}  {shape} {dtype}".rstrip(), "bold"))
         pairs = zip(HEADER[3:-1], numbers, strict=True)
         lines.append(Text("  " + "  ".join(f"{header} {cell}" for header, cell in pairs)))
-        if first:
-            lines.append(Text(f"  first values {first}"))
-    for line in (*lines, *map(Text, remarks(inspection))):
-        terminal.print(line)  # type: ignore[attr-defined]
+        lines += [Text(f"  first values {first}")] * bool(first)
+    return lines

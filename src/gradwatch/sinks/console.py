@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TextIO
 
 import numpy as np
@@ -12,7 +14,15 @@ from numpy.typing import NDArray
 
 from gradwatch.core import Kind, Reading, Site, Summary, finite, l2, linf, mean, rms
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.util import Column, printable, show
+from gradwatch.util import TextColumn, compact, percent, printable, without_root
+from gradwatch.util.text_table import (
+    DEFAULT_WIDTH,
+    fit,
+    styled,
+    table_text,
+    terminal_width,
+    titled,
+)
 
 Array = NDArray[np.float64]
 
@@ -58,7 +68,7 @@ class Console(Sink):
 
     def __init__(self, max_rows: int = 20, file: TextIO | None = None) -> None:
         if max_rows < 1:
-            raise ValueError(f"A table needs a row. Received: max_rows={max_rows}")
+            raise ValueError(f"max_rows must be >= 1. Received: max_rows={max_rows}")
         self.max_rows = max_rows
         self._file = file
         # Written by a background thread, read by the training thread.
@@ -102,7 +112,27 @@ class Console(Sink):
         if newest:
             with np.errstate(all="ignore"):
                 columns = _columns(_lines(newest, layers), self.max_rows)
-            show(title, columns, self._file, self._cost())
+            # A broken output is no reason to fail.
+            with suppress(Exception):
+                _print(title, columns, self._file, self._cost())
+
+
+def _print(title: str, columns: list[TextColumn], file: TextIO | None, note: str) -> None:
+    stream = sys.stdout if file is None else file
+    if stream is None:  # a program without a console
+        return
+    from rich.console import Console as Notebook
+
+    if file is None and (notebook := Notebook()).is_jupyter:
+        fitted = fit(columns, max(notebook.width, DEFAULT_WIDTH))
+        notebook.print(titled(title, styled(fitted, "bold"), note))
+        return
+    width = terminal_width(stream)
+    text = table_text(columns, stream, title=title, note=note, last_row="bold", pipe_width=width)
+    # On a new line, because a progress bar may have left the cursor on its own; and in one
+    # piece, because other threads print too.
+    stream.write(f"\n{text}")
+    stream.flush()
 
 
 @dataclass
@@ -139,16 +169,9 @@ def _lines(newest: Mapping[Site, Array], layers: Sequence[str]) -> list[_Line]:
     members: dict[str, list[Site]] = {layer: [] for layer in layers}
     for site in newest:
         members[site.layer].append(site)
-    names = _without_common_root(layers)
-    groups = [(printable(names[layer]), sites) for layer, sites in members.items()]
+    names = map(printable, without_root(layers))
+    groups = list(zip(names, members.values(), strict=True))
     return [_line(name, sites, newest) for name, sites in [*groups, ("model", list(newest))]]
-
-
-def _without_common_root(layers: Sequence[str]) -> dict[str, str]:
-    """The layers' names without the model's own, which begins all of them."""
-    roots = {layer.partition("/")[0] for layer in layers}
-    shortened = {layer: layer.partition("/")[2] for layer in layers}
-    return shortened if len(roots) == 1 and all(shortened.values()) else {n: n for n in layers}
 
 
 def _line(name: str, sites: Sequence[Site], newest: Mapping[Site, Array]) -> _Line:
@@ -169,23 +192,24 @@ def _merge(rows: list[Array]) -> Summary:
     return Summary.unpack(np.stack(rows)).merge_all()
 
 
-def _columns(lines: list[_Line], most: int) -> list[Column]:
+def _columns(lines: list[_Line], most: int) -> list[TextColumn]:
     """The table, by columns; those of kinds that were never measured are left out."""
     *layers, model = lines
     kind = Kind.GRADIENT if Kind.GRADIENT in model.kinds else Kind.APPLIED_GRADIENT
     shown = [layers[i] for i in _choose([_number(l2, line, kind) for line in layers], most)]
     hidden = len(layers) - len(shown)
 
-    def column(header: str, cell: Callable[[_Line], str], weight: int, style: str = "") -> Column:
+    def column(header: str, cell: Callable[[_Line], str], weight: int) -> TextColumn:
         cells = [cell(line) for line in shown]
-        cells += [f"… {hidden} more" if header == "layer" else ""] * (hidden > 0)
-        return Column(header, [*cells, cell(model)], weight, style)
+        cells += ["" if weight else f"… {hidden} more"] * (hidden > 0)
+        cells.append(cell(model))
+        return TextColumn(header, cells, left=weight == 0, weight=weight)
 
-    def numbers(header: str, of: Callable[[Summary], Array], kind: Kind, weight: int) -> Column:
-        return column(header, lambda line: _compact(_number(of, line, kind)), weight)
+    def numbers(header: str, of: Callable[[Summary], Array], kind: Kind, weight: int) -> TextColumn:
+        return column(header, lambda line: _words(_number(of, line, kind)), weight)
 
     columns = [
-        column("layer", lambda line: line.name, 9),
+        column("layer", lambda line: line.name, 0),
         column("params", lambda line: _thousands(line.parameters), 3),
     ]
     if Kind.WEIGHT in model.kinds:
@@ -198,17 +222,19 @@ def _columns(lines: list[_Line], most: int) -> list[Column]:
             numbers(f"{short} max", linf, kind, 4),
         ]
     if Kind.UPDATE in model.kinds:
-        columns.append(column("update/w", lambda line: _compact(line.ratio), 6))
+        columns.append(column("update/w", lambda line: _words(line.ratio), 6))
     if kind in model.kinds:
-        columns.append(column("zeros", lambda line: _percent(_number(_zeros, line, kind)), 2))
+        columns.append(column("zeros", lambda line: percent(_number(_zeros, line, kind)), 2))
     if Kind.OUTPUT in model.kinds:
         share = Kind.OUTPUT
-        columns.append(column("out zeros", lambda line: _percent(_number(_zeros, line, share)), 5))
+        columns.append(column("out zeros", lambda line: percent(_number(_zeros, line, share)), 5))
     if Kind.DEAD_UNIT in model.kinds:
         dead = Kind.DEAD_UNIT
-        columns.append(column("dead units", lambda line: _percent(_number(mean, line, dead)), 5))
+        columns.append(column("dead units", lambda line: percent(_number(mean, line, dead)), 5))
     if model.nonfinite:
-        columns.append(column("NaN/Inf", lambda line: str(line.nonfinite), 8, "bold red"))
+        counts = column("NaN/Inf", lambda line: str(line.nonfinite), 8)
+        alarms = frozenset(i for i, cell in enumerate(counts.cells) if cell not in ("0", ""))
+        columns.append(replace(counts, alarms=alarms))
     return columns
 
 
@@ -233,12 +259,8 @@ def _number(of: Callable[[Summary], Array], line: _Line, kind: Kind) -> float:
     return float(of(line.kinds[kind])) if kind in line.kinds else float("nan")
 
 
-def _compact(value: float) -> str:
-    return "-" if np.isnan(value) else "0" if value == 0 else f"{value:#.3g}"
-
-
-def _percent(share: float) -> str:
-    return "-" if np.isnan(share) else f"{share:.1%}"
+def _words(value: float) -> str:
+    return "-" if np.isnan(value) else compact(value)
 
 
 def _thousands(number: int) -> str:

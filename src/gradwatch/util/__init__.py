@@ -1,19 +1,28 @@
-"""Small helpers that know nothing of training: files, threads, messages, text tables."""
+"""Small helpers that know nothing of training: files, threads, messages, text."""
 
 from gradwatch.util.background import Background
 from gradwatch.util.reporter import GradwatchWarning, Reporter, say
-from gradwatch.util.text_table import Column, breadth, printable, shortened, show
+from gradwatch.util.text import display_width, encodable, printable, shortened, without_root
+from gradwatch.util.text_table import TextColumn
+from gradwatch.util.words import bytes_, compact, counted, duration, percent, when
 from gradwatch.util.worker import Worker
 
 __all__ = [
     "Background",
-    "Column",
     "GradwatchWarning",
     "Reporter",
+    "TextColumn",
     "Worker",
-    "breadth",
+    "bytes_",
+    "compact",
+    "counted",
+    "display_width",
+    "duration",
+    "encodable",
+    "percent",
     "printable",
     "say",
     "shortened",
-    "show",
+    "when",
+    "without_root",
 ]

@@ -1,170 +1,210 @@
-"""Text tables that fit their output, whatever that is."""
+"""Tables of text that fit their output: a terminal, a pipe, a file, a notebook."""
 
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TextIO
+
+from gradwatch.util.text import display_width, encodable, shortened
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import RenderableType
+    from rich.table import Table
 
-GAP = 2
-WIDTH_OF_A_FILE = 100
+GAP = "  "
 NARROWEST_NAME = 12
+DEFAULT_WIDTH = 100
 
 
-class Column(NamedTuple):
-    """A column of a table; the first is of names, the others are of numbers."""
+@dataclass(frozen=True)
+class TextColumn:
+    """A column of a table.
+
+    Attributes:
+        header: its name.
+        cells: its content, already printable.
+        left: whether cells are aligned to the left, as words are.
+        weight: the heaviest columns stay if there is no room for all. A column of weight 0
+            always stays; it is shortened instead.
+        alarms: the rows to show in red.
+        min_width: the number of terminal columns that it takes at least.
+    """
 
     header: str
-    cells: list[str]
-    weight: int
-    """Where there is no room for all columns, the heaviest stay."""
-    style: str = ""
-    """How the cells look that are not 0."""
+    cells: Sequence[str]
+    left: bool = False
+    weight: int = 5
+    alarms: frozenset[int] = frozenset()
+    min_width: int = 0
+
+    @property
+    def width(self) -> int:
+        """The number of terminal columns that it takes."""
+        return max(self.min_width, *map(display_width, (self.header, *self.cells)))
+
+    def take(self, rows: Sequence[int]) -> TextColumn:
+        """The column with some of its rows only, as wide as with all of them."""
+        alarms = frozenset(i for i, row in enumerate(rows) if row in self.alarms)
+        cells = [self.cells[row] for row in rows]
+        return replace(self, cells=cells, alarms=alarms, min_width=self.width)
 
 
-def show(title: str, columns: list[Column], file: TextIO | None, note: str = "") -> None:
-    """Print it, with a note below; whatever is wrong with the output, that is no reason to fail."""
-    from rich.console import Console as Terminal
+def fit(columns: Sequence[TextColumn], width: int | None) -> list[TextColumn]:
+    """The columns that fit a width, with names shortened if necessary; all if it is None.
 
-    stream = sys.stdout if file is None else file
-    if stream is None:  # a program without a console
-        return
-    with suppress(Exception):
-        encoding = getattr(stream, "encoding", None) or "utf-8"
-        if file is None and (notebook := Terminal()).is_jupyter:
-            fitted = _fit(columns, max(notebook.width, WIDTH_OF_A_FILE))
-            notebook.print(_styled(title, fitted, note))
-            return
-        width = _width(stream)
-        fitted = _fit(columns, width)
-        if stream.isatty() and encoding.lower().startswith("utf"):
-            # Rendered apart and written by ourselves: rich ends the process when
-            # it meets a broken pipe.
-            terminal = Terminal(file=stream, width=width, force_jupyter=False)
-            with terminal.capture() as capture:
-                terminal.print(_styled(shortened(title, width), fitted, shortened(note, width)))
-            text = capture.get()
-        else:
-            text = _plain(title, fitted, width, note)
-            with suppress(LookupError):
-                text = _encodable(text, encoding)
-        # Begun on a new line: a progress bar may have left the cursor on its own.
-        stream.write("\n" + text)
-        stream.flush()
-
-
-def _width(stream: TextIO) -> int:
-    if stream.isatty() and "COLUMNS" not in os.environ:
-        with suppress(OSError, ValueError):
-            return os.get_terminal_size(stream.fileno()).columns or WIDTH_OF_A_FILE
-    # Not the terminal's size, which says nothing about a file: only COLUMNS, or 100.
-    asked = os.environ.get("COLUMNS", "")
-    return int(asked) if asked.isdecimal() and int(asked) > 0 else WIDTH_OF_A_FILE
-
-
-def _fit(columns: list[Column], width: int) -> list[Column]:
-    """Shorten names, then leave out the lightest columns, until the table is narrow enough."""
-    columns = list(columns)
-    wished = min(NARROWEST_NAME, _breadth(columns[0]))
-    while True:
-        names, *others = columns
-        room = width - sum(GAP + _breadth(column) for column in others)
-        if room >= wished or not others:
-            cells = [shortened(cell, max(room, 1)) for cell in names.cells]
-            header = shortened(names.header, max(room, 1))
-            return [names._replace(header=header, cells=cells), *others]
-        columns.remove(min(others, key=lambda column: column.weight))
-
-
-def _breadth(column: Column) -> int:
-    return max(map(breadth, (column.header, *column.cells)))
-
-
-def breadth(text: str) -> int:
-    """How many columns of the terminal a text takes."""
-    if text.isascii() and text.isprintable():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def shortened(text: str, width: int) -> str:
-    """The text in that many columns of the terminal, its middle left out.
-
-    >>> from gradwatch.util.text_table import shortened
-    >>> shortened("encoder/block_12/attention/kernel", 16)
-    'encoder/…/kernel'
+    >>> from gradwatch.util.text_table import TextColumn, fit
+    >>> columns = [TextColumn("layer", ["encoder/block_12/attention"], left=True, weight=0),
+    ...            TextColumn("L2", ["1.5"], weight=9), TextColumn("zeros", ["0.0%"], weight=1)]
+    >>> [(c.header, *c.cells) for c in fit(columns, 22)]
+    [('layer', 'encoder/…ttention'), ('L2', '1.5')]
     """
-    if breadth(text) <= width:
-        return text
-    half = min(len(text) // 2, width)  # a character of no width at all does not matter here
-    head, tail = text[:half], text[len(text) - half :]
-    while head + tail and breadth(head + tail) > width - 1:
-        if breadth(head) > breadth(tail):
-            head = head[:-1]
-        else:
-            tail = tail[1:]
-    return f"{head}…{tail}"
+    left = list(columns)
+    while width is not None:
+        names = [c.width for c in left if not c.weight]
+        optional = [c for c in left if c.weight]
+        room = width - sum(c.width for c in optional) - len(GAP) * (len(left) - 1)
+        if room >= sum(min(NARROWEST_NAME, name) for name in names) or not optional:
+            return _shorten_names(left, room)
+        left.remove(min(reversed(optional), key=lambda c: c.weight))
+    return left
 
 
-def _plain(title: str, columns: list[Column], width: int, note: str = "") -> str:
-    lines = [shortened(title, width)]
-    broad = [_breadth(column) for column in columns]
-    for row in zip(*((column.header, *column.cells) for column in columns), strict=True):
-        name, *numbers = row
-        cells = [name + " " * (broad[0] - breadth(name))]
-        cells += [cell.rjust(size) for cell, size in zip(numbers, broad[1:], strict=True)]
-        lines.append((" " * GAP).join(cells).rstrip())
-    lines += [shortened(note, width)] * bool(note)
-    return "\n".join(lines) + "\n"
+def plain_lines(columns: Sequence[TextColumn]) -> list[str]:
+    """The table as plain text, the header first.
+
+    Not by rich, which takes about a millisecond a row: a query may have a million rows.
+
+    >>> from gradwatch.util.text_table import TextColumn, plain_lines
+    >>> print(*plain_lines([TextColumn("layer", ["dense", "out"], left=True),
+    ...                     TextColumn("L2", ["1.5", "20"])]), sep="\\n")
+    layer   L2
+    dense  1.5
+    out     20
+    """
+    padded = [
+        [_pad(cell, width, column.left) for cell in (column.header, *column.cells)]
+        for column, width in ((column, column.width) for column in columns)
+    ]
+    return [GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
 
 
-def _encodable(text: str, encoding: str) -> str:
-    """The text with what this encoding lacks replaced, by something as wide where we can."""
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        text = text.replace("·", "-").replace("…", "~")
-    return text.encode(encoding, errors="replace").decode(encoding)
-
-
-def _styled(title: str, columns: list[Column], note: str = "") -> Group:
-    from rich import box
-    from rich.console import Group
+def styled(columns: Sequence[TextColumn], last_row: str = "") -> Table:
+    """The table for a terminal or a notebook; `last_row` is the style of its last row."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        header_style="dim",
-    )
-    for i, column in enumerate(columns):
+    table = Table(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), header_style="bold")
+    for column in columns:
         table.add_column(
             Text(column.header),
-            justify="right" if i else "left",
+            justify="left" if column.left else "right",
             no_wrap=True,
+            min_width=column.width,
+            overflow="crop",
         )
     rows = list(zip(*(column.cells for column in columns), strict=True))
-    for row in rows:
-        # As Text, so that a name like "[red]" is a name and no markup.
-        cells = [
-            Text(cell, style=column.style if cell != "0" else "")
+    for i, row in enumerate(rows):
+        # As Text, so that a name such as "[red]" is a name and not markup.
+        cells = (
+            Text(cell, style="bold red" if i in column.alarms else "")
             for column, cell in zip(columns, row, strict=True)
-        ]
-        table.add_row(*cells, style="bold" if row is rows[-1] else "")
-    # Not as the table's own title: that is broken into lines of the table's width.
-    below = [Text(note, style="dim")] * bool(note)
-    return Group(Text(title, style="bold"), table, *below)
+        )
+        table.add_row(*cells, style=last_row if i == len(rows) - 1 else "")
+    return table
 
 
-def printable(name: str) -> str:
-    """Control characters, direction marks and the like, shown instead of obeyed."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+def table_text(
+    columns: Sequence[TextColumn],
+    stream: TextIO,
+    *,
+    title: str = "",
+    note: str = "",
+    last_row: str = "",
+    pipe_width: int | None = None,
+) -> str:
+    """A table as a stream is sent it: with colours for a terminal, else as plain text.
+
+    The caller writes it: rich would end the process if the stream is a broken pipe.
+
+    Args:
+        columns: of the table; those that do not fit a terminal are left out.
+        stream: where it will be written.
+        title, note: a line above and one below the table.
+        last_row: the style of the last row on a terminal.
+        pipe_width: the width of a table that goes into a file or a pipe; None for any.
+    """
+    width = terminal_width(stream) if stream.isatty() else pipe_width
+    columns = fit(columns, width)
+    title, note = (text if width is None else shortened(text, width) for text in (title, note))
+    if has_colours(stream):
+        return rendered(titled(title, styled(columns, last_row), note), stream, width)
+    lines = [*[title] * bool(title), *plain_lines(columns), *[note] * bool(note)]
+    return encodable("".join(f"{line}\n" for line in lines), _encoding(stream))
+
+
+def titled(title: str, table: Table, note: str = "") -> RenderableType:
+    """A table with a line above and one below it."""
+    from rich.console import Group
+    from rich.text import Text
+
+    # Not as the table's own title, which is broken into lines of the table's width.
+    above, below = [Text(title, "bold")] * bool(title), [Text(note, "dim")] * bool(note)
+    return Group(*above, table, *below)
+
+
+def rendered(content: RenderableType, stream: TextIO, width: int | None) -> str:
+    """What a terminal is sent to show something."""
+    from rich.console import Console
+
+    console = Console(
+        file=stream, width=width, force_terminal=True, force_jupyter=False, highlight=False
+    )
+    with console.capture() as captured:
+        console.print(content, soft_wrap=False)
+    return captured.get()
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Whether to use colours and bold type: on a terminal, unless `NO_COLOR` is set."""
+    can_show = os.environ.get("TERM") != "dumb" and _encoding(stream).lower().startswith("utf")
+    return stream.isatty() and can_show and not os.environ.get("NO_COLOR")
+
+
+def terminal_width(stream: TextIO) -> int:
+    """The columns of the terminal: `COLUMNS` if that is set, or else what the terminal says."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    with suppress(OSError, ValueError):
+        return os.get_terminal_size(stream.fileno()).columns or DEFAULT_WIDTH
+    return DEFAULT_WIDTH
+
+
+def _encoding(stream: TextIO) -> str:
+    return getattr(stream, "encoding", None) or "utf-8"
+
+
+def _pad(cell: str, width: int, left: bool) -> str:
+    pad = " " * (width - display_width(cell))
+    return cell + pad if left else pad + cell
+
+
+def _shorten_names(columns: Sequence[TextColumn], room: int) -> list[TextColumn]:
+    """Shorten the columns of weight 0, the widest first, to that many terminal columns."""
+    widths = {i: c.width for i, c in enumerate(columns) if not c.weight}
+    while sum(widths.values()) > max(room, len(widths)):
+        widths[max(widths, key=lambda i: widths[i])] -= 1
+    return [
+        replace(
+            c,
+            header=shortened(c.header, widths[i]),
+            cells=[shortened(cell, widths[i]) for cell in c.cells],
+            min_width=0,
+        )
+        if i in widths
+        else c
+        for i, c in enumerate(columns)
+    ]

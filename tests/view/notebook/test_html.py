@@ -8,10 +8,10 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Site
+from gradwatch.util import compact
 from gradwatch.view.data.cell_grid import CellGrid
 from gradwatch.view.data.colour_scale import LEVELS, NOT_FINITE, scale_for
 from gradwatch.view.data.layer_grid import MAX_ROWS, layer_grid
-from gradwatch.view.glance.words import compact
 from gradwatch.view.notebook import svg
 from tests.cli.support import arrays, make_run
 

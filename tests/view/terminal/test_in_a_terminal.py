@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gradwatch import Kind, Reading, Summary
-from gradwatch.view.glance.words import compact
+from gradwatch.util.words import compact
 from tests.cli.support import arrays, make_run, write
 from tests.cli.test_names_and_widths import HOSTILE
 from tests.store.recorded import settle

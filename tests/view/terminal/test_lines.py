@@ -1,18 +1,22 @@
-"""The lines of `top`: what is said of findings and in what order keys are offered."""
+"""The lines of `top`: the run, its findings, its layers and its keys."""
 
+import io
+import re
+import sys
 from dataclasses import replace
 
 import pytest
 
 from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.read.status import Status
-from gradwatch.view.glance.standing import Standing
-from gradwatch.view.terminal.head import FINDINGS, Shown
-from gradwatch.view.terminal.keys import Keys
-from gradwatch.view.terminal.lines import everything, screen
-from gradwatch.view.terminal.wishes import ORDERS, Wishes
+from gradwatch.util.text import display_width
+from gradwatch.view.data import RunProgress
+from gradwatch.view.terminal.frame import Frame, frame_text, screen
+from gradwatch.view.terminal.header import FINDINGS
+from gradwatch.view.terminal.keys import KeyDecoder
+from gradwatch.view.terminal.view_options import ORDERS, ViewOptions
 
-STANDING = Standing(
+PROGRESS = RunProgress(
     name="a",
     status=Status.LIVE,
     step=12_345,
@@ -34,16 +38,23 @@ def finding(severity, title, **more):
     return Finding("a-rule", severity, title, since=3, detected=5, remedy="Do this.", **more)
 
 
-def text(shown, width=200):
-    return "\n".join(line.plain for line in everything(shown, width))
+def text(frame, width=200):
+    return frame_text(frame, io.StringIO(), width).removesuffix("\n")
 
 
-def shown(standing=STANDING, findings=(), **more):
-    return Shown(standing, findings, Wishes(), now=1001.0, **more)
+def lines_of(frame, width, height):
+    """The lines of a screen without colours."""
+    return [
+        re.sub(r"\x1b\[[0-9;]*m", "", line) for line in screen(frame, sys.stdout, width, height)
+    ]
+
+
+def frame(progress=PROGRESS, findings=(), **more):
+    return Frame(progress, findings, ViewOptions(), now=1001.0, **more)
 
 
 def test_the_first_lines_say_where_the_run_stands_and_what_measuring_costs():
-    first, second, third, *_ = text(shown()).splitlines()
+    first, second, third, *_ = text(frame()).splitlines()
     assert (
         first == "a  live  step 12,345 · epoch 3 · 12.3 steps/s · 100 steps measured in 1 min 15 s"
     )
@@ -52,10 +63,10 @@ def test_the_first_lines_say_where_the_run_stands_and_what_measuring_costs():
 
 
 def test_a_live_run_from_which_nothing_comes_is_said_to_be_quiet():
-    late = replace(shown(), now=1000.0 + 120)
+    late = replace(frame(), now=1000.0 + 120)
     assert "nothing new for 2 min 00 s" in text(late)
-    ended = replace(STANDING, status=Status.FINISHED)
-    assert "nothing new" not in text(replace(late, standing=ended))
+    ended = replace(PROGRESS, status=Status.FINISHED)
+    assert "nothing new" not in text(replace(late, progress=ended))
 
 
 def test_open_findings_come_first_the_worst_of_them_with_its_remedy():
@@ -65,7 +76,7 @@ def test_open_findings_come_first_the_worst_of_them_with_its_remedy():
         finding(Severity.ERROR, "Bad."),
         finding(Severity.ERROR, "So also.", explained_by="another"),
     ]
-    lines = text(shown(findings=found)).splitlines()[2:6]
+    lines = text(frame(findings=found)).splitlines()[2:6]
     assert lines == [
         "error         Bad. (since step 3)",
         "              Do this.",
@@ -76,15 +87,15 @@ def test_open_findings_come_first_the_worst_of_them_with_its_remedy():
 
 def test_of_many_findings_a_screen_shows_some_and_says_how_many_more_there_are():
     found = [finding(Severity.WARNING, f"Number {i}.") for i in range(9)]
-    lines = [line.plain for line in screen(shown(findings=found), 100, 40)]
+    lines = lines_of(frame(findings=found), 100, 40)
     assert sum("Number" in line for line in lines) == FINDINGS
-    assert any(f"and {9 - FINDINGS} more: gradwatch diagnose" in line for line in lines)
-    assert sum("Number" in line for line in text(shown(findings=found)).splitlines()) == 9
+    assert any(f"and {9 - FINDINGS} more: see gradwatch diagnose" in line for line in lines)
+    assert sum("Number" in line for line in text(frame(findings=found)).splitlines()) == 9
 
 
 def test_before_anything_is_known_it_says_so():
-    assert text(shown(findings=None)).splitlines()[2] == "health        looking …"
-    assert text(shown(standing=None)) == "Reading the run …"
+    assert text(frame(findings=None)).splitlines()[2] == "health        looking …"
+    assert text(frame(progress=None)) == "Reading the run …"
 
 
 @pytest.mark.parametrize("height", [1, 2, 5, 24, 60])
@@ -101,41 +112,41 @@ def test_a_screen_has_as_many_lines_as_the_terminal_and_none_is_too_wide(width, 
         "output_l2": None,
         "nonfinite": 3,
     }
-    many = replace(STANDING, layers=[layer] * 50, all_layers=50)
-    lines = screen(shown(many, [finding(Severity.ERROR, "Bad. " * 50)]), width, height)
+    many = replace(PROGRESS, layers=[layer] * 50, all_layers=50)
+    lines = lines_of(frame(many, [finding(Severity.ERROR, "Bad. " * 50)]), width, height)
     assert len(lines) == height
-    assert max(line.cell_len for line in lines) <= width
+    assert max(map(display_width, lines)) <= width
 
 
 def test_every_order_has_a_key_and_numbers_that_are_not_known_come_last():
     layers = [{"gradient_l2": v} for v in (1.0, None, 3.0, float("nan"), float("inf"))]
-    assert Wishes(order="gradient").ordered(layers) == [4, 2, 0, 1, 3]
-    assert Wishes(order="gradient", reverse=True).ordered(layers) == [0, 2, 4, 1, 3]
+    assert ViewOptions(order="gradient").ordered(layers) == [4, 2, 0, 1, 3]
+    assert ViewOptions(order="gradient", reverse=True).ordered(layers) == [0, 2, 4, 1, 3]
     for order, (key, _, _) in ORDERS.items():
-        assert Wishes().pressed(key, 10, 5).order == order
+        assert ViewOptions().pressed(key, 10, 5).order == order
 
 
 def test_scrolling_ends_at_both_ends():
-    wishes = Wishes(offset=3)
-    assert wishes.pressed("end", 10, 4).offset == 6
-    assert wishes.pressed("pagedown", 10, 4).offset == 6
-    assert wishes.pressed("pageup", 10, 4).offset == 0
-    assert wishes.pressed("down", 3, 10).offset == 0
+    view = ViewOptions(offset=3)
+    assert view.pressed("end", 10, 4).offset == 6
+    assert view.pressed("pagedown", 10, 4).offset == 6
+    assert view.pressed("pageup", 10, 4).offset == 0
+    assert view.pressed("down", 3, 10).offset == 0
 
 
 def test_typing_a_filter_takes_keys_as_text_until_enter_or_escape():
-    wishes = Wishes(patterns=("old",))
+    view = ViewOptions(patterns=("old",))
     for key in ("/", "q", "g", "x", "backspace", " ", "!", "b"):
-        wishes = wishes.pressed(key, 10, 5)
-    assert (wishes.typing, wishes.quit, wishes.patterns) == ("qg !b", False, ("old",))
-    assert wishes.pressed("escape", 10, 5).patterns == ("old",)
-    assert wishes.pressed("enter", 10, 5).patterns == ("qg", "!b")
-    assert Wishes(patterns=("old",)).pressed("escape", 10, 5).patterns == ()
+        view = view.pressed(key, 10, 5)
+    assert (view.typing, view.quit, view.patterns) == ("qg !b", False, ("old",))
+    assert view.pressed("escape", 10, 5).patterns == ("old",)
+    assert view.pressed("enter", 10, 5).patterns == ("qg", "!b")
+    assert ViewOptions(patterns=("old",)).pressed("escape", 10, 5).patterns == ()
 
 
 def test_characters_that_come_in_parts_are_one_key_and_unknown_sequences_are_none():
-    keys = Keys()
+    keys = KeyDecoder()
     first, second = "é".encode()[:1], "é".encode()[1:]
-    assert keys.of(first) == []
-    assert keys.of(second) == ["é"]
-    assert keys.of(b"\x1b[15~\x01\x1b[1;5Aq") == ["q"]
+    assert keys.decode(first) == []
+    assert keys.decode(second) == ["é"]
+    assert keys.decode(b"\x1b[15~\x01\x1b[1;5Aq") == ["q"]

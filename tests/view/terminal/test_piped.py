@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradwatch import Kind, Site
-from gradwatch.view.glance.words import compact, percent
+from gradwatch.util.words import compact, percent
 from tests.cli.support import arrays, invoke, make_run, strict
 from tests.cli.test_names_and_widths import HOSTILE, RAW
 

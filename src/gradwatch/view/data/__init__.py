@@ -5,35 +5,55 @@ from gradwatch.view.data.colour_scale import LEVELS, NOT_FINITE
 from gradwatch.view.data.distribution import distribution, picture, pictures
 from gradwatch.view.data.entries import broken_entry, entry, unknown_entry
 from gradwatch.view.data.heatmap_data import heatmap, tree
+from gradwatch.view.data.layer_data import (
+    all_layer_rows,
+    gradient_kind,
+    is_of_network,
+)
 from gradwatch.view.data.layer_grid import layer_grid
 from gradwatch.view.data.numbers import numbers
 from gradwatch.view.data.overview import overview
 from gradwatch.view.data.plain import Answer
 from gradwatch.view.data.quantity import quantity
 from gradwatch.view.data.rank_data import ranks
+from gradwatch.view.data.run_facts import damage_facts, directory_size, show_data, statistic_data
+from gradwatch.view.data.run_progress import ProgressReader, RunProgress
 from gradwatch.view.data.run_view import FIRST, RunView, StaleTreeError, Window
-from gradwatch.view.data.selection import selection
+from gradwatch.view.data.selection import combined, selection
 from gradwatch.view.data.series_data import series
 from gradwatch.view.data.side_by_side import compare, compare_series
+from gradwatch.view.data.strict_json import jsonable, to_json
+from gradwatch.view.data.trend_data import BOOKKEEPING, number_rows, trends
 
 __all__ = [
+    "BOOKKEEPING",
     "FIRST",
     "LEVELS",
     "NOT_FINITE",
     "Answer",
     "CellGrid",
+    "ProgressReader",
+    "RunProgress",
     "RunView",
     "StaleTreeError",
     "Window",
+    "all_layer_rows",
     "broken_entry",
+    "combined",
     "compare",
     "compare_series",
     "comparison_grid",
+    "damage_facts",
+    "directory_size",
     "distribution",
     "entry",
+    "gradient_kind",
     "heatmap",
     "heatmap_grid",
+    "is_of_network",
+    "jsonable",
     "layer_grid",
+    "number_rows",
     "numbers",
     "overview",
     "picture",
@@ -42,6 +62,10 @@ __all__ = [
     "ranks",
     "selection",
     "series",
+    "show_data",
+    "statistic_data",
+    "to_json",
     "tree",
+    "trends",
     "unknown_entry",
 ]

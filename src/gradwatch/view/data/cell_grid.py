@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.read import Comparison, Heatmap
+from gradwatch.util import percent, without_root
 from gradwatch.view.data.colour_scale import ColourScale, ratio_scale, scale_for
 from gradwatch.view.data.quantity import quantity
-from gradwatch.view.glance.layer_rows import without_root
-from gradwatch.view.glance.words import percent
 
 Values = NDArray[np.float64]
 

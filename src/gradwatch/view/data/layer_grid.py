@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from gradwatch.core import Site
 from gradwatch.read import Rows, Run, by_width
+from gradwatch.util import without_root
 from gradwatch.view.data.cell_grid import CellGrid, step_grid
 from gradwatch.view.data.colour_scale import scale_for
+from gradwatch.view.data.layer_data import gradient_kind, is_of_network
 from gradwatch.view.data.quantity import quantity
-from gradwatch.view.glance.layer_rows import gradient_kind, is_of_network, without_root
 
 MAX_ROWS = 40
 

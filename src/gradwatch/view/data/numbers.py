@@ -11,7 +11,7 @@ from gradwatch.read import Rows
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.rank_spread import bands
 from gradwatch.view.data.run_view import RunView, Window
-from gradwatch.view.glance.trends import BOOKKEEPING
+from gradwatch.view.data.trend_data import BOOKKEEPING
 
 BANDS = 8
 """Of so many numbers it is told how far ranks are apart."""

@@ -9,13 +9,13 @@ from typing import Any
 from gradwatch.core import Kind
 from gradwatch.diagnosis import Finding
 from gradwatch.read import ALL
+from gradwatch.util import counted, duration
 from gradwatch.view.data.labels import menu_of, tensor_kinds
 from gradwatch.view.data.numbers import number_sites
 from gradwatch.view.data.plain import Answer, number
 from gradwatch.view.data.rank_data import processes
 from gradwatch.view.data.run_view import FIRST, RunView
-from gradwatch.view.glance.rank_words import ranks_in_words
-from gradwatch.view.glance.words import counted, duration
+from gradwatch.view.text import ranks_in_words
 from gradwatch.watches.budget import cost
 
 

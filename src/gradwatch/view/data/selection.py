@@ -44,22 +44,32 @@ def selected(infos: Sequence[SiteInfo], pattern: str) -> list[SiteInfo]:
     whole = select.as_selector(text)
     found = [info for info in infos if whole.selects(info)]
     if len(text.split()) > 1 and (not found or text.startswith("!")):
-        several = selector(text)
-        found = [info for info in infos if several.selects(info)]
+        words = text.split()
+        if len(words) > MOST_WORDS:
+            raise ValueError(f"At most {MOST_WORDS} patterns go together. Received: {len(words)}")
+        several = combined(words)
+        found = [info for info in infos if several is None or several.selects(info)]
     return found
 
 
-def selector(pattern: str) -> select.Selector:
-    """What several patterns with spaces between them select together.
+def combined(patterns: Sequence[str]) -> select.Selector | None:
+    """One selector for sites that any pattern selects and no pattern with a `!` excludes.
 
-    >>> from gradwatch.view.data.selection import selector
-    >>> selector("conv*/kernel !block1")
+    Returns:
+        The selector; None without a pattern, which stands for all sites.
+
+    Raises:
+        ValueError: one of them is not a pattern.
+
+    Example:
+
+    >>> from gradwatch.view.data.selection import combined
+    >>> combined(["conv*/kernel", "!block1"])
     ('conv*/kernel' & ~'block1')
     """
-    words = pattern.split()
-    if len(words) > MOST_WORDS:
-        raise ValueError(f"At most {MOST_WORDS} patterns go together. Received: {len(words)}")
-    wanted = [select.as_selector(word) for word in words if not word.startswith("!")]
-    unwanted = [select.as_selector(word) for word in words if word.startswith("!")]
+    if not patterns:
+        return None
+    wanted = [select.as_selector(each) for each in patterns if not each.startswith("!")]
+    excluded = [select.as_selector(each) for each in patterns if each.startswith("!")]
     chosen = [reduce(or_, wanted)] if wanted else []
-    return reduce(and_, [*chosen, *unwanted])
+    return reduce(and_, [*chosen, *excluded])

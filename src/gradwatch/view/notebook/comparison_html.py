@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gradwatch.read import Comparison, Heatmap
+from gradwatch.util import compact, counted, percent
 from gradwatch.view.data import CellGrid, comparison_grid, heatmap_grid
-from gradwatch.view.glance.words import compact, counted, percent
 from gradwatch.view.notebook import markup, svg
 
 MAX_ROWS, MAX_COLUMNS, MAX_DIFFERENCES, MAX_HEATMAPS = 40, 120, 5, 3

@@ -9,9 +9,8 @@ import numpy as np
 from gradwatch.core import Kind
 from gradwatch.diagnosis import Finding, findings_file, findings_of
 from gradwatch.read import Run, Runs, Status
-from gradwatch.view.data import entry, layer_grid
-from gradwatch.view.glance import trends
-from gradwatch.view.glance.words import compact, counted, duration, when
+from gradwatch.util import compact, counted, duration, when
+from gradwatch.view.data import entry, layer_grid, number_rows
 from gradwatch.view.notebook import markup, svg
 from gradwatch.watches.budget import in_words
 
@@ -85,7 +84,7 @@ def _losses(run: Run, rank: int) -> list[str]:
             svg.line(np.array(row["trend"]["values"], np.float64)),
             markup.text(f"{compact(row['last'])} at step {row['last_step']:,}"),
         )
-        for row in trends.numbers_of(run, sites, MAX_COLUMNS, rank)
+        for row in number_rows(run, sites, MAX_COLUMNS, rank)
     ]
 
 

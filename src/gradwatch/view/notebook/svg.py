@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.util import breadth
+from gradwatch.util import compact, display_width
 from gradwatch.view.data import LEVELS, NOT_FINITE, CellGrid
-from gradwatch.view.glance.words import compact
 from gradwatch.view.notebook.markup import text
 
 Values = NDArray[np.float64]
@@ -26,7 +25,7 @@ def heatmap(grid: CellGrid) -> str:
     rows, columns = grid.values.shape
     height = 14 if rows <= 40 else max(3, 560 // rows)
     has_labels = height >= 10
-    longest = max((min(breadth(x), _MAX_LABEL) for x in grid.labels), default=0)
+    longest = max((min(display_width(x), _MAX_LABEL) for x in grid.labels), default=0)
     left = 8 + _LETTER * longest * has_labels
     cell = left, WIDTH / max(columns, 1), height
     parts = [

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradwatch.read import Run
-from gradwatch.view.glance import layer_rows as layers
-from gradwatch.view.glance import queries, trends
+from gradwatch.view.data import all_layer_rows, number_rows
 from gradwatch.view.report.worst import worst_layers
 
 COLUMNS = 24
@@ -32,11 +31,7 @@ def digest(run: Run, data: Mapping[str, Any], rank: int, version: str) -> dict[s
     findings = data["findings"]
     alarms = [f["severity"] for f in findings if not f["explained_by"]]
     errors, warnings = alarms.count("error"), alarms.count("warning")
-    newest = queries.newest(run, rank)
-    sites = run.sites()
-    # A record of every site takes one pass over all rows; nothing else has the count.
-    nonfinite = {site: each.nonfinite for site, each in queries.records(run, rank).items()}
-    own = layers.layers_of(run, sites, newest, nonfinite, COLUMNS, rank)
+    own = all_layer_rows(run, COLUMNS, rank)
     worst = worst_layers(own, findings, WORST)
     by_name = {layer["layer"]: layer for layer in own}
     return {
@@ -60,7 +55,7 @@ def digest(run: Run, data: Mapping[str, Any], rank: int, version: str) -> dict[s
         "layers": [
             {key: value for key, value in layer.items() if key != "gradient_trend"} for layer in own
         ],
-        "numbers": trends.numbers_of(run, sites, COLUMNS, rank),
+        "numbers": number_rows(run, run.sites(), COLUMNS, rank),
         "meaning": data["meaning"],
         "facts": data["facts"],
         "cost": data["cost"],

@@ -9,7 +9,6 @@ import gradwatch.view.data as data
 from gradwatch.diagnosis import findings_of
 from gradwatch.read import Run, runs
 from gradwatch.util.files import atomic
-from gradwatch.view.glance.json_text import dumps
 from gradwatch.view.report import front_end
 from gradwatch.view.report.digest import digest
 from gradwatch.view.report.markdown import MARK, markdown
@@ -90,7 +89,7 @@ def text_of(
         parts = front_end.built()  # first, as it is what may be missing
         return page(snapshot(view, version, tell), parts)
     facts = digest(run, data.overview(view, findings_of(run)), view.one_rank, version)
-    return dumps(facts, indent=1) + "\n" if form == "json" else markdown(facts)
+    return data.to_json(facts, indent=1) + "\n" if form == "json" else markdown(facts)
 
 
 def format_of(path: Path) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradwatch.read import RankStatus, Status
-from gradwatch.view.glance.rank_words import about, has_stopped, states_in_words
-from gradwatch.view.glance.sparkline import sparkline
-from gradwatch.view.glance.words import compact, counted, duration, percent
+from gradwatch.util import compact, counted, duration, percent
 from gradwatch.view.report.escaping import code, prose, table
+from gradwatch.view.text import has_stopped, rank_cells, rank_counts, trend_bars
 
 MARK = "<!-- gradwatch report -->"
 """The first line, by which a report is told from other files."""
@@ -64,9 +62,11 @@ def _ranks(processes: Sequence[Facts]) -> list[str]:
     if not processes:
         return []
     each = [RankStatus(**{**one, "status": Status(one["status"])}) for one in processes]
-    lines = [f"### Ranks: {prose(states_in_words(each))}", ""]
+    lines = [f"### Ranks: {prose(rank_counts(each))}", ""]
     rows = [
-        [f"{one.rank}", *(prose(words) for words in about(one))] for one in each if has_stopped(one)
+        [f"{one.rank}", *(prose(words) for words in rank_cells(one))]
+        for one in each
+        if has_stopped(one)
     ]
     if rows:
         lines += [*table(["rank", "status", "last step", "when"], rows[:FINDINGS], "rlrl"), ""]
@@ -138,10 +138,7 @@ def _numbers(numbers: Sequence[Facts]) -> list[str]:
 
 
 def _bars(trend: Facts | None, log: bool = True) -> str:
-    if trend is None:
-        return ""
-    values = [math.nan if value is None else value for value in trend["values"]]
-    line = sparkline(values, [count > 0 for count in trend["nonfinite"]], log=log)
+    line = trend_bars(trend, log)
     # Several spaces are one in HTML, and a gap would no longer be as wide as a bar.
     return f"`{line.replace(' ', '·')}`" if line else ""
 

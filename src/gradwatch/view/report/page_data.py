@@ -14,8 +14,6 @@ import gradwatch.view.data as data
 from gradwatch.core import Kind
 from gradwatch.diagnosis import Finding, findings_of
 from gradwatch.view.data.tree import Tree
-from gradwatch.view.glance import layer_rows as layers
-from gradwatch.view.glance import queries
 from gradwatch.view.report.candidates import Plotted, candidates
 from gradwatch.view.report.room import Room
 from gradwatch.view.report.row_choice import cut, upper_rows
@@ -117,9 +115,7 @@ class _Maker:
         self.done += 1
 
     def _worst(self, findings: Sequence[data.Answer]) -> dict[str, str]:
-        run, rank = self.view.run, self.view.one_rank
-        bad = {site: each.nonfinite for site, each in queries.records(run, rank).items()}
-        own = layers.layers_of(run, run.sites(), queries.newest(run, rank), bad, 1, rank)
+        own = data.all_layer_rows(self.view.run, 1, self.view.one_rank)
         return worst_layers(own, findings, _WORST)
 
     def _heatmaps(self, kinds: Sequence[data.Answer], wanted: list[Plotted]) -> list[data.Answer]:

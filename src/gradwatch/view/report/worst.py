@@ -19,7 +19,7 @@ def worst_layers(
     whose gradient is 0, and then the extremes that every network has.
 
     Args:
-        layers: as `gradwatch.view.glance.layer_rows` has them, in network order.
+        layers: as `gradwatch.view.data.layer_rows` returns them, in network order.
         findings: the worst first, as in `Finding.facts`.
         most: how many there may be.
 

@@ -1,4 +1,4 @@
-"""From the bytes that a terminal sends to keys."""
+"""Decodes the bytes that a terminal sends into keys."""
 
 from __future__ import annotations
 
@@ -11,34 +11,30 @@ _SEQUENCES = {
     "[H": "home", "OH": "home", "[1~": "home", "[7~": "home",
     "[F": "end", "OF": "end", "[4~": "end", "[8~": "end",
 }  # fmt: skip
-_NAMES = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace"}
-_TOKEN = re.compile(r"\x1b(\[[0-9;?]*[@-~]|O[@-~])|\x1b|.", re.DOTALL)
+_NAMES = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace", "\x1b": "escape"}
+_TOKEN = re.compile(r"\x1b(\[[0-9;?]*[@-~]|O[@-~])|.", re.DOTALL)
 
 
-class Keys:
-    """Tells the keys in what is read; characters may come in parts.
+class KeyDecoder:
+    """Decodes keys; the bytes of a character may come in several parts.
 
     Example:
 
-    >>> from gradwatch.view.terminal.keys import Keys
-    >>> Keys().of(b"g\\x1b[B\\x1b[6~/\\x1b")
+    >>> from gradwatch.view.terminal.keys import KeyDecoder
+    >>> KeyDecoder().decode(b"g\\x1b[B\\x1b[6~/\\x1b")
     ['g', 'down', 'pagedown', '/', 'escape']
     """
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def of(self, read: bytes) -> list[str]:
-        """The keys: printable characters as they are, others by name; unknown ones left out."""
+    def decode(self, data: bytes) -> list[str]:
+        """The keys: characters as they are, others by name; unknown keys are left out."""
         keys = []
-        for token in _TOKEN.finditer(self._decoder.decode(read)):
+        for token in _TOKEN.finditer(self._decoder.decode(data)):
             text = token.group()
             if token.group(1):
-                key = _SEQUENCES.get(token.group(1), "")
-            elif text == "\x1b":
-                key = "escape"
+                keys.append(_SEQUENCES.get(token.group(1), ""))
             else:
-                key = _NAMES.get(text, text if text.isprintable() else "")
-            if key:
-                keys.append(key)
-        return keys
+                keys.append(_NAMES.get(text, text if text.isprintable() else ""))
+        return [key for key in keys if key]

@@ -2,77 +2,57 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from functools import partial
 
 from gradwatch.read import Run
-from gradwatch.view.glance.patterns import selector
-from gradwatch.view.terminal.head import Shown
-from gradwatch.view.terminal.keys import Keys
-from gradwatch.view.terminal.lines import page_of, screen
-from gradwatch.view.terminal.looking import Looking
-from gradwatch.view.terminal.tty import Terminal
-from gradwatch.view.terminal.wishes import Wishes
-
-if TYPE_CHECKING:
-    from rich.text import Text
+from gradwatch.view.data import combined
+from gradwatch.view.terminal.frame import Frame, screen
+from gradwatch.view.terminal.keys import KeyDecoder
+from gradwatch.view.terminal.live_screen import LiveScreen
+from gradwatch.view.terminal.run_poller import RunPoller
+from gradwatch.view.terminal.view_options import ViewOptions
 
 
-def top(run: Run, wishes: Wishes, *, every: float = 1.0, rank: int | None = None) -> None:
-    """Show a run on the terminal that stdout is, until the user has seen enough.
+def run_top(run: Run, view: ViewOptions, *, every: float = 1.0, rank: int | None = None) -> None:
+    """Show a run on the terminal of stdout, until the user quits.
 
     Args:
-        run: by `gradwatch.open`.
-        wishes: what to show at first.
-        every: seconds between two looks at the run.
+        run: from `gradwatch.open`.
+        view: what to show at first.
+        every: seconds between two reads of the run.
         rank: the process of a parallel training; None for the first.
 
     Raises:
-        KeyboardInterrupt: by Ctrl-C; the terminal is as it was before.
-        ValueError: a pattern of the wishes is none.
+        KeyboardInterrupt: after Ctrl-C; the terminal is restored.
+        ValueError: one of the patterns to show is not a pattern.
     """
-    terminal = Terminal()
-    looking = Looking(run, rank, every, terminal.wake)
-    chosen = selector(wishes.patterns)
+    poller = RunPoller(run, rank, every)
+    selector = combined(view.patterns)
     try:
-        with terminal:
-            looking.start(chosen)
-            _go_on(terminal, looking, wishes, every)
+        with LiveScreen() as terminal:
+            poller.start(selector)
+            _show(terminal, poller, view, every)
     finally:
-        # After the terminal is as it was: what is being read may take a moment.
-        looking.stop()
+        # After the terminal is restored: the read in progress may take a moment.
+        poller.stop()
 
 
-def _go_on(terminal: Terminal, looking: Looking, wishes: Wishes, every: float) -> None:
-    keys, paint, mistake = Keys(), painter(sys.stdout), ""
-    while not wishes.quit:
-        size = terminal.size
-        message = mistake or looking.fault
-        encoding = sys.stdout.encoding or "ascii"
-        shown = Shown(looking.standing, looking.findings, wishes, message, encoding)
-        terminal.paint(paint(screen(shown, size.columns, size.lines)), size)
-        layers = len(looking.standing.layers) if looking.standing else 0
-        page = page_of(shown, size.columns, size.lines)
-        for key in keys.of(terminal.wait(every)):
-            before, wishes = wishes, wishes.pressed(key, layers, page)
+def _show(terminal: LiveScreen, poller: RunPoller, view: ViewOptions, every: float) -> None:
+    decoder, mistake = KeyDecoder(), ""
+    while not view.quit:
+        size, version = terminal.size, poller.version
+        encoding = terminal.output.encoding or "ascii"
+        message = mistake or poller.error
+        frame = Frame(poller.progress, poller.findings, view, message, encoding)
+        terminal.paint(screen(frame, terminal.output, size.columns, size.lines), size)
+        layers = len(frame.progress.layers) if frame.progress else 0
+        page = frame.page(size.lines)
+        typed = terminal.wait(every, partial(poller.has_changed, version))
+        for key in decoder.decode(typed):
+            before, view = view, view.pressed(key, layers, page)
             mistake = ""
-            if wishes.patterns != before.patterns:
+            if view.patterns != before.patterns:
                 try:
-                    looking.show(selector(wishes.patterns))
+                    poller.select(combined(view.patterns))
                 except ValueError as error:
-                    wishes, mistake = before.pressed("escape", layers, page), str(error)
-
-
-def painter(output: TextIO) -> Callable[[Sequence[Text]], list[str]]:
-    """Turns lines into what a terminal is sent for them: with colours unless `NO_COLOR` is set."""
-    from rich.console import Console
-
-    console = Console(file=output, force_terminal=True, force_jupyter=False, highlight=False)
-
-    def painted(line: Text) -> str:
-        with console.capture() as captured:
-            console.print(line, end="", soft_wrap=True)
-        return captured.get()
-
-    return lambda lines: [painted(line) for line in lines]
+                    view, mistake = before.pressed("escape", layers, page), str(error)

@@ -1,4 +1,4 @@
-"""What the user of `top` wishes to see, and how keys change it."""
+"""What `top` shows, and how keys change it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradwatch.view.glance import layer_table as table
+from gradwatch.view.text import layer_table as table
 
 NETWORK = "network"
 ORDERS: dict[str, tuple[str, str, str]] = {
@@ -17,21 +17,21 @@ ORDERS: dict[str, tuple[str, str, str]] = {
     "zeros": ("z", table.ZEROS, "gradient_zero_share"),
     "nonfinite": ("x", table.NOT_FINITE, "nonfinite"),
 }
-"""What layers can be ordered by: its key, its column, and where its numbers are."""
+"""The orders of layers: the key that chooses it, its column, and its field in `layer_rows`."""
 _BY_KEY = {key: order for order, (key, _, _) in ORDERS.items()}
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What is to be seen.
+class ViewOptions:
+    """What to show.
 
     Attributes:
-        order: one of `ORDERS`; by numbers, the largest come first.
-        reverse: whether the other way round.
-        offset: how many layers are above the first one shown.
-        patterns: which sites, see `gradwatch.select`.
-        typing: the filter as far as it is typed; None while none is.
-        quit: whether it is over.
+        order: one of `ORDERS`; numbers are sorted with the largest first.
+        reverse: whether to reverse the order.
+        offset: the number of layers above the first visible one.
+        patterns: the sites to show, see `gradwatch.select`.
+        typing: the filter typed so far; None if none is being typed.
+        quit: whether to end.
     """
 
     order: str = NETWORK
@@ -41,38 +41,29 @@ class Wishes:
     typing: str | None = None
     quit: bool = False
 
-    def pressed(self, key: str, layers: int, page: int) -> Wishes:
-        """The wishes after a key.
+    def pressed(self, key: str, layers: int, page: int) -> ViewOptions:
+        """The options after a key.
 
         Args:
-            key: a character, or the name of a key, see `keys`.
-            layers: how many there are to scroll through.
-            page: how many of them are seen at a time.
+            key: a character or the name of a key, see `decode_keys`.
+            layers: the number of layers.
+            page: the number of visible layers.
 
         Example:
 
-        >>> from gradwatch.view.terminal.wishes import Wishes
-        >>> wishes = Wishes().pressed("g", 100, 20).pressed("pagedown", 100, 20)
-        >>> wishes.order, wishes.offset
+        >>> from gradwatch.view.terminal.view_options import ViewOptions
+        >>> view = ViewOptions().pressed("g", 100, 20).pressed("pagedown", 100, 20)
+        >>> view.order, view.offset
         ('gradient', 20)
         """
         if self.typing is not None:
             return self._typed(key)
         if key in _BY_KEY:
             return replace(self, order=_BY_KEY[key], offset=0)
-        moved = {
-            "up": self.offset - 1,
-            "k": self.offset - 1,
-            "down": self.offset + 1,
-            "j": self.offset + 1,
-            "pageup": self.offset - page,
-            "pagedown": self.offset + page,
-            " ": self.offset + page,
-            "home": 0,
-            "end": layers,
-        }
-        if key in moved:
-            return replace(self, offset=max(0, min(moved[key], layers - page)))
+        by = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -page, "pagedown": page, " ": page}
+        by |= {"home": -layers, "end": layers}
+        if key in by:
+            return replace(self, offset=max(0, min(self.offset + by[key], layers - page)))
         match key:
             case "r":
                 return replace(self, reverse=not self.reverse, offset=0)
@@ -85,7 +76,7 @@ class Wishes:
         return self
 
     def ordered(self, layers: Sequence[Mapping[str, Any]]) -> list[int]:
-        """The places of the layers in the order wished for; those without the number last."""
+        """The indices of the layers in this order; layers without the number come last."""
         field = ORDERS[self.order][2]
         places = list(range(len(layers)))
         if not field:
@@ -95,10 +86,10 @@ class Wishes:
         others = [i for i in places if numbers[i] is None or numbers[i] != numbers[i]]
         return [*sorted(known, key=lambda i: numbers[i], reverse=not self.reverse), *others]
 
-    def _typed(self, key: str) -> Wishes:
+    def _typed(self, key: str) -> ViewOptions:
         assert self.typing is not None
         if key == "enter":
-            # A path has no space in nearly all networks, so several patterns can be given.
+            # Paths hardly ever contain a space, so a space separates patterns.
             return replace(self, typing=None, patterns=tuple(self.typing.split()), offset=0)
         if key == "escape":
             return replace(self, typing=None)

@@ -6,24 +6,24 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from gradwatch.util.json_type import Json
 
 
-def dumps(value: Any, indent: int | None = None) -> str:
+def to_json(value: object, indent: int | None = None) -> str:
     """The value as JSON in ASCII.
 
-    JSON has no numbers that are not finite: they are the strings `"nan"`, `"inf"` and
-    `"-inf"`. What is not known is null.
+    JSON has only finite numbers: the others become the strings `"nan"`, `"inf"` and `"-inf"`.
 
-    >>> from gradwatch.view.glance.json_text import dumps
-    >>> dumps({"loss": float("nan"), "steps": (1, 2), "ratio": None})
+    >>> from gradwatch.view.data.strict_json import to_json
+    >>> to_json({"loss": float("nan"), "steps": (1, 2), "ratio": None})
     '{"loss": "nan", "steps": [1, 2], "ratio": null}'
     """
-    return json.dumps(plain(value), indent=indent, allow_nan=False)
+    return json.dumps(jsonable(value), indent=indent, allow_nan=False)
 
 
-def plain(value: Any) -> Any:
-    """The same in what JSON has."""
+def jsonable(value: object) -> Json:
+    """The value in the types that JSON has."""
     if isinstance(value, str):
         return str(value)
     if value is None or isinstance(value, bool | int):
@@ -31,13 +31,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): jsonable(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(each) for each in value]
+        return [jsonable(each) for each in value]
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, Path):
         return str(value)
-    if hasattr(value, "tolist"):  # an array or a number of NumPy's
-        return plain(value.tolist())
+    if hasattr(value, "tolist"):  # an array or number of NumPy
+        return jsonable(value.tolist())
     return str(value)

@@ -8,7 +8,7 @@ import math
 def compact(value: float | None) -> str:
     """A number in three digits; a dash for none.
 
-    >>> from gradwatch.view.glance.words import compact
+    >>> from gradwatch.util.words import compact
     >>> [compact(v) for v in (0.0, 0.0123456, 1234.5, float("inf"), float("nan"), None)]
     ['0', '0.0123', '1.23e+03', 'inf', 'nan', '-']
     """
@@ -27,7 +27,7 @@ def percent(share: float | None) -> str:
 def bytes_(size: float) -> str:
     """A size of a file.
 
-    >>> from gradwatch.view.glance.words import bytes_
+    >>> from gradwatch.util.words import bytes_
     >>> [bytes_(n) for n in (999, 12_345, 7_800_000_000)]
     ['999 B', '12.3 kB', '7.8 GB']
     """
@@ -42,7 +42,7 @@ def bytes_(size: float) -> str:
 def duration(seconds: float | None) -> str:
     """A stretch of time, in its two largest units.
 
-    >>> from gradwatch.view.glance.words import duration
+    >>> from gradwatch.util.words import duration
     >>> [duration(s) for s in (0.25, 75, 7300, 200_000, None)]
     ['0.2 s', '1 min 15 s', '2 h 01 min', '2 d 07 h', '-']
     """
@@ -63,7 +63,7 @@ def duration(seconds: float | None) -> str:
 def counted(number: int, thing: str) -> str:
     """A number of things.
 
-    >>> from gradwatch.view.glance.words import counted
+    >>> from gradwatch.util.words import counted
     >>> counted(1, "run"), counted(12_000, "row")
     ('1 run', '12,000 rows')
     """
@@ -73,7 +73,7 @@ def counted(number: int, thing: str) -> str:
 def when(since: int, until: int | None) -> str:
     """During which steps something held.
 
-    >>> from gradwatch.view.glance.words import when
+    >>> from gradwatch.util.words import when
     >>> when(1200, None), when(3, 9), when(4, 4)
     ('since step 1,200', 'steps 3 to 9, gone since', 'at step 4, gone since')
     """

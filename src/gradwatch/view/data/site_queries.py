@@ -1,4 +1,4 @@
-"""What is asked of a run for people, in SQL: one pass over its rows each."""
+"""Facts about every site of a run, each by one SQL query over its rows."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gradwatch.core import STATISTICS, VALUE, Site
-from gradwatch.read import EVER, Run
+from gradwatch.read import EVER, Run, Steps
 
 _NOT_FINITE = "(nan + posinf + neginf)"
 
 
 @dataclass(frozen=True)
-class Newest:
+class LastMeasurement:
     """The last measurement of a site; `value` is that of a kind that is one number."""
 
     step: int
@@ -22,22 +25,18 @@ class Newest:
     l2: float
     value: float
 
-    @property
-    def zero_share(self) -> float | None:
-        """The share of its elements that are 0."""
-        return self.zeros / self.count if self.count else None
-
 
 @dataclass(frozen=True)
-class Record:
+class SiteHistory:
     """A site over the whole run.
 
     Attributes:
-        steps: how many were measured.
-        nonfinite: how many elements were NaN or infinite, in all steps together; at
-            how many steps any was, the first and the last of these.
-        zero_steps: at how many steps all its elements were 0.
-        peak: the largest L2, and its step.
+        steps: the number of measured steps.
+        nonfinite: the number of NaN and infinite elements in all steps together.
+        nonfinite_steps, first_nonfinite, last_nonfinite: at how many steps there were any,
+            the first and the last of these steps.
+        zero_steps: at how many steps all elements were 0.
+        peak, peak_step: the largest L2, and its step.
     """
 
     steps: int
@@ -51,8 +50,8 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Number:
-    """A site of a kind that is one number: where it began, stands, and has been."""
+class NumberRange:
+    """A loss, or another kind that is one number, over the whole run."""
 
     steps: int
     first: float
@@ -64,8 +63,8 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Span:
-    """A statistic of a site over time; None where it is not defined."""
+class StatisticRange:
+    """A statistic of a site over the whole run; None where it is not defined."""
 
     steps: int
     first: float | None
@@ -76,15 +75,15 @@ class Span:
     highest_step: int | None
 
 
-def newest(run: Run, rank: int, since: int | None = None) -> dict[Site, Newest]:
-    """The last measurement of every site; that of the step as a whole if there is one.
+def last_measurements(run: Run, rank: int, since: int | None = None) -> dict[Site, LastMeasurement]:
+    """The last measurement of every site; of the step as a whole, if that was measured.
 
     Args:
         run: the run.
         rank: the process of a parallel training.
-        since: leave out sites that were measured only before that step.
+        since: leave out sites that were measured only before this step.
     """
-    rows = _ask(
+    rows = _by_site(
         run,
         f"""
         WITH own AS (FROM summaries WHERE rank = ? AND step >= ?),
@@ -98,11 +97,11 @@ def newest(run: Run, rank: int, since: int | None = None) -> dict[Site, Newest]:
         rank,
         EVER[0] if since is None else since,
     )
-    return {site: Newest(*numbers) for site, numbers in rows.items()}
+    return {site: LastMeasurement(*values) for site, values in rows.items()}
 
 
 def pace(run: Run, rank: int, since: int) -> tuple[float | None, float | None]:
-    """Steps per second from that step on, and when the last one was; None if not known."""
+    """Steps per second from a step on, and the time of the last one; None if unknown."""
     rows = run.sql(
         "SELECT step, min(time) FROM summaries WHERE rank = ? AND step >= ? GROUP BY step",
         (rank, since),
@@ -113,11 +112,11 @@ def pace(run: Run, rank: int, since: int) -> tuple[float | None, float | None]:
     return (last - first) / (ended - begun) if ended > begun else None, ended
 
 
-def records(run: Run, rank: int) -> dict[Site, Record]:
+def site_histories(run: Run, rank: int) -> dict[Site, SiteHistory]:
     """Every site over the whole run."""
-    # Counting what is distinct takes long, and only micro-batches are several rows a step.
-    steps = "count(DISTINCT step)" if _has_parts(run) else "count(*)"
-    rows = _ask(
+    # Counting distinct steps is slow, and only micro-batches have several rows a step.
+    steps = "count(DISTINCT step)" if _has_micro_batches(run) else "count(*)"
+    rows = _by_site(
         run,
         f"""
         SELECT kind, path, {steps}, sum({_NOT_FINITE})::BIGINT,
@@ -128,15 +127,15 @@ def records(run: Run, rank: int) -> dict[Site, Record]:
         """,
         rank,
     )
-    return {site: Record(*numbers) for site, numbers in rows.items()}
+    return {site: SiteHistory(*values) for site, values in rows.items()}
 
 
-def numbers(run: Run, rank: int) -> dict[Site, Number]:
-    """Every site of a kind that is one number."""
+def number_ranges(run: Run, rank: int) -> dict[Site, NumberRange]:
+    """Every site of a kind that is one number, over the whole run."""
     kinds = sorted({str(site.kind) for site in run.sites() if site.kind.is_number})
     if not kinds:
         return {}
-    rows = _ask(
+    rows = _by_site(
         run,
         f"""
         WITH own AS (SELECT kind, path, step, {VALUE.sql} AS value FROM summaries
@@ -149,17 +148,19 @@ def numbers(run: Run, rank: int) -> dict[Site, Number]:
         rank,
         kinds,
     )
-    return {site: Number(*values) for site, values in rows.items()}
+    return {site: NumberRange(*values) for site, values in rows.items()}
 
 
-def spans(run: Run, sites: Sequence[Site], statistic: str, rank: int) -> dict[Site, Span]:
+def statistic_ranges(
+    run: Run, sites: Sequence[Site], statistic: str, rank: int
+) -> dict[Site, StatisticRange]:
     """A statistic of sites of one kind, over the whole run."""
-    if statistic not in STATISTICS or _has_parts(run):
-        # Of two kinds, or of several rows a step: the reader knows how those merge.
+    if statistic not in STATISTICS or _has_micro_batches(run):
+        # Made of two kinds, or of several rows a step: the reader knows how to merge those.
         return {
-            site: _span(*run.series(site.kind, site.path, statistic, rank=rank)) for site in sites
+            site: _range(*run.series(site.kind, site.path, statistic, rank=rank)) for site in sites
         }
-    rows = _ask(
+    rows = _by_site(
         run,
         f"""
         SELECT kind, path, count(*), first(s ORDER BY step), last(s ORDER BY step),
@@ -171,25 +172,24 @@ def spans(run: Run, sites: Sequence[Site], statistic: str, rank: int) -> dict[Si
         str(sites[0].kind),
     )
     wanted = set(sites)
-    return {site: Span(*numbers) for site, numbers in rows.items() if site in wanted}
+    return {site: StatisticRange(*values) for site, values in rows.items() if site in wanted}
 
 
-def _has_parts(run: Run) -> bool:
-    """Whether anything is recorded of micro-batches."""
+def _has_micro_batches(run: Run) -> bool:
     return len(run.sql("SELECT 1 FROM summaries WHERE micro_batch IS NOT NULL LIMIT 1")) > 0
 
 
-def _span(steps: Any, values: Any) -> Span:
+def _range(steps: Steps, values: NDArray[np.float64]) -> StatisticRange:
     known = [(v, s) for v, s in zip(values.tolist(), steps.tolist(), strict=True) if v == v]
     lowest = min(known, key=lambda each: each[0], default=(None, None))
     highest = max(known, key=lambda each: each[0], default=(None, None))
     ends = [values[i] if len(values) else None for i in (0, -1)]
-    return Span(len(steps), *ends, *lowest, *highest)
+    return StatisticRange(len(steps), *ends, *lowest, *highest)
 
 
-def _ask(run: Run, query: str, *parameters: Any) -> dict[Site, tuple[Any, ...]]:
+def _by_site(run: Run, query: str, *parameters: object) -> dict[Site, tuple[Any, ...]]:
+    """The answer to a query whose first columns are kind and path, in network order."""
     by_name = {(str(site.kind), site.path): site for site in run.sites()}
     rows = run.sql(query, parameters)
     found = {by_name[row[0], row[1]]: row[2:] for row in rows if (row[0], row[1]) in by_name}
-    # In network order, which is what people look for.
     return {site: found[site] for site in by_name.values() if site in found}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 BARS = "▁▂▃▄▅▆▇█"
 PLAIN_BARS = ".:-=+*#@"
 DECADE = float(np.log(10.0))
-"""The range that a logarithmic line has at least: that of a factor of 10."""
+"""The smallest range of a logarithmic line: a factor of 10."""
 ZERO, NOT_FINITE, NOTHING = "_", "!", " "
 
 
@@ -20,21 +22,21 @@ def sparkline(
     log: bool = True,
     bars: str = BARS,
 ) -> str:
-    """One character a value: the lowest bar for the smallest, the highest for the largest.
+    """A line of bars, one for each value.
 
-    On the logarithmic scale, a value of 0 is `_`. A value that is not finite, or marked,
-    is `!`, and NaN, where nothing was measured, is a gap. Where the largest is less than
-    ten times the smallest, the bars in the middle are used, so that noise looks small.
+    On the logarithmic scale, 0 is `_`. A marked or infinite value is `!`; NaN, where nothing
+    was measured, is a gap. If the largest value is less than ten times the smallest, only
+    the bars in the middle are used, so that noise looks small.
 
     Args:
         values: the series.
-        marked: those to be shown as not finite whatever their value is.
-        log: whether equal ratios, rather than equal differences, look the same.
-        bars: the bars, lowest first.
+        marked: values to show as `!` whatever they are.
+        log: whether equal ratios look the same, rather than equal differences.
+        bars: the bars, the lowest first.
 
     Example:
 
-    >>> from gradwatch.view.glance.sparkline import sparkline
+    >>> from gradwatch.view.text.sparkline import sparkline
     >>> sparkline([1, 10, 100, 1000, 0, float("nan"), float("inf")])
     '▁▃▆█_ !'
     """
@@ -46,7 +48,7 @@ def sparkline(
         heights = numbers
     shown = np.isfinite(heights)
     low, high = (heights[shown].min(), heights[shown].max()) if shown.any() else (0.0, 0.0)
-    # What hardly changes is a flat line, not noise blown up to full height.
+    # A series that hardly changes is a flat line, not noise blown up to full height.
     least = DECADE if log else 1e-6 * max(abs(low), abs(high))
     if high - low < least:
         low, high = (low + high - least) / 2, (low + high + least) / 2
@@ -63,6 +65,17 @@ def sparkline(
             share = (heights[i] - low) / (high - low) if high > low else 0.5
             line.append(bars[round(share * top)])
     return "".join(line)
+
+
+def trend_bars(
+    trend: Mapping[str, Any] | None, log: bool = True, encoding: str | None = "utf-8"
+) -> str:
+    """A trend, as `view.data.trends` returns it, in bars that the encoding has."""
+    if trend is None:
+        return ""
+    values = [math.nan if value is None else value for value in trend["values"]]
+    marked = [count > 0 for count in trend["nonfinite"]]
+    return sparkline(values, marked, log=log, bars=bars_for(encoding))
 
 
 def bars_for(encoding: str | None) -> str:

@@ -14,7 +14,7 @@ from gradwatch.core import Reading, Summary
 from gradwatch.read.status import RankStatus, Status
 from gradwatch.store import description
 from gradwatch.store.writers import writer_for
-from gradwatch.view.glance.rank_words import ranks_in_words, states_in_words
+from gradwatch.view.text.rank_words import rank_counts, ranks_in_words
 
 WORDS = "rank 2 has recorded nothing; 2 of 3 finished"
 
@@ -69,8 +69,8 @@ def test_of_many_that_have_stopped_a_few_are_named():
         "rank 0 crashed, last at step 7; rank 1 crashed, last at step 7; "
         "rank 2 crashed, last at step 7; 7 more like these; 1 of 11 live"
     )
-    assert states_in_words(each) == "11, 1 live, 10 crashed"
-    assert states_in_words(each[:10]) == "10, all crashed"
+    assert rank_counts(each) == "11, 1 live, 10 crashed"
+    assert rank_counts(each[:10]) == "10, all crashed"
 
 
 @pytest.mark.parametrize("rank", [0, 1])

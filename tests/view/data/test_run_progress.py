@@ -1,4 +1,4 @@
-"""How a run stands, read bit by bit, is how it stands read as a whole."""
+"""The progress of a run, read bit by bit, equals its progress read as a whole."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ import pytest
 import gradwatch
 from gradwatch import Kind, Reading, Site, Summary
 from gradwatch.store.writer import StoreWriter
-from gradwatch.view.glance import queries
-from gradwatch.view.glance.standing import Watcher
+from gradwatch.view.data import site_queries
+from gradwatch.view.data.run_progress import ProgressReader
 from tests.cli.support import arrays, write
 
 
@@ -18,11 +18,11 @@ def put(writer, truth, steps):
         writer.write(Reading(step, 1, 1e9 + step / 2, sites, Summary.unpack(rows)))
 
 
-def same(watcher, directory):
-    """Both as facts, of a watcher that has looked before and of a fresh one."""
+def same(reader, directory):
+    """Both as facts, of a reader that has looked before and of a fresh one."""
     with gradwatch.open(directory) as run:
-        fresh = vars(Watcher(run).look())
-    np.testing.assert_equal(vars(watcher.look()), fresh)
+        fresh = vars(ProgressReader(run).read())
+    np.testing.assert_equal(vars(reader.read()), fresh)
     return fresh
 
 
@@ -31,30 +31,30 @@ def test_what_is_added_is_seen_and_equals_a_fresh_look(tmp_path):
     writer = StoreWriter(tmp_path / "a")
     put(writer, truth, [1])
     with gradwatch.open(tmp_path / "a") as run:
-        watcher = Watcher(run)
+        reader = ProgressReader(run)
         for last in (5, 6, 20, 40):
             put(writer, truth, range((run.last_step or 0) + 1, last + 1))
             run.refresh()
-            facts = same(watcher, tmp_path / "a")
+            facts = same(reader, tmp_path / "a")
             assert facts["step"] == last
             assert facts["numbers"][0]["value"] == 1 / last
             assert facts["steps_per_second"] == pytest.approx(2.0)
         writer.close()
         run.refresh()
-        assert same(watcher, tmp_path / "a")["status"] == "finished"
+        assert same(reader, tmp_path / "a")["status"] == "finished"
 
 
 def test_a_site_that_is_measured_rarely_keeps_its_last_measurement(tmp_path):
     gradient, weight = Site(Kind.GRADIENT, "a/kernel"), Site(Kind.WEIGHT, "a/kernel")
     writer = StoreWriter(tmp_path / "a")
     with gradwatch.open(_begun(writer, {weight: {1: np.array([3.0, 4.0])}})) as run:
-        watcher = Watcher(run)
-        watcher.look()
+        reader = ProgressReader(run)
+        reader.read()
         for first, last in ((2, 5), (6, 8)):
             steps = range(first, last + 1)
             put(writer, {gradient: {s: np.array([float(s)]) for s in steps}}, steps)
             run.refresh()
-            [layer] = same(watcher, tmp_path / "a")["layers"]
+            [layer] = same(reader, tmp_path / "a")["layers"]
             assert (layer["weight_l2"], layer["gradient_l2"]) == (5.0, last)
     writer.close()
 
@@ -68,11 +68,11 @@ def test_a_training_that_goes_back_shows_the_newer_attempt(tmp_path):
     truth, other = arrays(), arrays(seed=1)
     write(tmp_path / "a", truth).close()
     with gradwatch.open(tmp_path / "a") as run:
-        watcher = Watcher(run)
-        assert watcher.look().step == 40
+        reader = ProgressReader(run)
+        assert reader.read().step == 40
         again = write(tmp_path / "a", other, first=10, last=12)
         run.refresh()
-        facts = same(watcher, tmp_path / "a")
+        facts = same(reader, tmp_path / "a")
         assert facts["step"] == 12
         norm = np.linalg.norm(
             np.concatenate([other[Site(Kind.GRADIENT, f"net/conv/{p}")][12] for p in PARTS])
@@ -88,19 +88,19 @@ def test_only_what_is_new_is_asked_for(tmp_path, monkeypatch):
     truth = arrays()
     writer = write(tmp_path / "a", truth, last=30)
     asked = []
-    real = queries.newest
+    real = site_queries.last_measurements
 
     def newest(run, rank, since=None):
         asked.append(since)
         return real(run, rank, since)
 
-    monkeypatch.setattr(queries, "newest", newest)
+    monkeypatch.setattr(site_queries, "last_measurements", newest)
     with gradwatch.open(tmp_path / "a") as run:
-        watcher = Watcher(run)
-        watcher.look()
+        reader = ProgressReader(run)
+        reader.read()
         put(writer, truth, range(31, 35))
         run.refresh()
-        watcher.look()
+        reader.read()
     writer.close()
     # First the last 20 steps, in which all sites are; then from the last step on.
     assert asked == [11, 30]
@@ -109,8 +109,8 @@ def test_only_what_is_new_is_asked_for(tmp_path, monkeypatch):
 def test_a_run_without_anything_stands_at_nothing(tmp_path):
     (tmp_path / "run.json").write_text("{}")
     with gradwatch.open(tmp_path) as run:
-        standing = Watcher(run).look()
-    assert (standing.step, standing.layers, standing.steps_per_second) == (None, [], None)
+        progress = ProgressReader(run).read()
+    assert (progress.step, progress.layers, progress.steps_per_second) == (None, [], None)
 
 
 def test_micro_batches_of_a_step_are_one_measurement(tmp_path):
@@ -122,7 +122,7 @@ def test_micro_batches_of_a_step_are_one_measurement(tmp_path):
         writer.write(Reading(1, 1, 1e9, [site], Summary.unpack(row), micro_batch=i))
     writer.close()
     with gradwatch.open(tmp_path / "a") as run:
-        [layer] = Watcher(run).look().layers
+        [layer] = ProgressReader(run).read().layers
         _, values = run.series("gradient", "a/kernel", "l2")
     assert layer["gradient_l2"] == pytest.approx(np.linalg.norm(np.concatenate(parts)))
     assert layer["gradient_l2"] == pytest.approx(float(values[-1]))
@@ -136,5 +136,5 @@ def test_a_step_that_was_measured_as_a_whole_counts_and_not_its_micro_batches(tm
         writer.write(Reading(1, 1, 1e9, [site], Summary.unpack(row), micro_batch=micro_batch))
     writer.close()
     with gradwatch.open(tmp_path / "a") as run:
-        [layer] = Watcher(run).look().layers
+        [layer] = ProgressReader(run).read().layers
     assert layer["gradient_l2"] == 7.0

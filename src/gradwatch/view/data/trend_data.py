@@ -1,0 +1,51 @@
+"""Statistics and numbers over time, in a given number of columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gradwatch.core import Site, select
+from gradwatch.read import Run
+from gradwatch.view.data import site_queries
+from gradwatch.view.data.plain import Answer
+
+BOOKKEEPING = frozenset({"replica_of", "replica_hardware"})
+"""Numbers that ranks record so that they can be compared; no chart shows them."""
+
+
+def number_rows(run: Run, sites: Sequence[Site], columns: int, rank: int) -> list[Answer]:
+    """One entry for each loss, learning rate or other number: its range and its trend."""
+    known = site_queries.number_ranges(run, rank)
+    entries = []
+    for kind in dict.fromkeys(site.kind for site in sites if site.kind.is_number):
+        own = [site for site in sites if site.kind is kind and site in known]
+        trend = trends(run, own, "value", columns, rank)
+        entries += [
+            {"kind": str(kind), "path": site.path, **vars(known[site]), "trend": trend[site]}
+            for site in own
+        ]
+    return entries
+
+
+def trends(
+    run: Run, sites: Sequence[Site], statistic: str, columns: int, rank: int
+) -> dict[Site, Answer]:
+    """A statistic of sites of one kind over time, in at most that many columns."""
+    if not sites:
+        return {}
+    wanted = set(sites)
+    chosen = select.where(lambda info: info.site in wanted)
+    # Slices are sites too; only a selector with of_slices selects them.
+    pattern = select.Selector(chosen.name, chosen.matches, of_slices=True)
+    cells = columns * len(sites)
+    found = run.heatmap(sites[0].kind, statistic, max_cells=cells, pattern=pattern, rank=rank)
+    return {
+        site: {
+            "first_steps": found.first.tolist(),
+            "last_steps": found.last.tolist(),
+            "values": [None if math.isnan(v) else v for v in found.values[i].tolist()],
+            "nonfinite": found.nonfinite[i].astype(int).tolist(),
+        }
+        for i, site in enumerate(found.sites)
+    }
