@@ -66,10 +66,12 @@ def top(
             return OK
         from gradwatch.diagnosis import findings_of
         from gradwatch.view.data import ProgressReader
-        from gradwatch.view.terminal import Frame, frame_facts, frame_text
+        from gradwatch.view.terminal import TopFrame, frame_facts, frame_text
 
         progress = ProgressReader(opened, chosen).read(selector)
-        frame = Frame(progress, findings_of(opened), view, encoding=sys.stdout.encoding or "ascii")
+        frame = TopFrame(
+            progress, findings_of(opened), view, encoding=sys.stdout.encoding or "ascii"
+        )
     if as_json:
         echo_json(frame_facts(frame))
     else:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gradwatch.core import Summary
 from gradwatch.core import select as selectors
-from gradwatch.inspection.inspected import Entry, Inspection
+from gradwatch.inspection.inspected import InspectedGradient, Inspection
 from gradwatch.inspection.table_text import show as show_it
 
 
@@ -71,7 +71,7 @@ def inspect(
 
     batch = differentiate(model, x, y, sample_weight, loss, _selection(layers), bool(training))
     entries = [
-        Entry(
+        InspectedGradient(
             site=each.site,
             layer=each.layer,
             layer_type=each.layer_type,

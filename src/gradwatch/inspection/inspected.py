@@ -15,7 +15,7 @@ from gradwatch.util.display import notebook
 
 
 @dataclass(frozen=True)
-class Entry:
+class InspectedGradient:
     """The gradient with respect to one weight, or to one output of a layer.
 
     Attributes:
@@ -77,7 +77,7 @@ class Inspection:
         model: str,
         loss: float,
         training: bool,
-        entries: Sequence[Entry],
+        entries: Sequence[InspectedGradient],
         remarks: Sequence[str],
         arrays: Mapping[Site, NDArray[Any] | None],
     ) -> None:

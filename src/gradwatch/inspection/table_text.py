@@ -12,7 +12,7 @@ from gradwatch.util.text_table import plain_lines, styled
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from gradwatch.inspection.inspected import Entry, Inspection
+    from gradwatch.inspection.inspected import InspectedGradient, Inspection
 
 NUMBERS = {"sum": "sum", "l1": "L1", "l2": "L2", "mean": "mean", "std": "std"}
 NUMBERS |= {"min": "min", "max": "max"}
@@ -87,7 +87,7 @@ def cells(inspection: Inspection) -> list[list[str]]:
     return rows
 
 
-def _row(entry: Entry) -> list[str]:
+def _row(entry: InspectedGradient) -> list[str]:
     name = printable(entry.site.path)
     if entry.site.kind is Kind.OUTPUT_GRADIENT:
         name += " output"

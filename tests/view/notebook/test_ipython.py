@@ -9,7 +9,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import gradwatch
 from gradwatch.core import Kind, Site, Summary
-from gradwatch.inspection import Entry, Inspection
+from gradwatch.inspection import InspectedGradient, Inspection
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,9 @@ def formatter():
 
 def entry(path, *values, kind=Kind.GRADIENT):
     summary = Summary.of(list(values)) if values else None
-    return Entry(Site(kind, path), "net/a", "Dense", (len(values),), "float32", True, summary, ())
+    return InspectedGradient(
+        Site(kind, path), "net/a", "Dense", (len(values),), "float32", True, summary, ()
+    )
 
 
 def inspection():

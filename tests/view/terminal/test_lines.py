@@ -11,7 +11,7 @@ from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.read.status import Status
 from gradwatch.util.text import display_width
 from gradwatch.view.data import RunProgress
-from gradwatch.view.terminal.frame import Frame, frame_text, screen
+from gradwatch.view.terminal.frame import TopFrame, frame_text, screen
 from gradwatch.view.terminal.header import FINDINGS
 from gradwatch.view.terminal.keys import KeyDecoder
 from gradwatch.view.terminal.view_options import ORDERS, ViewOptions
@@ -50,7 +50,7 @@ def lines_of(frame, width, height):
 
 
 def frame(progress=PROGRESS, findings=(), **more):
-    return Frame(progress, findings, ViewOptions(), now=1001.0, **more)
+    return TopFrame(progress, findings, ViewOptions(), now=1001.0, **more)
 
 
 def test_the_first_lines_say_where_the_run_stands_and_what_measuring_costs():

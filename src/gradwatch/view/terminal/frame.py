@@ -24,7 +24,7 @@ _KEYS += [(key, order) for order, (key, _, _) in ORDERS.items()]
 
 
 @dataclass(frozen=True)
-class Frame:
+class TopFrame:
     """What is known at a moment, and what of it to show.
 
     Attributes:
@@ -62,7 +62,7 @@ class Frame:
         return max(1, height - len(self.header(height)) - 2)
 
 
-def screen(frame: Frame, stream: TextIO, width: int, height: int) -> list[str]:
+def screen(frame: TopFrame, stream: TextIO, width: int, height: int) -> list[str]:
     """The lines that the terminal is sent: as many as it is high, none wider than it is."""
     from rich.console import Group
 
@@ -79,7 +79,7 @@ def screen(frame: Frame, stream: TextIO, width: int, height: int) -> list[str]:
     return [*lines, rendered(Group(footer), stream, width).removesuffix("\n")]
 
 
-def frame_text(frame: Frame, stream: TextIO, width: int | None) -> str:
+def frame_text(frame: TopFrame, stream: TextIO, width: int | None) -> str:
     """Everything at once, for an output that does not scroll; not cut if `width` is None."""
     lines = frame.header(None)
     columns = [] if frame.progress is None else _table(frame, width, None)
@@ -91,7 +91,7 @@ def frame_text(frame: Frame, stream: TextIO, width: int | None) -> str:
     return encodable("".join(f"{line}\n" for line in plain), frame.encoding)
 
 
-def frame_facts(frame: Frame) -> dict[str, Any]:
+def frame_facts(frame: TopFrame) -> dict[str, Any]:
     """The same for JSON."""
     assert frame.progress is not None
     layers = frame.progress.layers
@@ -103,7 +103,7 @@ def frame_facts(frame: Frame) -> dict[str, Any]:
     }
 
 
-def _table(frame: Frame, width: int | None, page: int | None) -> list[TextColumn]:
+def _table(frame: TopFrame, width: int | None, page: int | None) -> list[TextColumn]:
     """The visible rows of the table of layers; `page` is None for all rows."""
     progress, view = frame.progress, frame.view
     assert progress is not None
@@ -140,7 +140,7 @@ def _without_layers(progress: RunProgress, view: ViewOptions) -> str:
     return "No layer has been measured yet."
 
 
-def _footer(frame: Frame, width: int, page: int) -> Text:
+def _footer(frame: TopFrame, width: int, page: int) -> Text:
     from rich.text import Text
 
     view, progress = frame.view, frame.progress

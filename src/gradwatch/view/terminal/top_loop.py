@@ -6,7 +6,7 @@ from functools import partial
 
 from gradwatch.read import Run
 from gradwatch.view.data import combined
-from gradwatch.view.terminal.frame import Frame, screen
+from gradwatch.view.terminal.frame import TopFrame, screen
 from gradwatch.view.terminal.keys import KeyDecoder
 from gradwatch.view.terminal.live_screen import LiveScreen
 from gradwatch.view.terminal.run_poller import RunPoller
@@ -43,7 +43,7 @@ def _show(terminal: LiveScreen, poller: RunPoller, view: ViewOptions, every: flo
         size, version = terminal.size, poller.version
         encoding = terminal.output.encoding or "ascii"
         message = mistake or poller.error
-        frame = Frame(poller.progress, poller.findings, view, message, encoding)
+        frame = TopFrame(poller.progress, poller.findings, view, message, encoding)
         terminal.paint(screen(frame, terminal.output, size.columns, size.lines), size)
         layers = len(frame.progress.layers) if frame.progress else 0
         page = frame.page(size.lines)
