@@ -73,8 +73,9 @@ def merge_rows(layout: RowLayout, tables: Sequence[Tensor]) -> Tensor:
             end = block.start + block.many * block.each
             part = every[block.start : end].reshape(block.many, block.each, -1)
         parts.append(_merged(part))
-    found = _merged(jnp.concatenate([*parts, nothing])[layout.places])
-    return found * np.array([1.0] * (every.shape[1] - 2) + [-1.0, 1.0])
+    both = jnp.concatenate([*parts, nothing])
+    found = _merged(both[layout.places]) if layout.has_rests else both[layout.places[:, 0]]
+    return jnp.concatenate([found[:, :-2], found[:, -2:] * np.array([-1.0, 1.0])], axis=1)
 
 
 def _merged(lines: Tensor) -> Tensor:

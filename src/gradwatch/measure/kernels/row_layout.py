@@ -238,6 +238,11 @@ class RowLayout:
         return places
 
     @property
+    def has_rests(self) -> bool:
+        """Whether a large tensor has a piece."""
+        return any(piece.start for piece in self.pieces)
+
+    @property
     def is_alone(self) -> NDArray[np.bool_]:
         """For each tensor, whether it is large."""
         return np.isin(np.arange(len(self.sizes)), self.alone)
