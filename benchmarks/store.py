@@ -115,7 +115,7 @@ def store(directory, sites, steps, rounds):
 
     def fresh_heatmap():
         # Without what an earlier one has left in memory: the files are merged anew.
-        run._heatmaps = type(run._heatmaps)()
+        run._row_tables = type(run._row_tables)()
         return run.heatmap(Kind.GRADIENT, "l2")
 
     run.steps()

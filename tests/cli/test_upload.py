@@ -68,7 +68,7 @@ def test_a_run_that_is_being_recorded_is_left_to_its_process(tmp_path, url, trut
 def test_a_password_is_asked_for_again(tmp_path):
     make_run(tmp_path / "a")
     remote = gradwatch.store.Remote("ftp://me:hunter2@host/runs/a")
-    completing.note.write(tmp_path / "a", remote, remote.shown)
+    completing.upload_note.write(tmp_path / "a", remote, remote.shown)
     result = invoke("upload", tmp_path / "a", code=2)
     assert "Give the whole URL" in result.stderr
     assert "hunter2" not in result.output

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-import gradwatch.read.runs as reading
 from gradwatch import Summary
+from gradwatch import read as reading
 from gradwatch.integrations.tensorboard_import import import_tensorboard
 from gradwatch.integrations.tensorboard_import.logged_numbers import summarize
 from gradwatch.sinks.event_file import EventFile, scalar, start_event, summary_event

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwatch.store import frames
-from gradwatch.store.frames import Frame, Gap
+from gradwatch.store.frames import Frame, FrameGap
 
 PAYLOADS = [b"", b"abc", frames.MAGIC * 3, bytes(range(256)) * 5, b"end"]
 DATA = b"".join(frames.encode("R", i, payload) for i, payload in enumerate(PAYLOADS))
@@ -30,8 +30,8 @@ def test_cut_at_any_byte_every_complete_frame_is_found():
         complete = sum(end <= length for end in ENDS)
         assert [f.payload for f in found if isinstance(f, Frame)] == PAYLOADS[:complete]
         end = [0, *ENDS][complete]
-        gaps = [Gap(end, length, at_end=True)] if end < length else []
-        assert [f for f in found if isinstance(f, Gap)] == gaps
+        gaps = [FrameGap(end, length, at_end=True)] if end < length else []
+        assert [f for f in found if isinstance(f, FrameGap)] == gaps
 
 
 def test_a_flipped_bit_costs_its_own_frame_and_no_other():

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from gradwatch.core import STATISTICS
-from gradwatch.read import literal, quoted
 from gradwatch.sinks import safe
+from gradwatch.store import literal, quoted
 from gradwatch.util import printable
 from gradwatch.view.data import jsonable
 

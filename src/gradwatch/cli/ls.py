@@ -13,7 +13,8 @@ from gradwatch.cli import options
 from gradwatch.cli.exit_codes import FOUND, OK, user_errors
 from gradwatch.cli.opening import HOME
 from gradwatch.cli.output import echo_json, echo_table, progress
-from gradwatch.read import Run, Status, runs
+from gradwatch.read import Run, Runs, Status
+from gradwatch.read import open as open_place
 from gradwatch.util import TextColumn, bytes_, compact, duration, printable
 from gradwatch.view.data import damage_facts, directory_size
 from gradwatch.view.text import has_stopped
@@ -32,7 +33,7 @@ def ls(directory: Path | None, as_json: bool) -> int:
     """
     place = directory or (HOME if HOME.is_dir() else Path())
     with user_errors():
-        found = runs.open(place)
+        found = open_place(place)
     entries = _entries(found)
     if as_json:
         echo_json(entries)
@@ -41,7 +42,7 @@ def ls(directory: Path | None, as_json: bool) -> int:
     return FOUND if any(e["damage"] or e["status"] == "broken" for e in entries) else OK
 
 
-def _entries(found: Run | runs.Runs) -> list[Entry]:
+def _entries(found: Run | Runs) -> list[Entry]:
     if isinstance(found, Run):
         return [_entry(found, found.name)]
     entries = []

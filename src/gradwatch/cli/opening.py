@@ -8,7 +8,8 @@ from pathlib import Path
 from gradwatch.cli.exit_codes import CommandError, user_errors
 from gradwatch.cli.output import echo
 from gradwatch.core import Site, select
-from gradwatch.read import Run, runs
+from gradwatch.read import Run, is_run
+from gradwatch.read import open as open_place
 from gradwatch.store.remote import as_remote
 from gradwatch.util import printable
 
@@ -43,7 +44,7 @@ def open_run(path: Path) -> Run:
     """
     place = run_place(path)
     with user_errors():
-        found = runs.open(place)
+        found = open_place(place)
     if isinstance(found, Run):
         return found
     if len(found) == 1:
@@ -59,9 +60,9 @@ def open_or_wait(path: Path, wait: bool, interval: float) -> Run:
     Raises:
         CommandError: there is none and `wait` is false, or there are several.
     """
-    if wait and not runs.is_run(run_place(path)):
+    if wait and not is_run(run_place(path)):
         echo(f"Waiting for {printable(str(path))} to begin. Press Ctrl-C to end.", err=True)
-        while not runs.is_run(run_place(path)):
+        while not is_run(run_place(path)):
             time.sleep(interval)
     try:
         return open_run(path)

@@ -11,9 +11,8 @@ from gradwatch.cli.exit_codes import OK, CommandError, user_errors
 from gradwatch.cli.opening import local_place, open_run
 from gradwatch.cli.output import echo, echo_json, progress
 from gradwatch.cli.verify import verified
-from gradwatch.maintain import LiveRunError, Report
+from gradwatch.maintain import QUARANTINE, LiveRunError, VerifyReport
 from gradwatch.maintain import repair as repair_run
-from gradwatch.maintain.repair_run import QUARANTINE
 from gradwatch.read import Status
 from gradwatch.store import parse_journal, parse_manifest
 from gradwatch.util import printable
@@ -54,7 +53,7 @@ def repair(run: Path, dry_run: bool, as_json: bool) -> int:
     return OK
 
 
-def _plan(report: Report) -> list[str]:
+def _plan(report: VerifyReport) -> list[str]:
     """What a repair will do, in words."""
     steps = []
     damaged = {damage.file for damage in report.damage}

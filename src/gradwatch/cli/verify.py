@@ -11,9 +11,10 @@ from gradwatch.cli import options
 from gradwatch.cli.exit_codes import FOUND, OK, user_errors
 from gradwatch.cli.opening import local_place
 from gradwatch.cli.output import echo, echo_json, progress, style
-from gradwatch.maintain import Report
+from gradwatch.maintain import VerifyReport
 from gradwatch.maintain import verify as verify_run
-from gradwatch.read import runs
+from gradwatch.read import is_run
+from gradwatch.read import open as open_place
 from gradwatch.util import bytes_, counted, printable
 
 
@@ -37,7 +38,7 @@ def verify(places: tuple[Path, ...], as_json: bool) -> int:
     return OK if all(report.is_whole for report in reports) else FOUND
 
 
-def verified(directory: Path) -> Report:
+def verified(directory: Path) -> VerifyReport:
     """Verify a run, with a progress bar."""
     with user_errors(), progress(f"Verifying {printable(directory.name)}") as advance:
         return verify_run(directory, lambda done, total, name: advance(done, total))
@@ -48,15 +49,15 @@ def _directories(places: tuple[Path, ...]) -> list[Path]:
     found: list[Path] = []
     for place in map(local_place, places):
         with user_errors():
-            if runs.is_run(place):
+            if is_run(place):
                 found.append(place)
                 continue
-            opened = runs.open(place)  # fails if there is no run
+            opened = open_place(place)  # fails if there is no run
             found += [place / name for name in getattr(opened, "names", ())]
     return found
 
 
-def _facts(report: Report) -> dict[str, Any]:
+def _facts(report: VerifyReport) -> dict[str, Any]:
     return {
         "path": str(report.path),
         "whole": report.is_whole,
@@ -70,7 +71,7 @@ def _facts(report: Report) -> dict[str, Any]:
     }
 
 
-def _print(report: Report) -> None:
+def _print(report: VerifyReport) -> None:
     state = style("whole", "green")
     if not report.is_whole:
         state = style(f"damaged in {counted(len(report.damage), 'place')}", "red")

@@ -10,7 +10,7 @@ from gradwatch.cli import options
 from gradwatch.cli.exit_codes import OK, CommandError, user_errors
 from gradwatch.cli.opening import HOME, run_place
 from gradwatch.cli.output import echo
-from gradwatch.read import runs
+from gradwatch.read import open as open_place
 from gradwatch.util import printable
 
 _PORT = 6007
@@ -45,7 +45,7 @@ def view(
         except ModuleNotFoundError as error:
             raise _not_installed(error) from error
         _check_installed()
-        found = runs.open(place)
+        found = open_place(place)
     if not is_loopback(host) and not allow_remote:
         raise CommandError(
             f"--host {host} lets others on the network reach the server, unencrypted: anybody "

@@ -1,7 +1,7 @@
 """Looking after stored runs: verify, repair, upload."""
 
-from gradwatch.maintain.repair_run import LiveRunError, repair
+from gradwatch.maintain.repair_run import QUARANTINE, LiveRunError, repair
 from gradwatch.maintain.upload_run import upload
-from gradwatch.maintain.verify_run import Report, verify
+from gradwatch.maintain.verify_run import VerifyReport, verify
 
-__all__ = ["LiveRunError", "Report", "repair", "upload", "verify"]
+__all__ = ["QUARANTINE", "LiveRunError", "VerifyReport", "repair", "upload", "verify"]

@@ -1,26 +1,15 @@
-"""Putting a run in order whose processes are gone."""
+"""Repairing a run whose processes have ended."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from gradwatch.read import (
-    Catalog,
-    Database,
-    MomentCache,
-    Segment,
-    Snapshot,
-    Tail,
-    Writer,
-    is_live,
-    parquet,
-)
-from gradwatch.read import run_json as facts
-from gradwatch.store import FORMAT, SCHEMAS, Journal, manifest, process, segments
+from gradwatch.read import Catalog, Run, Segment, Writer, count_rows, is_live, read_facts
+from gradwatch.store import FORMAT, Journal, manifest, process, segments
 from gradwatch.store import file_names as names
+from gradwatch.util import Json
 from gradwatch.util.files import atomic, checked_json
 
 QUARANTINE = "quarantine"
@@ -32,7 +21,7 @@ class LiveRunError(RuntimeError):
 
 @dataclass
 class Repair:
-    """What was done to a run.
+    """The result of `repair`.
 
     Attributes:
         path: the run's directory.
@@ -60,16 +49,15 @@ class Repair:
 
 
 def repair(path: str | Path, progress: Callable[[int, int, str], None] | None = None) -> Repair:
-    """Put a run in order: seal what dead processes left, and set damaged files aside.
+    """Repair a run: seal the journals of dead processes, and move damaged files aside.
 
-    The whole records of left-over journals become segments; damaged or missing
-    manifests are rebuilt from the segments, whose names have their checksums; damaged
-    files are moved to `quarantine/`, never deleted. What is whole stays as it is, so
-    the run shows the same before and after.
+    The whole records of these journals become segments. Damaged or missing manifests are
+    rebuilt from the segments, whose names contain their checksums. Damaged files are moved
+    to `quarantine/`, never deleted. The run shows the same before and after.
 
     Args:
         path: the run's directory.
-        progress: told how many journals are done, how many there are, and the next.
+        progress: called with how many journals are done, how many there are, and the next.
 
     Raises:
         LiveRunError: a process is still writing there.
@@ -77,27 +65,21 @@ def repair(path: str | Path, progress: Callable[[int, int, str], None] | None = 
     """
     directory = Path(path).absolute()
     done = Repair(directory)
-    catalog = Catalog(directory)
-    catalog.refresh()
+    with Run(directory) as run:
+        # By now the rows have replaced what a lost manifest would state.
+        catalog = run.catalog
     for writer in catalog.writers.values():
         if is_live(writer) or (writer.journals and process.is_running(writer.facts)):
             raise LiveRunError(
                 f"{directory} is being written by process {writer.facts.get('pid')} on "
                 f"{writer.facts.get('host')}. Repair it when that has ended."
             )
-    _, damage = facts.read(directory)
+    _, damage = read_facts(directory / names.DESCRIPTION)
     if damage is not None:
         _quarantine(damage.file, done)
-    database = Database({t: [s.path for s in catalog.segments(t)] for t in SCHEMAS})
-    try:
-        Tail().give(catalog, database)
-        # This learns from the rows what a lost manifest would have said.
-        Snapshot(catalog, database, MomentCache(), [s.path for s in catalog.segments("summaries")])
-        for writer in catalog.writers.values():
-            if _is_out_of_order(writer, catalog):
-                _rebuild(writer, catalog, database, done)
-    finally:
-        database.close()
+    for writer in catalog.writers.values():
+        if _is_out_of_order(writer, catalog):
+            _rebuild(writer, catalog, done)
     journals = [(w, n) for w in catalog.writers.values() for n in sorted(w.journals)]
     for i, (writer, number) in enumerate(journals):
         if progress is not None:
@@ -120,15 +102,16 @@ def _is_out_of_order(writer: Writer, catalog: Catalog) -> bool:
     )
 
 
-def _rebuild(writer: Writer, catalog: Catalog, database: Database, done: Repair) -> None:
-    """Write a manifest of what is whole, and set aside what is not."""
+def _rebuild(writer: Writer, catalog: Catalog, done: Repair) -> None:
+    """Write a manifest of the whole segments, and move damaged files to the quarantine."""
     directory = catalog.directory
     path = names.manifest(directory, writer.name)
-    entries: dict[int, dict[str, Any]] = {}
+    entries: dict[int, dict[str, Json]] = {}
     for number in range(writer.newest + 1):
         if number not in writer.journals:
             whole = writer.sealed.get(number, [])
-            tables = {s.table: _entry(s, database) for s in whole}
+            counts = count_rows([segment.path for segment in whole])
+            tables = {s.table: _entry(s, rows) for s, rows in zip(whole, counts, strict=True)}
             entries[number] = {"number": number, "lost_rows": 0, "tables": tables}
     for damage in catalog.damage:
         name = names.parse_segment(damage.file.name)
@@ -153,8 +136,7 @@ def _rebuild(writer: Writer, catalog: Catalog, database: Database, done: Repair)
     done.rebuilt.append(path.name)
 
 
-def _entry(segment: Segment, database: Database) -> dict[str, Any]:
-    rows = int(database.fetch(f"SELECT count(*) AS n FROM {parquet([segment.path])}")["n"][0])
+def _entry(segment: Segment, rows: int | None) -> dict[str, Json]:
     size = segment.path.stat().st_size
     return {"file": segment.path.name, "bytes": size, "rows": rows, "crc32c": segment.checksum}
 

@@ -1,4 +1,4 @@
-"""Uploading what a process has left in its staging directory."""
+"""Uploading a run from its staging directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from gradwatch.maintain.repair_run import LiveRunError, repair
 from gradwatch.store import file_names as names
-from gradwatch.store.remote import Claim, Folder, Remote, Transfer, WaitingError, note
+from gradwatch.store.remote import Claim, Folder, Remote, Transfer, WaitingError, upload_note
 
 PATIENCE = 5.0
 """Seconds to wait for a run that is being recorded to end."""
@@ -18,7 +18,7 @@ PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Upload:
-    """What was uploaded.
+    """The result of `upload`.
 
     Attributes:
         url: where to, as it may be shown.
@@ -35,10 +35,10 @@ class Upload:
 def upload(
     directory: str | Path, to: str | None = None, options: Mapping[str, Any] | None = None
 ) -> Upload:
-    """Upload all of a run that is not recorded any more to where it belongs, or elsewhere.
+    """Upload a run whose recording has ended to the URL it belongs to, or to another.
 
-    What dead processes have left is sealed first, as by `repair`. What is there already
-    is not uploaded again.
+    The journals of dead processes are sealed first, as by `repair`. Files that are at the
+    URL already are not uploaded again.
 
     Args:
         directory: a run's; the staging directory of a remote run, or any other.
@@ -73,9 +73,9 @@ def upload(
     finally:
         claim.release()
     if transfer.damaged:
-        note.write(place, remote, transfer.folder.shown)
+        upload_note.write(place, remote, transfer.folder.shown)
     else:
-        note.complete_all(place, remote, transfer.folder.shown)
+        upload_note.complete_all(place, remote, transfer.folder.shown)
     damaged = tuple(sorted(transfer.damaged))
     return Upload(transfer.folder.shown, transfer.files, transfer.bytes, damaged)
 
@@ -105,7 +105,7 @@ def _noted(directory: Path) -> str:
     if not directory.is_dir():
         raise FileNotFoundError(f"There is no directory {str(directory)!r}.")
     try:
-        about = note.read(directory)
+        about = upload_note.read(directory)
     except FileNotFoundError:
         raise ValueError(
             f"{directory} was not recorded for a URL. Say where to upload it, "

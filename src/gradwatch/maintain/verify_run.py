@@ -1,16 +1,13 @@
-"""Checking all files of a run, against their checksums and against each other."""
+"""Checking all files of a run against their checksums."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import google_crc32c
-
-from gradwatch.read import Catalog, Database, Segment, Writer, is_live, parquet
-from gradwatch.read import run_json as facts
+from gradwatch.read import Catalog, Writer, count_rows, is_live, read_facts
+from gradwatch.sinks import DamagedBytes, read_records
 from gradwatch.store import SCHEMAS, Damage, process
 from gradwatch.store import file_names as names
 
@@ -18,12 +15,11 @@ Progress = Callable[[int, int, str], None]
 """Called with how many files are done, how many there are, and the next one's name."""
 
 _EVENTS = "events.out.tfevents."
-_LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 
 
 @dataclass
-class Report:
-    """What was found in a run's files.
+class VerifyReport:
+    """The result of `verify`.
 
     Attributes:
         path: the run's directory.
@@ -31,10 +27,10 @@ class Report:
         bytes: their size.
         frames: how many records of journals are whole.
         rows: how many summaries there are.
-        damage: what is wrong.
+        damage: the problems.
         torn: the files that end in the midst of a record, as a killed process leaves
             them, with the number of bytes; no damage.
-        leftovers: the journals that no process will seal any more, unless `repair` does.
+        leftovers: the journals of dead processes, which only `repair` will seal.
     """
 
     path: Path
@@ -62,12 +58,12 @@ class Report:
         return "\n".join(lines)
 
 
-def verify(path: str | Path, progress: Progress | None = None) -> Report:
-    """Read every file of a run through and compare it with its checksum.
+def verify(path: str | Path, progress: Progress | None = None) -> VerifyReport:
+    """Read every file of a run and compare it with its checksum.
 
     Args:
         path: the run's directory; it may be in use.
-        progress: told of each file.
+        progress: called for each file.
 
     Example:
 
@@ -81,10 +77,10 @@ def verify(path: str | Path, progress: Progress | None = None) -> Report:
     (True, 1)
     """
     directory = Path(path).absolute()
-    report = Report(directory)
+    report = VerifyReport(directory)
     tell = progress or (lambda done, of, name: None)
     events = [directory / name for name in names.listed(directory) if name.startswith(_EVENTS)]
-    _, damage = facts.read(directory)
+    _, damage = read_facts(directory / names.DESCRIPTION)
     report.damage += [damage] if damage else []
     catalog = Catalog(directory)
     catalog.refresh()
@@ -92,13 +88,16 @@ def verify(path: str | Path, progress: Progress | None = None) -> Report:
     segments = [segment for table in SCHEMAS for segment in catalog.segments(table)]
     journals = list(catalog.journals())
     own = [
-        directory / n for n in names.listed(directory) if names.parse_manifest(n) or n == facts.NAME
+        directory / n
+        for n in names.listed(directory)
+        if names.parse_manifest(n) or n == names.DESCRIPTION
     ]
     for file in [*own, *events, *(s.path for s in segments), *(j.path for j in journals)]:
         report.files += 1
         report.bytes += file.stat().st_size if file.exists() else 0
     total = len(segments) + len(journals) + len(events)
-    for done, (segment, found) in enumerate(_counted(segments)):
+    counts = count_rows([segment.path for segment in segments])
+    for done, (segment, found) in enumerate(zip(segments, counts, strict=True)):
         tell(done, total, segment.path.name)
         if found is None or segment.rows not in (None, found):
             what = f"it has {found} rows, not {segment.rows}"
@@ -125,51 +124,15 @@ def _may_go_on(writer: Writer) -> bool:
     return process.is_running(writer.facts) is True or is_live(writer)
 
 
-def _counted(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int | None]]:
-    """The segments with their numbers of rows; None for one that DuckDB cannot read."""
-    if not segments:
-        return
-    import duckdb
-
-    database = Database({t: [s.path for s in segments if s.table == t] for t in SCHEMAS})
+def _check_events(path: Path, report: VerifyReport) -> None:
+    """Check the records of one of TensorBoard's event files."""
     try:
-        for segment in segments:
-            count = f"SELECT count(*) AS n FROM {parquet([segment.path])}"
-            try:
-                yield segment, int(database.fetch(count)["n"][0])
-            except duckdb.Error:
-                yield segment, None
-    finally:
-        database.close()
-
-
-def _check_events(path: Path, report: Report) -> None:
-    """TensorBoard's event files: length, its checksum, a record, its checksum, and so on."""
-    try:
-        data = path.read_bytes()
+        for found in read_records(path):
+            if not isinstance(found, DamagedBytes):
+                report.frames += 1
+            elif found.at_end:
+                report.torn[path] = found.end - found.start
+            else:
+                report.damage.append(Damage(path, str(found)))
     except OSError as error:
         report.damage.append(Damage(path, f"it cannot be read ({error.strerror or error})"))
-        return
-    at = 0
-    while len(data) - at >= _LENGTH.size + _CHECKSUM.size:
-        start = at + _LENGTH.size + _CHECKSUM.size
-        (length,) = _LENGTH.unpack_from(data, at)
-        if _CHECKSUM.unpack_from(data, at + _LENGTH.size)[0] != _masked(
-            data[at : at + _LENGTH.size]
-        ):
-            report.damage.append(Damage(path, f"the length of the record at byte {at} is damaged"))
-            return
-        end = start + length + _CHECKSUM.size
-        if end > len(data):
-            break
-        if _CHECKSUM.unpack_from(data, start + length)[0] != _masked(data[start : start + length]):
-            report.damage.append(Damage(path, f"the record at byte {at} is damaged"))
-        report.frames += 1
-        at = end
-    if at < len(data):
-        report.torn[path] = len(data) - at
-
-
-def _masked(data: bytes) -> int:
-    crc = int(google_crc32c.value(data))
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

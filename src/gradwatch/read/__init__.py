@@ -1,23 +1,21 @@
 """Reading runs: the only way from a run's files to its numbers."""
 
-from gradwatch.read.across_ranks import RankSeries, RankTable
 from gradwatch.read.catalog import Catalog, Segment, Writer
+from gradwatch.read.chosen_rows import ALL, RankChoice, check_rank
 from gradwatch.read.comparison import Comparison, compare
-from gradwatch.read.database import Database, QueryError
+from gradwatch.read.database import QueryError, count_rows
 from gradwatch.read.export_table import export_table
-from gradwatch.read.grid import Bucketing
-from gradwatch.read.heatmap import Heatmap, by_width
+from gradwatch.read.heatmap import Heatmap
 from gradwatch.read.members import NotRecordedError, kind_of
-from gradwatch.read.merged_rows import Rows
-from gradwatch.read.moments import MomentCache
-from gradwatch.read.rank_choice import ALL, RankChoice, checked
+from gradwatch.read.open_runs import open
+from gradwatch.read.rank_tables import RankSeries, RankTable
+from gradwatch.read.row_groups import RowGroups
 from gradwatch.read.row_tables import RowTable
-from gradwatch.read.run import EVER, Run, Steps, within
-from gradwatch.read.run_json import bare_info
-from gradwatch.read.runs import Runs, open
-from gradwatch.read.snapshot import Snapshot, Tail
+from gradwatch.read.run import Run
+from gradwatch.read.run_json import bare_info, read_facts
+from gradwatch.read.runs import Runs, is_run
 from gradwatch.read.status import RankStatus, Status, is_live
-from gradwatch.read.views import literal, parquet, quoted
+from gradwatch.read.steps import EVER, Bucketing, Steps, by_width, within
 
 __all__ = [
     "ALL",
@@ -25,35 +23,31 @@ __all__ = [
     "Bucketing",
     "Catalog",
     "Comparison",
-    "Database",
     "Heatmap",
-    "MomentCache",
     "NotRecordedError",
     "QueryError",
     "RankChoice",
     "RankSeries",
     "RankStatus",
     "RankTable",
+    "RowGroups",
     "RowTable",
-    "Rows",
     "Run",
     "Runs",
     "Segment",
-    "Snapshot",
     "Status",
     "Steps",
-    "Tail",
     "Writer",
     "bare_info",
     "by_width",
-    "checked",
+    "check_rank",
     "compare",
+    "count_rows",
     "export_table",
     "is_live",
+    "is_run",
     "kind_of",
-    "literal",
     "open",
-    "parquet",
-    "quoted",
+    "read_facts",
     "within",
 ]

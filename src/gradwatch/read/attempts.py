@@ -30,6 +30,8 @@ class Attempt:
 
 Bounds = dict[tuple[str, int, str], int]
 """For rows of a writer, attempt and group, the step from which on they are superseded."""
+BoundsKey = tuple[tuple[tuple[str, int, str], int], ...]
+"""The same, sorted: it can be hashed."""
 
 
 def bounds(
@@ -37,7 +39,7 @@ def bounds(
     with_rows: set[tuple[str, int]],
     groups: Mapping[str, Sequence[str]],
 ) -> Bounds:
-    """From which step on the rows of each attempt are superseded; entries only where they are.
+    """From which step on the rows of attempts are superseded.
 
     Args:
         attempts: all of them, in any order.

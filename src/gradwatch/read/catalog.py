@@ -1,4 +1,4 @@
-"""Which files a run consists of right now, and what they say beside their rows.
+"""The files of a run, and what they state apart from rows: sites, attempts, groups.
 
 The manifests name the sealed segments; journals that no manifest names are read
 as far as they are written. A bare listing of segments is used only for a writer
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
-from gradwatch.read.checks import Checks, identity_of
-from gradwatch.store import Damage, Journal, manifest
+from gradwatch.read.file_cache import FileCache, crc32c
+from gradwatch.store import Damage, Journal, manifest, tables
 from gradwatch.store import file_names as names
+from gradwatch.util import Json
 from gradwatch.util.files import DamagedError, Known
 
 _TRIES = 50
@@ -38,7 +38,7 @@ class Segment:
 
 @dataclass
 class Writer:
-    """All that one writer has left.
+    """The files of one writer, and the facts in them.
 
     Attributes:
         name: the writer's.
@@ -50,17 +50,17 @@ class Writer:
         end: how it ended; None if it did not (yet).
         sealed: the numbers of the journals that are sealed, with their whole segments.
         journals: those that are not sealed, by number.
-        newest: the number of the newest journal that it is known of.
+        newest: the number of the newest journal.
         lost_rows: how many rows it could not write.
         without_manifest: whether its manifest is damaged or missing.
     """
 
     name: str
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Json] = field(default_factory=dict)
     sites: list[SiteName | None] = field(default_factory=list)
-    attempts: list[dict[str, Any]] = field(default_factory=list)
+    attempts: list[dict[str, Json]] = field(default_factory=list)
     groups: dict[str, list[int]] = field(default_factory=dict)
-    end: dict[str, Any] | None = None
+    end: dict[str, Json] | None = None
     sealed: dict[int, list[Segment]] = field(default_factory=dict)
     journals: dict[int, Journal] = field(default_factory=dict)
     newest: int = -1
@@ -74,36 +74,36 @@ class Writer:
         return rank if isinstance(rank, int) else int(self.name.split("-r")[1].split("-")[0])
 
     @property
-    def is_hurt(self) -> bool:
+    def is_incomplete(self) -> bool:
         """Whether its sites and attempts may not be known in full."""
         return self.without_manifest or any(journal.damage for journal in self.journals.values())
 
 
 class Catalog:
-    """The files of a run, looked at again with `refresh`.
+    """The files of a run; `refresh` lists them again.
 
     Attributes:
         directory: the run's.
         writers: by name, which sorts by time of start.
-        damage: what is there and cannot be read, or should be there and is not.
+        damage: files that cannot be read, or are missing.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.writers: dict[str, Writer] = {}
         self.damage: list[Damage] = []
-        self._checks = Checks()
-        self._manifests: dict[Path, tuple[tuple[int, ...], dict[str, Any] | Damage]] = {}
+        self._checksums = FileCache(crc32c)
+        self._manifests = FileCache(self._read_manifest)
         self._journals: dict[tuple[str, int], Journal] = {}
         self._sites: dict[Path, tuple[int, int, list[SiteName | None]]] = {}
         self._known = Known()
         self._names: dict[int, tuple[object, list[SiteName | None]]] = {}
 
     def refresh(self) -> None:
-        """Look again, and read on in the journals."""
+        """List the files again, and read what was appended to journals."""
         for last in (*[False] * (_TRIES - 1), True):
             try:
-                self._look(give_up=last)
+                self._scan(give_up=last)
                 return
             except FileNotFoundError:
                 # A journal was sealed and deleted between two looks: its rows are now
@@ -126,7 +126,7 @@ class Catalog:
             for number in sorted(writer.journals):
                 yield writer.journals[number]
 
-    def _look(self, give_up: bool) -> None:
+    def _scan(self, give_up: bool) -> None:
         # In this order: a journal that is listed and then sealed is found to be
         # missing, and a manifest is never older than the listing.
         listing = list(names.listed(self.directory))
@@ -135,7 +135,7 @@ class Catalog:
         for name in listing:
             if writer_name := names.parse_manifest(name):
                 path = self.directory / name
-                writers[writer_name] = self._of_manifest(writer_name, path, damage)
+                writers[writer_name] = self._writer_from_manifest(writer_name, path, damage)
         listed = {found for name in listing if (found := names.parse_journal(name))}
         self._find_orphans(writers, listed, damage)
         for journal_name in sorted(listed | {names.JournalName(*key) for key in self._journals}):
@@ -150,8 +150,11 @@ class Catalog:
         self.writers = dict(sorted(writers.items()))
         self.damage = damage
 
-    def _of_manifest(self, name: str, path: Path, damage: list[Damage]) -> Writer:
-        content = self._manifest(path)
+    def _writer_from_manifest(self, name: str, path: Path, damage: list[Damage]) -> Writer:
+        try:
+            content = self._manifests.get(path)
+        except OSError as error:
+            content = Damage(path, f"it cannot be read ({error.strerror or error})")
         if isinstance(content, Damage):
             damage.append(content)
             return Writer(name, without_manifest=True)
@@ -180,17 +183,7 @@ class Catalog:
             self._seal(writer, entry["number"], segments, damage)
         return writer
 
-    def _manifest(self, path: Path) -> dict[str, Any] | Damage:
-        try:
-            identity = identity_of(path)
-            known = self._manifests.get(path)
-            if known is None or known[0] != identity:
-                known = self._manifests[path] = (identity, self._read_manifest(path))
-        except OSError as error:
-            return Damage(path, f"it cannot be read ({error.strerror or error})")
-        return known[1]
-
-    def _read_manifest(self, path: Path) -> dict[str, Any] | Damage:
+    def _read_manifest(self, path: Path) -> dict[str, Json] | Damage:
         try:
             content = manifest.read(path, self._known)
             for entry in content["segments"]:
@@ -198,18 +191,18 @@ class Catalog:
                     # A name and no path: nothing outside of the run is ever read.
                     if names.parse_segment(about["file"]) is None:
                         raise DamagedError(f"{about['file']!r} is no segment's name.")
-            return {**content, "sites": self._spelled(content["sites"])}
+            return {**content, "sites": self._encodable(content["sites"])}
         except (DamagedError, KeyError, TypeError) as error:
-            served = "segments are told by their names, attempts by their rows"
+            served = "its segments are found by their names, its attempts by their rows"
             return Damage(path, f"it is damaged ({error}); {served}")
         except ValueError as error:
             return Damage(path, str(error))
 
-    def _spelled(self, sites: Iterable[Iterable[str] | None]) -> list[SiteName | None]:
-        """The sites of a manifest, spelled; the same list if another writer has the same."""
+    def _encodable(self, sites: Iterable[Iterable[str] | None]) -> list[SiteName | None]:
+        """The sites of a manifest; the same list if another writer has the same."""
         known = self._names.get(id(sites))
         if known is None or known[0] is not sites:
-            known = self._names[id(sites)] = (sites, spelled(sites))
+            known = self._names[id(sites)] = (sites, encodable_names(sites))
         return known[1]
 
     def _seal(
@@ -217,7 +210,7 @@ class Catalog:
     ) -> None:
         whole = []
         for segment in segments:
-            fault = self._checks.fault(segment.path, segment.checksum)
+            fault = self._fault(segment)
             if fault is None:
                 whole.append(segment)
             else:
@@ -225,14 +218,29 @@ class Catalog:
                 lost = f"{rows} rows of {segment.table} are not shown"
                 damage.append(Damage(segment.path, f"{fault}; {lost}"))
         if len(whole) < len(segments) and (writer.name, number) in self._journals:
-            # The journal was read before it was sealed: what is known stays known.
+            # The journal was read before it was sealed: its rows stay known.
             return
         writer.sealed[number] = whole
+
+    def _fault(self, segment: Segment) -> str | None:
+        """What is wrong with a segment's file; None if it is what was written.
+
+        DuckDB does not check the pages of a Parquet file: a flipped bit would come out as
+        another number. So DuckDB sees a file only after its checksum was compared.
+        """
+        try:
+            found = self._checksums.get(segment.path)
+        except FileNotFoundError:
+            return "it is missing"
+        except OSError as error:
+            return f"it cannot be read ({error.strerror or error})"
+        wanted = segment.checksum
+        return None if found == wanted else f"its checksum is {found}, not {wanted}"
 
     def _find_orphans(
         self, writers: dict[str, Writer], listed: set[names.JournalName], damage: list[Damage]
     ) -> None:
-        """Segments of writers without a manifest, by their names."""
+        """Find the segments of writers without a manifest by their names."""
         found: dict[tuple[str, int], list[Segment]] = {}
         folder = self.directory / names.SEGMENTS
         for file in names.listed(folder):
@@ -294,32 +302,26 @@ class Catalog:
             writer.lost_rows += journal.end.get("lost_rows", 0)
 
     def _sites_of(self, journal: Journal, older: list[SiteName | None]) -> list[SiteName | None]:
-        """The sites that a journal knows; the same list for as long as there are no more."""
+        """The sites of a journal; the same list for as long as there are no more."""
         sizes = len(journal.sites), len(older)
         known = self._sites.get(journal.path)
         if known is None or known[:2] != sizes:
-            known = (*sizes, _filled(spelled(journal.sites), older))
+            known = (*sizes, _filled(encodable_names(journal.sites), older))
             self._sites[journal.path] = known
         return known[2]
 
 
-def spelled(sites: Iterable[Iterable[str] | None]) -> list[SiteName | None]:
-    """Names as segments have them: half a surrogate pair, which no database takes, spelled out."""
+def encodable_names(sites: Iterable[Iterable[str] | None]) -> list[SiteName | None]:
+    """Names as segments have them."""
     found: list[SiteName | None] = []
     for entry in sites:
-        if entry is None:
-            found.append(None)
-        else:
-            kind, path, group = (
-                text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
-                for text in entry
-            )
-            found.append((kind, path, group))
+        kind, path, group = ("", "", "") if entry is None else map(tables.encodable, entry)
+        found.append(None if entry is None else (kind, path, group))
     return found
 
 
 def _filled(sites: list[SiteName | None], older: list[SiteName | None]) -> list[SiteName | None]:
-    """Sites whose frame is damaged may be known from an earlier journal."""
+    """The sites of a journal; those in a damaged frame as an earlier journal has them."""
     known = sites + [None] * (len(older) - len(sites))
     return [new or old for new, old in zip_longest(known, older)]
 

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gradwatch.core import Kind, Site, select
-from gradwatch.read.grid import Bucketing
-from gradwatch.read.heatmap import by_width
 from gradwatch.read.members import NotRecordedError
 from gradwatch.read.run import Run
+from gradwatch.read.steps import Bucketing, Steps, Values, by_width
 from gradwatch.util.display import notebook
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Values = NDArray[np.float64]
 Align = Literal["step", "fraction"]
 
 
@@ -141,7 +138,7 @@ def compare(
     )
 
 
-def _bucketings(steps: Sequence[NDArray[np.int64]], most: int, align: Align) -> list[Bucketing]:
+def _bucketings(steps: Sequence[Steps], most: int, align: Align) -> list[Bucketing]:
     if align == "step":
         return [by_width(np.unique(np.concatenate(steps)), most)] * len(steps)
     return [Bucketing(int(s[-1] - s[0] + 1), int(s[0]), most) for s in steps]

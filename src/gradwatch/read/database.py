@@ -1,4 +1,4 @@
-"""A DuckDB that can read a run's whole segments, and do nothing else."""
+"""A DuckDB database that can read the verified segments of a run, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.read import views
-from gradwatch.store import NO_MICRO_BATCH, SCHEMAS
+from gradwatch.store import NO_MICRO_BATCH, SCHEMAS, lock_down, quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -52,8 +52,8 @@ class QueryError(ValueError):
 class Database:
     """The tables of a run, in memory; the rows of its segments stay in their files.
 
-    It is locked: no other file, no network, no extension, no setting and no
-    variable of Python's can be reached from a query.
+    It is locked: a query reaches no other file, no network, no extension, no setting and
+    no Python variable.
 
     Args:
         segments: by table the files to read, all found whole.
@@ -67,23 +67,13 @@ class Database:
         self._connection = duckdb.connect(":memory:")
         self._lock = threading.Lock()
         files = [path for paths in self._segments.values() for path in paths]
-        allowed = [views.literal(str(p)) for p in (*files, *([output] if output else []))]
-        for setting in (
-            "temp_directory = ''",
-            "autoinstall_known_extensions = false",
-            "autoload_known_extensions = false",
-            "python_enable_replacements = false",
-            f"allowed_paths = [{', '.join(allowed)}]",
-            "enable_external_access = false",
-            "lock_configuration = true",
-        ):
-            self._connection.execute(f"SET {setting}")
+        lock_down(self._connection, [*files, *([output] if output else [])])
         for name, columns in _TABLES.items():
-            types = ", ".join(f"{views.quoted(column)} {t}" for column, t in columns.items())
+            types = ", ".join(f"{quoted(column)} {t}" for column, t in columns.items())
             self._connection.execute(f"CREATE TABLE {name} ({types})")
         self._has_attempts: bool | None = None
         self._filled: dict[str, object] = {}
-        self._asked = threading.Lock()
+        self._waiting_lock = threading.Lock()
         self._waiting: dict[str, tuple[object, Callable[[], Iterable[tuple[Any, ...]]]]] = {}
 
     def append(self, table: str, rows: Columns, names: Columns) -> None:
@@ -96,9 +86,9 @@ class Database:
         """
         given = {
             "micro_batch": f"nullif(r.micro_batch, {NO_MICRO_BATCH})",
-            **{name: f"n.{views.quoted(name)}" for name in ("writer", "rank", "kind", "group")},
+            **{name: f"n.{quoted(name)}" for name in ("writer", "rank", "kind", "group")},
         }
-        values = ", ".join(given.get(c, f"r.{views.quoted(c)}") for c in _TABLES[f"_tail_{table}"])
+        values = ", ".join(given.get(c, f"r.{quoted(c)}") for c in _TABLES[f"_tail_{table}"])
         with self._lock:
             self._connection.register("_given", rows)
             self._connection.register("_names", names)
@@ -119,16 +109,16 @@ class Database:
             self._replace(table, columns)
             self._filled[table] = key
 
-    def fill_when_asked(
+    def fill_later(
         self, table: str, key: object, rows: Callable[[], Iterable[tuple[Any, ...]]]
     ) -> None:
-        """As `fill`, once a user asks a query: of a table that no query of ours needs.
+        """As `fill`, before the next query of a user: for a table that no other query needs.
 
         Args:
             table, key: as in `fill`.
-            rows: makes the rows; of a hundred thousand sites that takes a second.
+            rows: makes the rows; for a hundred thousand sites that takes a second.
         """
-        with self._asked:
+        with self._waiting_lock:
             self._waiting[table] = key, rows
 
     def define(self, has_attempts: bool) -> None:
@@ -146,7 +136,7 @@ class Database:
         parameters: Sequence[Any] = (),
         tables: Mapping[str, Columns] | None = None,
     ) -> Columns:
-        """The result of a query of ours; NULL is NaN in numbers that are not whole.
+        """The result of a query of this package; NULL is NaN in numbers that are not whole.
 
         Args:
             query: the query.
@@ -170,22 +160,22 @@ class Database:
             cursor.close()
 
     @contextmanager
-    def asking(
+    def user_query(
         self, query: str, parameters: Sequence[Any], *, is_checked: bool = False
     ) -> Iterator[DuckDBPyConnection]:
-        """A connection to ask a query of a user's with, after it has been found guarded.
+        """A connection for the query of a user, which is checked first.
 
         Args:
             query: one SELECT statement.
             parameters: for each `?` in it a value.
-            is_checked: it has been asked before.
+            is_checked: it was checked before.
 
         Raises:
             QueryError: it is no single SELECT, or it is wrong.
         """
         import duckdb
 
-        with self._asked:
+        with self._waiting_lock:
             for table, (key, rows) in self._waiting.items():
                 self.fill(table, key, rows())
             self._waiting.clear()
@@ -199,12 +189,12 @@ class Database:
                 raise QueryError(str(error)) from None
 
     def close(self) -> None:
-        """Let go of it; queries that are under way in other threads end with an error."""
+        """Free it; running queries of other threads end with an error."""
         with self._lock:
             self._connection.close()
 
     def _replace(self, table: str, rows: Columns) -> None:
-        names = ", ".join(map(views.quoted, _TABLES[table]))
+        names = ", ".join(map(quoted, _TABLES[table]))
         with self._lock:
             self._connection.execute("BEGIN")
             self._connection.execute(f"DELETE FROM {table}")
@@ -215,8 +205,26 @@ class Database:
             self._connection.execute("COMMIT")
 
 
+def count_rows(paths: Sequence[Path]) -> Iterator[int | None]:
+    """How many rows each Parquet file has; None for one that DuckDB cannot read."""
+    if not paths:
+        return
+    import duckdb
+
+    database = Database({**dict.fromkeys(SCHEMAS, ()), "summaries": paths})
+    try:
+        for path in paths:
+            query = f"SELECT count(*) AS n FROM {views.parquet([path.absolute()])}"
+            try:
+                yield int(database.fetch(query)["n"][0])
+            except duckdb.Error:
+                yield None
+    finally:
+        database.close()
+
+
 def _check(cursor: DuckDBPyConnection, query: str, parameters: Sequence[Any]) -> None:
-    """Refuse a query that is more than one question."""
+    """Refuse everything but one SELECT statement."""
     import duckdb
 
     statements = cursor.extract_statements(query)

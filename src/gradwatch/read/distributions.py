@@ -1,4 +1,4 @@
-"""Histograms and pictures of a run."""
+"""Histograms and pictures over the steps of a run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import CELLS, Histogram, Kind, Site
+from gradwatch.read.chosen_rows import ChosenRows, RankChoice
 from gradwatch.read.members import NotRecordedError, kind_of, members
-from gradwatch.read.rank_choice import RankChoice
-from gradwatch.read.series import condition, summaries
+from gradwatch.read.series import summaries
 from gradwatch.read.snapshot import Snapshot
-
-Steps = NDArray[np.int64]
+from gradwatch.read.steps import EVER, Steps, Stretch, Values
 
 
 def histograms(
@@ -21,80 +20,53 @@ def histograms(
     kind_name: Kind | str,
     path: str,
     rank: RankChoice,
-    step: int | None = None,
+    stretch: Stretch = EVER,
 ) -> tuple[Steps, list[Histogram]]:
     """The steps at which histograms of something were taken, and these; see `Run.histograms`."""
     kind = kind_of(kind_name, snapshot.sites)
-    chosen = members(kind, path, snapshot.sites, snapshot.groups)
-    where, parameters = condition(snapshot, chosen, rank)
-    if step is not None:
-        where, parameters = f"{where} AND step = ?", [*parameters, int(step)]
-    rows = snapshot.database.fetch(
-        "SELECT step, cell, sum(n)::DOUBLE AS n "
-        f"FROM ({_cells(snapshot, chosen, rank, where)}) GROUP BY step, cell",
-        parameters,
+    sites = members(kind, path, snapshot.sites, snapshot.groups)
+    chosen = ChosenRows(snapshot, dict.fromkeys(sites, 0), rank, stretch)
+    rows = chosen.fetch(
+        "SELECT step, cell, sum(cell_count)::DOUBLE AS n "
+        f"FROM {chosen.sql(('cell', 'cell_count'), 'histograms')} GROUP BY step, cell"
     )
     steps, positions = np.unique(rows["step"].astype(np.int64), return_inverse=True)
     if not steps.size:
         return steps, []
     cells = np.zeros((steps.size, CELLS))
     cells[positions, rows["cell"].astype(int)] = rows["n"]
-    measured, summary = summaries(snapshot, chosen, rank)
-    place = np.searchsorted(measured, steps)
-    known = np.isin(steps, measured)
-    pairs = [(i, int(place[i])) for i in np.flatnonzero(known)]
-    # Members whose histogram was not taken at that step are not in it: nor is it shown.
-    agreeing = [(i, at) for i, at in pairs if cells[i].sum() == summary.count[at]]
-    return (
-        steps[[i for i, _ in agreeing]],
-        [Histogram(cells[i], summary[at]) for i, at in agreeing],
-    )
+    measured, summary = summaries(snapshot, sites, rank)
+    complete, place = _complete(steps, cells.sum(axis=1), measured, summary.count)
+    found = zip(cells[complete], place.tolist(), strict=True)
+    return steps[complete], [Histogram(counts, summary[at]) for counts, at in found]
 
 
 def histogram_steps(snapshot: Snapshot, sites: Sequence[Site], rank: RankChoice) -> Steps:
     """The steps at which `histograms` has one of these sites of one kind."""
-    where, parameters = condition(snapshot, sites, rank)
-    rows = snapshot.database.fetch(
-        "SELECT step, sum(n)::DOUBLE AS n "
-        f"FROM ({_cells(snapshot, sites, rank, where)}) GROUP BY step ORDER BY step",
-        parameters,
+    chosen = ChosenRows(snapshot, dict.fromkeys(sites, 0), rank)
+    rows = chosen.fetch(
+        "SELECT step, sum(cell_count)::DOUBLE AS n "
+        f"FROM {chosen.sql(('cell_count',), 'histograms')} GROUP BY step ORDER BY step"
     )
     steps = rows["step"].astype(np.int64)
     if not steps.size:
         return steps
     measured, summary = summaries(snapshot, sites, rank)
-    known = np.isin(steps, measured)
-    steps, counts = steps[known], rows["n"][known]
-    agreeing: Steps = steps[counts == summary.count[np.searchsorted(measured, steps)]]
-    return agreeing
+    complete, _ = _complete(steps, rows["n"], measured, summary.count)
+    return np.asarray(steps[complete])
 
 
-def _cells(snapshot: Snapshot, sites: Sequence[Site], rank: RankChoice, where: str) -> str:
-    """How many elements are in each cell at a step, in SQL, by rank if there are micro-batches.
+def _complete(
+    steps: Steps, elements: Values, measured: Steps, count: Values
+) -> tuple[NDArray[np.bool_], Steps]:
+    """Which histograms hold every element of the sites, and where each is among the summaries.
 
-    Of a step that a rank has measured as a whole, its micro-batches are left out.
+    A site without a histogram at a step is missing from the merged one: that is not shown.
     """
-    source = snapshot.rows_of("histograms", snapshot.ranks_meant(sites, rank))
-    if not snapshot.has_parts:
-        return (
-            f"SELECT step, cell, sum(cell_count) AS n FROM {source} WHERE {where} "
-            "GROUP BY step, cell"
-        )
-    return (
-        "SELECT rank, step, cell, micro_batch IS NOT NULL AS part, sum(cell_count) AS n "
-        f"FROM {source} WHERE {where} GROUP BY rank, step, cell, part "
-        "QUALIFY part = min(part) OVER (PARTITION BY rank, step)"
-    )
-
-
-def pictured(snapshot: Snapshot, rank: RankChoice) -> list[str]:
-    """The paths of the variables that were drawn, in the order of their names."""
-    ranks = [rank] if isinstance(rank, int) else snapshot.ranks
-    source, where = snapshot.rows_of("pictures", ranks), ""
-    if isinstance(rank, int):
-        where = f"WHERE rank = {rank}"
-    query = f"SELECT DISTINCT path FROM {source} {where} ORDER BY path"
-    return [str(path) for path in snapshot.database.fetch(query)["path"]]
+    place = np.searchsorted(measured, steps)
+    known = np.isin(steps, measured)
+    complete = known & (elements == count[np.where(known, place, 0)])
+    return complete, place[complete]
 
 
 def histogram(
@@ -105,13 +77,21 @@ def histogram(
     Raises:
         NotRecordedError: none was taken then.
     """
-    _, found = histograms(snapshot, kind, path, rank, step)
+    _, found = histograms(snapshot, kind, path, rank, (int(step), int(step)))
     if found:
         return found[0]
     taken, _ = histograms(snapshot, kind, path, rank)
-    raise NotRecordedError(
-        f"No histogram of {kind} {path!r} was taken at step {step}. {_nearest(taken, step)}"
-    )
+    near = np.sort(taken[np.argsort(np.abs(taken - step), kind="stable")[:4]]).tolist()
+    hint = f"Nearest: {', '.join(map(str, near))}." if near else "None was taken at all: "
+    hint += "" if near else "ask for them with histogram=True."
+    raise NotRecordedError(f"No histogram of {kind} {path!r} was taken at step {step}. {hint}")
+
+
+def pictured(snapshot: Snapshot, rank: RankChoice) -> list[str]:
+    """The paths of the variables that were drawn, in the order of their names."""
+    rows = snapshot.current_rows("pictures", [rank] if isinstance(rank, int) else snapshot.ranks)
+    found = snapshot.database.fetch(f"SELECT DISTINCT path FROM {rows} ORDER BY path")
+    return [str(path) for path in found["path"]]
 
 
 def pictures(snapshot: Snapshot, path: str, rank: RankChoice) -> tuple[Steps, list[bytes]]:
@@ -120,23 +100,15 @@ def pictures(snapshot: Snapshot, path: str, rank: RankChoice) -> tuple[Steps, li
     Raises:
         NotRecordedError: it was never drawn.
     """
-    ranks = [rank] if isinstance(rank, int) else snapshot.ranks
-    # Of several ranks that have drawn it, one: pictures do not merge.
-    chosen = f"rank = {rank}" if isinstance(rank, int) else "true"
-    rows = snapshot.database.fetch(
-        f"SELECT step, png FROM {snapshot.rows_of('pictures', ranks)} "
-        f"WHERE {chosen} AND path = ? QUALIFY rank = min(rank) OVER () ORDER BY step",
+    rows = snapshot.current_rows("pictures", [rank] if isinstance(rank, int) else snapshot.ranks)
+    # Pictures do not merge: of several ranks that have drawn it, the first counts.
+    found = snapshot.database.fetch(
+        f"SELECT step, png FROM {rows} WHERE path = ? "
+        "QUALIFY rank = min(rank) OVER () ORDER BY step",
         [path],
     )
-    if not rows["step"].size:
-        drawn = snapshot.database.fetch("SELECT DISTINCT path FROM _pictures ORDER BY path")["path"]
-        known = f"Drawn: {', '.join(drawn[:8])}." if drawn.size else "Nothing was drawn."
+    if not found["step"].size:
+        drawn = pictured(snapshot, None)
+        known = f"Drawn: {', '.join(drawn[:8])}." if drawn else "Nothing was drawn."
         raise NotRecordedError(f"There is no picture of {path!r} in this run. {known}")
-    return rows["step"].astype(np.int64), [bytes(png) for png in rows["png"]]
-
-
-def _nearest(steps: Steps, step: int) -> str:
-    if not steps.size:
-        return "None was taken at all: ask for them with histogram=True."
-    near: Sequence[int] = steps[np.argsort(np.abs(steps - step), kind="stable")[:4]].tolist()
-    return f"Nearest: {', '.join(map(str, sorted(near)))}."
+    return found["step"].astype(np.int64), [bytes(png) for png in found["png"]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwatch.read.run import Run
-from gradwatch.read.views import literal
+from gradwatch.store import literal
 from gradwatch.util.files import atomic
 
 FORMATS = {
@@ -67,7 +67,7 @@ def export_table(
     try:
         with (
             run.database_writing(temporary) as database,
-            database.asking(query, parameters) as cursor,
+            database.user_query(query, parameters) as cursor,
         ):
             [(rows,)] = cursor.execute(copy, list(parameters)).fetchall()
         atomic.publish(temporary, target)

@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gradwatch.core import Kind, Site
-from gradwatch.read.grid import Bucketing
+from gradwatch.read.row_tables import RowTable
+from gradwatch.read.steps import Steps, Values
 from gradwatch.util.display import notebook
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Steps = NDArray[np.int64]
-Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +43,21 @@ class Heatmap:
     steps: Values
     numbers: Steps
 
+    @classmethod
+    def from_table(cls, statistic: str, sites: tuple[Site, ...], table: RowTable) -> Heatmap:
+        """The heatmap of a table in which each site has a row."""
+        return cls(
+            sites[0].kind,
+            statistic,
+            sites,
+            table.first,
+            table.last,
+            table.values[statistic],
+            table.nonfinite,
+            table.steps,
+            table.numbers,
+        )
+
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw it with matplotlib, which is an extra; returns the axes, see docs/notebooks.md."""
         axes: Axes = notebook().plot_heatmap(self, ax)
@@ -60,17 +70,3 @@ class Heatmap:
         rows, columns = self.values.shape
         stretch = f", steps {self.first[0]} to {self.last[-1]}" if columns else ""
         return f"Heatmap({self.kind} {self.statistic}: {rows} sites x {columns} columns{stretch})"
-
-
-def by_width(steps: Steps, most: int) -> Bucketing:
-    """Columns of the same width, the narrowest of a few that makes at most so many of them.
-
-    They begin at multiples of the width, so that those of a run in progress stay
-    as they are while it grows, until all of them become wider.
-    """
-    width = 1
-    while np.unique(steps // width).size > most:
-        # 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
-        power = 1 << (width.bit_length() - 1)
-        width = power + power // 2 if width == power > 1 else 2 * power
-    return Bucketing(width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from gradwatch.core import KINDS, Kind, Site, statistics_of
+from gradwatch.core import KINDS, Kind, Site
 from gradwatch.read.replica_rows import common
 
 MODEL = "model"
@@ -13,7 +13,7 @@ _LONGEST, _MOST = 200, 2_000
 
 
 class NotRecordedError(LookupError):
-    """What was asked for is not in the run."""
+    """The run has no record of this."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -42,8 +42,8 @@ def members(
     In this order: the site of that path; the group that the user has named so; the
     layer, block or part of the training of that path; for `model`, all; the only site, or
     else the only layer, whose path ends so: `conv/kernel` for `net/conv/kernel`. Slices of
-    variables, such as `lstm/kernel[forget]`, are in no total, nor is what is a single replica's
-    where there is what all have in common.
+    variables, such as `lstm/kernel[forget]`, are in no total. Nor are the sites of single
+    replicas, where there are sites that all replicas have in common.
 
     Raises:
         NotRecordedError: it stands for none.
@@ -82,21 +82,6 @@ def _only_one_that_ends_so(path: str, sites: Sequence[Site], wholes: Sequence[Si
         return found if len(found) == 1 else []
     found = [site for site in wholes if site.layer.endswith(ending)]
     return found if len({site.layer for site in found}) == 1 else []
-
-
-def check_statistic(name: str, kind: Kind) -> None:
-    """Refuse a statistic that does not exist.
-
-    Raises:
-        ValueError: there is none of that name.
-    """
-    allowed = list(statistics_of(kind))
-    if name not in allowed:
-        near = get_close_matches(name, allowed, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(
-            f"There is no statistic {name!r} of {kind}.{hint} Choose from: {', '.join(allowed)}"
-        )
 
 
 def _near(path: str, known: Sequence[str]) -> list[str]:

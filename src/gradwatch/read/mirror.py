@@ -1,17 +1,16 @@
-"""A local copy of what is at a URL, made when it is read."""
+"""A local copy of a run at a URL."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import google_crc32c
 
-from gradwatch.store import SegmentName
+from gradwatch.store import SegmentName, manifest
 from gradwatch.store import file_names as names
-from gradwatch.store.remote import DESCRIPTION, FINDINGS, Folder, is_claim
+from gradwatch.store.remote import Folder, is_claim
 from gradwatch.util.files import DamagedError, atomic, checked_json
 
 DOWNLOADS = 8
@@ -19,7 +18,7 @@ DOWNLOADS = 8
 
 
 class Mirror:
-    """Downloads a remote run into a directory, and what is new of it again and again.
+    """Downloads a remote run into a directory, and at each `refresh` the new files.
 
     A segment has its checksum in its name and never changes, so it is downloaded once,
     and kept only if it is what the name says. One that is missing or damaged is not
@@ -27,10 +26,10 @@ class Mirror:
 
     Args:
         folder: the remote run.
-        directory: the copy, which nobody writes to but mirrors of the same run.
+        directory: the copy; only mirrors of the same run write to it.
 
     Attributes:
-        claims: the names of the remote files that say that somebody is writing.
+        claims: the names of the remote files by which processes claim to be uploading.
         downloads: how many files were downloaded.
     """
 
@@ -55,7 +54,7 @@ class Mirror:
         (self.directory / names.SEGMENTS).mkdir(parents=True, exist_ok=True)
         for name, entry in entries.items():
             is_manifest = names.parse_manifest(name) is not None
-            if is_manifest or name in (DESCRIPTION, FINDINGS):
+            if is_manifest or name in (names.DESCRIPTION, names.FINDINGS):
                 mark = (entry.size, entry.mark)
                 path = self.directory / name
                 if not entry.mark or self._marks.get(name) != mark or not path.exists():
@@ -67,7 +66,7 @@ class Mirror:
         self._forget({names.parse_manifest(name) for name in entries}, begun)
 
     def _forget(self, writers: set[str | None], begun: float) -> None:
-        """Delete what is left of another run that was at this URL before."""
+        """Delete the files of another run that was at this URL before."""
         segments = self.directory / names.SEGMENTS
         left = [
             *((self.directory / n, names.parse_manifest(n)) for n in names.listed(self.directory)),
@@ -90,7 +89,8 @@ class Mirror:
     def _segments_of(self, name: str, data: bytes) -> list[str]:
         """The segments that a manifest names; if it is damaged, all there are of its writer."""
         try:
-            return list(_named(data, self.directory / name))
+            content = checked_json.loads(data, self.directory / name)
+            return [str(about["file"]) for about in manifest.named_segments(content)]
         except (DamagedError, KeyError, TypeError, AttributeError):
             listed = (entry.name for entry in self.folder.listed(names.SEGMENTS))
             writer = names.parse_manifest(name)
@@ -117,7 +117,7 @@ class Mirror:
         return is_whole
 
     def _fetch(self, name: str) -> None:
-        for _ in range(2):  # The way may have damaged it; what is there does not change.
+        for _ in range(2):  # It may have been damaged on the way; the remote file does not change.
             try:
                 data = self.folder.read(f"{names.SEGMENTS}/{name}")
             except FileNotFoundError:
@@ -126,14 +126,6 @@ class Mirror:
                 atomic.replace(self.directory / names.SEGMENTS / name, data)
                 self._checked.add(name)
                 return
-
-
-def _named(data: bytes, path: Path) -> Iterator[str]:
-    for entry in checked_json.loads(data, path)["segments"]:
-        for about in entry["tables"].values():
-            # A name and no path: nothing outside of the copy is ever written.
-            if names.parse_segment(str(about["file"])) is not None:
-                yield str(about["file"])
 
 
 def _parsed(folder: Path) -> list[tuple[str, SegmentName | None]]:

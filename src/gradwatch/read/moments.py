@@ -1,6 +1,6 @@
-"""When what was recorded: the steps of each kind, of each attempt, and their times.
+"""When each kind was recorded: its steps, attempts, epochs and times.
 
-That of a sealed file is asked of DuckDB once, as the file does not change.
+A sealed file does not change, so DuckDB reads these of each file once.
 """
 
 from __future__ import annotations
@@ -16,33 +16,43 @@ from numpy.typing import NDArray
 from gradwatch.read import views
 from gradwatch.read.attempts import Bounds
 from gradwatch.read.database import Columns, Database
+from gradwatch.store import quoted
 
 _NAMES = ("writer", "rank", "attempt", "kind", "group", "epoch", "step")
 _TIMES = (
     "min(time) AS first, max(time) AS last, "
     "count(*)::BIGINT AS rows, count(micro_batch)::BIGINT AS parts"
 )
-_WHAT = f"{', '.join(map(views.quoted, _NAMES))}, {_TIMES}"
+_WHAT = f"{', '.join(map(quoted, _NAMES))}, {_TIMES}"
 # A sealed file is of one writer: to compare its name row by row takes several times as long.
 _WHAT_OF_FILE = (
     "any_value(writer) AS writer, any_value(rank) AS rank, "
-    f"{', '.join(map(views.quoted, _NAMES[2:]))}, {_TIMES}"
+    f"{', '.join(map(quoted, _NAMES[2:]))}, {_TIMES}"
 )
 _TEXTS = ("writer", "kind", "group")
 _FILES = 256
-"""So many files are asked for at once."""
+"""So many files are read at once."""
 _COLUMNS = (*_NAMES, "first", "last", "rows", "parts")
 
 
+@dataclass(frozen=True)
+class RecordedEpoch:
+    """An epoch, counted from 1, and the first and the last step that are recorded of it."""
+
+    number: int
+    first_step: int
+    last_step: int
+
+
 class MomentCache:
-    """Asks for the moments of files, each file once."""
+    """Reads the moments of files, of each file once."""
 
     def __init__(self) -> None:
         self._known: dict[Path, Columns] = {}
         self._texts: dict[str, str] = {}
 
     def of(self, database: Database, segments: Sequence[Path]) -> Moments:
-        """The moments of sealed files and of what is not sealed."""
+        """The moments of sealed files and of journals."""
         fresh = [path for path in segments if path not in self._known]
         for start in range(0, len(fresh), _FILES):
             self._learn(database, fresh[start : start + _FILES])
@@ -53,7 +63,7 @@ class MomentCache:
         return Moments(columns)
 
     def _learn(self, database: Database, paths: Sequence[Path]) -> None:
-        """Ask for the moments of some files at once: of a thousand, one by one takes long."""
+        """Read the moments of several files at once: one by one, a thousand take long."""
         source = views.parquet([path.absolute() for path in paths])
         rows = self._fetch(
             database, f"SELECT file_index, {_WHAT_OF_FILE} FROM {source} GROUP BY ALL"
@@ -129,12 +139,21 @@ class Moments:
         return np.unique(steps[1:][shared]).astype(np.int64)
 
     @property
+    def epochs(self) -> list[RecordedEpoch]:
+        """The epochs in which anything was recorded, in their order."""
+        epochs, steps = self.columns["epoch"], self.columns["step"]
+        return [
+            RecordedEpoch(int(e), int(steps[epochs == e].min()), int(steps[epochs == e].max()))
+            for e in np.unique(epochs)
+        ]
+
+    @property
     def rows(self) -> int:
         """How many rows there are in all."""
         return int(self.columns["rows"].sum())
 
     @property
-    def has_parts(self) -> bool:
+    def has_micro_batches(self) -> bool:
         """Whether any row is of a micro-batch."""
         return bool(self.columns["parts"].any())
 

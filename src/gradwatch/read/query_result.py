@@ -1,4 +1,4 @@
-"""What a query yielded."""
+"""The result of a query."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-class Result:
+class QueryResult:
     """The rows that a query yields, read when they are first looked at.
 
     Example:
 
     >>> from gradwatch.read.database import Database
-    >>> from gradwatch.read.query_result import Result
+    >>> from gradwatch.read.query_result import QueryResult
     >>> database = Database({"summaries": [], "histograms": [], "pictures": []})
-    >>> result = Result(database, "select 1 as a, 'x' as b", [])
+    >>> result = QueryResult(database, "select 1 as a, 'x' as b", [])
     >>> result.columns, result.fetchall()
     (['a', 'b'], [(1, 'x')])
     >>> result
@@ -35,14 +35,14 @@ class Result:
 
     def __init__(self, database: Database, query: str, parameters: Sequence[Any]) -> None:
         self._database, self._query, self._parameters = database, query, list(parameters)
-        with database.asking(query, self._parameters) as cursor:
+        with database.user_query(query, self._parameters) as cursor:
             described = f"DESCRIBE SELECT * FROM (\n{query.rstrip().rstrip(';')}\n)"
             found = cursor.execute(described, self._parameters).fetchall()
         self.columns: list[str] = [column[0] for column in found]
 
     @cached_property
     def _rows(self) -> list[tuple[Any, ...]]:
-        with self._asking() as cursor:
+        with self._cursor() as cursor:
             return list(cursor.execute(self._query, self._parameters).fetchall())
 
     def fetchall(self) -> list[tuple[Any, ...]]:
@@ -83,12 +83,12 @@ class Result:
         count = len(self._rows)
         return "\n".join([*lines, f"({count:,} row{'s' * (count != 1)})"])
 
-    def _asking(self) -> AbstractContextManager[DuckDBPyConnection]:
-        return self._database.asking(self._query, self._parameters, is_checked=True)
+    def _cursor(self) -> AbstractContextManager[DuckDBPyConnection]:
+        return self._database.user_query(self._query, self._parameters, is_checked=True)
 
     def _convert(self, method: str) -> Any:
         # Columns, without a detour by tuples: a run may have millions of rows.
-        with self._asking() as cursor:
+        with self._cursor() as cursor:
             relation = cursor.sql(self._query, params=self._parameters or None)
             return getattr(relation, method)()
 

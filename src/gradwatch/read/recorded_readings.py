@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import CELLS, FIELDS, Reading, Site, Summary
+from gradwatch.read.chosen_rows import ChosenRows
 from gradwatch.read.database import Columns
-from gradwatch.read.grid import places
 from gradwatch.read.snapshot import Snapshot
+from gradwatch.read.steps import Stretch
 from gradwatch.store import NO_MICRO_BATCH
 
-_FIELDS = ", ".join(f"{name}::DOUBLE AS {name}" for name in FIELDS)
+_NUMBERS = ", ".join(f"{name}::DOUBLE AS {name}" for name in FIELDS)
 _PART = f"coalesce(micro_batch, {NO_MICRO_BATCH}) AS part"
 _ROWS = 200_000
 """So many rows are read at once: a query for each step would take most of the time."""
@@ -23,37 +24,31 @@ _ROWS = 200_000
 
 def readings_at(snapshot: Snapshot, step: int, rank: int) -> list[Reading]:
     """A reading for each part of the training and each micro-batch; see `Run.at`."""
-    return list(_between(snapshot, int(step), int(step), rank))
+    return list(_between(snapshot, (int(step), int(step)), rank))
 
 
 def readings(snapshot: Snapshot, rank: int) -> Iterator[Reading]:
     """All readings, in the order of their steps; see `Run.readings`."""
-    moments = snapshot.moments.current(snapshot.bounds).of(ranks=[rank])
+    moments = snapshot.current_moments.of(ranks=[rank])
     steps = moments.steps
     rows_a_step = moments.rows // max(steps.size, 1)
     several = max(1, _ROWS // max(rows_a_step, 1))
     for start in range(0, steps.size, several):
         batch = steps[start : start + several]
-        yield from _between(snapshot, int(batch[0]), int(batch[-1]), rank)
+        yield from _between(snapshot, (int(batch[0]), int(batch[-1])), rank)
 
 
-def _between(snapshot: Snapshot, first: int, last: int, rank: int) -> Iterator[Reading]:
-    which = f"WHERE rank = {int(rank)} AND step BETWEEN {first} AND {last}"
-    rows = _placed(
-        snapshot,
-        rank,
-        snapshot.database.fetch(
-            f'SELECT writer, site, "group", {_PART}, step, epoch, time, {_FIELDS} '
-            f"FROM {snapshot.rows_of('summaries', [rank])} {which}"
-        ),
+def _between(snapshot: Snapshot, stretch: Stretch, rank: int) -> Iterator[Reading]:
+    place_of = {site: place for place, site in enumerate(snapshot.sites)}
+    chosen = ChosenRows(snapshot, place_of, rank, stretch, micro_batch="each")
+    about = ('"group"', "micro_batch", "epoch", "time")
+    rows = chosen.fetch(
+        f'SELECT row AS place, "group", {_PART}, step, epoch, time, {_NUMBERS} '
+        f"FROM {chosen.sql((*about, *FIELDS))}"
     )
-    cells = _placed(
-        snapshot,
-        rank,
-        snapshot.database.fetch(
-            f"SELECT writer, site, {_PART}, step, cell, cell_count "
-            f"FROM {snapshot.rows_of('histograms', [rank])} {which}"
-        ),
+    cells = chosen.fetch(
+        f"SELECT row AS place, {_PART}, step, cell, cell_count "
+        f"FROM {chosen.sql(('micro_batch', 'cell', 'cell_count'), 'histograms')}"
     )
     counts = _counts(cells)
     names, group = _numbered(rows["group"])
@@ -82,14 +77,6 @@ def _between(snapshot: Snapshot, first: int, last: int, rank: int) -> Iterator[R
             None if part == NO_MICRO_BATCH else part,
             _groups(snapshot, sites),
         )
-
-
-def _placed(snapshot: Snapshot, rank: int, rows: Columns) -> Columns:
-    """A rank's rows with the `place` of their site among all; without those of unknown sites."""
-    place_of = {site: i for i, site in enumerate(snapshot.sites)}
-    place = places(snapshot.sites_of([rank]), place_of, rows.pop("writer"), rows.pop("site"))
-    known = place >= 0
-    return {"place": place[known], **{name: values[known] for name, values in rows.items()}}
 
 
 def _numbered(names: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:

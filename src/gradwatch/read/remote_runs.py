@@ -10,10 +10,10 @@ from gradwatch.read.run import Run
 from gradwatch.read.runs import NOT_RUNS, Runs
 from gradwatch.read.status import RankStatus, Status
 from gradwatch.store import file_names as names
-from gradwatch.store.remote import DESCRIPTION, Folder, Remote, claims
+from gradwatch.store.remote import Folder, Remote, claims
 
 _SILENT = (Status.CRASHED, Status.EMPTY)
-"""What a run, or a rank, seems to be of which nothing new is sealed."""
+"""The local status of a run, or a rank, that has sealed nothing new."""
 
 
 class RemoteRun(Run):
@@ -34,7 +34,7 @@ class RemoteRun(Run):
         """Download what was uploaded since; returns whether anything has changed.
 
         Raises:
-            OSError: it cannot be reached; what is known is served further.
+            OSError: the URL cannot be reached; the copy is still served.
         """
         self._mirror.refresh()
         return super().refresh()
@@ -46,7 +46,7 @@ class RemoteRun(Run):
 
     @property
     def status(self) -> Status:
-        """As of every run; it is live for as long as somebody says so at the URL."""
+        """As of every run; it is live for as long as a process renews its claim at the URL."""
         status = super().status
         if status in _SILENT:
             return Status.LIVE if self._living() else status
@@ -54,7 +54,7 @@ class RemoteRun(Run):
 
     @property
     def rank_statuses(self) -> list[RankStatus]:
-        """As of every run; a rank is live for as long as it says so at the URL."""
+        """As of every run; a rank is live for as long as it renews its claim at the URL."""
         found = super().rank_statuses
         alive = self._living() if any(each.status in _SILENT for each in found) else set()
         return [
@@ -72,7 +72,7 @@ class RemoteRun(Run):
 
 
 class RemoteRuns(Runs):
-    """The runs below a URL; each is downloaded when it is first asked for.
+    """The runs below a URL; each is downloaded when it is first used.
 
     Args:
         folder: the remote folder.
@@ -90,7 +90,7 @@ class RemoteRuns(Runs):
             place, _, name = path.rpartition("/")
             parts = place.split("/")
             is_hidden = any(part in NOT_RUNS or part.startswith(".") for part in parts)
-            is_sign = name == DESCRIPTION or names.parse_manifest(name) is not None
+            is_sign = name == names.DESCRIPTION or names.parse_manifest(name) is not None
             if place and is_sign and not is_hidden:
                 found[place] = self.path.joinpath(*parts)
         return found
@@ -103,7 +103,7 @@ class RemoteRuns(Runs):
 
 
 def open_remote(remote: Remote) -> Run | Runs:
-    """What is at a URL: a run, or all runs below it.
+    """Open a URL: a run, or all runs below it.
 
     Raises:
         FileNotFoundError: there is none.
@@ -113,7 +113,7 @@ def open_remote(remote: Remote) -> Run | Runs:
     folder = Folder(remote)
     directory = remote.cache_directory
     listed = [entry.name for entry in folder.listed()]
-    if any(name == DESCRIPTION or names.parse_manifest(name) for name in listed):
+    if any(name == names.DESCRIPTION or names.parse_manifest(name) for name in listed):
         return RemoteRun(folder, directory)
     runs = RemoteRuns(folder, directory)
     if not len(runs):

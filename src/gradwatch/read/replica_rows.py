@@ -1,4 +1,4 @@
-"""What is a single replica's, of several in one step; see docs/distributed.md."""
+"""Rows and sites of a single replica, of several in one step; see docs/distributed.md."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _IN_PATH = re.compile(r"(?:^|/)replica_\d+/")
 
 
 def common(sites: Sequence[Site], path: str) -> list[Site]:
-    """Of sites that a path stands for, those without the replicas' own, unless it names them.
+    """The sites of a path without those of single replicas, unless the path names a replica.
 
-    Where a replica's gradient is recorded beside the reduced one, a total that had both
-    would be neither.
+    Where both a replica's gradient and the reduced one are recorded, a total of both would
+    be wrong.
 
     >>> from gradwatch import Kind, Site
     >>> from gradwatch.read.replica_rows import common

@@ -1,4 +1,4 @@
-"""A run, as it is read."""
+"""A run that was recorded, and all that can be read from it."""
 
 from __future__ import annotations
 
@@ -6,47 +6,40 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gradwatch.core import VALUE, Histogram, Kind, Reading, Site, select
-from gradwatch.read import distributions, series
-from gradwatch.read.across_ranks import RankSeries, RankTable, across_ranks, rank_table
-from gradwatch.read.grid import Bucketing
-from gradwatch.read.heatmap import Heatmap, by_width
+from gradwatch.read import distributions
+from gradwatch.read.chosen_rows import RankChoice, measured_steps
+from gradwatch.read.heatmap import Heatmap
 from gradwatch.read.members import NotRecordedError, kind_of
-from gradwatch.read.merged_rows import Rows
-from gradwatch.read.opened_run import OpenedRun
-from gradwatch.read.query_result import Result
-from gradwatch.read.rank_choice import RankChoice
+from gradwatch.read.query_result import QueryResult
+from gradwatch.read.rank_tables import RankSeries, RankTable, rank_table
 from gradwatch.read.recorded_readings import readings, readings_at
+from gradwatch.read.row_groups import RowGroups
 from gradwatch.read.row_tables import RowTable, RowTables
+from gradwatch.read.run_state import RunState
+from gradwatch.read.series import series
+from gradwatch.read.steps import EVER, Bucketing, Steps, Stretch, Values, by_width, within
 from gradwatch.util.display import notebook
 
 if TYPE_CHECKING:
     from gradwatch.view.notebook import RunPlots
 
-Steps = NDArray[np.int64]
-Values = NDArray[np.float64]
 
-EVER = (-(1 << 62), 1 << 62)
-"""All steps."""
+class Run(RunState):
+    """A recorded run, made by `gradwatch.open`.
 
+    It shows the run as of its opening or the last `refresh`, also while the run is still
+    being written. Every file is compared with its checksum before a number of it is shown.
+    Damaged files are in `damage`, and the rest is served. Where training was resumed at an
+    earlier step, the latest attempt counts. All methods may be called from several threads.
 
-class Run(OpenedRun):
-    """All that a run has recorded, by `gradwatch.open`.
+    Several processes may have recorded the run. `rank=` chooses among them:
 
-    It shows the run as of its opening or the last `refresh`, also while it is still
-    being written. Every file is compared with its checksum before a number of it is
-    shown; what is damaged is in `damage`, and the rest is served. Where training was
-    resumed at an earlier step, the latest attempt counts. All methods may be called
-    from several threads.
-
-    Where several processes have recorded it, `rank=` says whose numbers are meant: a number
-    for that one's; by default those of rank 0 or, of what it has not recorded, of the first
-    rank that has; `"all"` for all of them merged: outputs and whatever else each has of its
-    share of the batch. Losses and other numbers are averaged then; of variables, of which
-    ranks have copies, it is still the first's.
+    - `None`: for each site the first rank that has recorded it.
+    - a number: that rank.
+    - `"all"`: all ranks. Outputs, and what else each rank has of its share of the batch, are
+      merged. Losses and other numbers are averaged. Of variables, of which ranks have
+      copies, the first rank counts.
 
     Args:
         path: the run's directory.
@@ -91,14 +84,13 @@ class Run(OpenedRun):
 
         Args:
             kind: what was measured: `"gradient"`, `"weight"`, ...
-            path: of which site, or the end of its path if no other ends so; or a layer, a
-                block, a group that you have named, or `"model"`: what was measured of its
-                sites at a step is merged.
+            path: a site, or the end of its path if no other path ends so. Or a layer, a
+                block, a named group, or `"model"`: its sites are merged at each step.
             statistic: one of `gradwatch.core.STATISTICS`; of updates also
                 `"update_ratio"`, the L2 norm relative to the weight's; of losses and
                 spectral norms `"value"`.
-            rank: whose: a process's number, `"all"`, or None for the first; see `Run`.
-            micro_batch: its index. Without one: the step as a whole and, where that
+            rank: a number, `"all"`, or None for the first; see `Run`.
+            micro_batch: its index. Without one: the step as a whole or, where that
                 was not recorded, its micro-batches merged.
 
         Returns:
@@ -108,8 +100,7 @@ class Run(OpenedRun):
             NotRecordedError: there is no such site; the nearest are named.
             ValueError: there is no such statistic.
         """
-        chosen = self._choice(rank)
-        return series.series(self._snapshot, kind, path, statistic, chosen, micro_batch)
+        return series(self._snapshot, kind, path, statistic, self._choice(rank), micro_batch)
 
     def across_ranks(
         self,
@@ -119,11 +110,10 @@ class Run(OpenedRun):
         *,
         steps: tuple[int, int] | None = None,
     ) -> RankSeries:
-        """A statistic of one thing on every rank that has recorded it, side by side.
+        """A statistic on every rank that has recorded it.
 
         Args:
-            kind, path, statistic: as in `series`; what a path stands for is merged on
-                each rank by itself.
+            kind, path, statistic: as in `series`; sites are merged on each rank by itself.
             steps: only from the first to the last of these two steps.
 
         Returns:
@@ -147,9 +137,8 @@ class Run(OpenedRun):
         ((0, 1), array([1]), array([[0.5],
                [1.5]]))
         """
-        stretch = EVER if steps is None else (int(steps[0]), int(steps[1]))
-        snapshot = self._snapshot
-        return across_ranks(snapshot, kind, path, statistic, stretch)
+        table = self.rank_table(kind, path, statistic, Bucketing(1), _stretch(steps))
+        return RankSeries(table.first, table.ranks, table.values)
 
     def rank_table(
         self,
@@ -157,11 +146,10 @@ class Run(OpenedRun):
         path: str,
         statistic: str,
         bucketing: Bucketing,
-        stretch: tuple[int, int] = EVER,
+        stretch: Stretch = EVER,
     ) -> RankTable:
-        """The same as `across_ranks`, with columns of your own choice, of several steps each."""
-        snapshot = self._snapshot
-        return rank_table(snapshot, kind, path, statistic, bucketing, stretch)
+        """As `across_ranks`, with columns of several steps each."""
+        return rank_table(self._snapshot, kind, path, statistic, bucketing, stretch)
 
     def losses(self, *, rank: RankChoice = None) -> dict[str, tuple[Steps, Values]]:
         """By path, the steps and values of each loss; NaN or infinite where they were."""
@@ -202,12 +190,11 @@ class Run(OpenedRun):
         return distributions.pictures(self._snapshot, path, self._choice(rank))
 
     def at(self, step: int, *, rank: int | None = None) -> list[Reading]:
-        """What was recorded at a step, a reading for each part of the training and each
-        micro-batch; empty if nothing was. Pictures are left out."""
+        """The readings of a step, one for each group and each micro-batch, without pictures."""
         return readings_at(self._snapshot, step, self._one_rank(rank))
 
     def readings(self, *, rank: int | None = None) -> Iterator[Reading]:
-        """What `at` has of each step, in their order: faster than asking step by step."""
+        """The readings of all steps in their order: faster than `at` for each step."""
         return readings(self._snapshot, self._one_rank(rank))
 
     def heatmap(
@@ -225,11 +212,10 @@ class Run(OpenedRun):
         Args:
             kind: what was measured.
             statistic: as in `series`.
-            max_cells: how many values there may be: neighbouring steps are merged
-                until there are no more.
+            max_cells: the largest number of values: neighbouring steps are merged.
             pattern: only the sites that it selects.
             steps: only from the first to the last of these two steps.
-            rank: whose: a process's number, `"all"`, or None for the first; see `Run`.
+            rank: a number, `"all"`, or None for the first; see `Run`.
 
         Raises:
             NotRecordedError: nothing of that kind is recorded, or nothing is selected.
@@ -243,10 +229,9 @@ class Run(OpenedRun):
                 f"List them with run.sites({str(chosen)!r})."
             )
         if max_cells < 1:
-            raise ValueError(f"A heatmap has at least one cell. Received: max_cells={max_cells}")
-        rank = self._choice(rank)
-        stretch = EVER if steps is None else (int(steps[0]), int(steps[1]))
-        measured = within(self._snapshot.steps(chosen, rank), stretch)
+            raise ValueError(f"max_cells must be >= 1. Received: {max_cells}")
+        stretch = _stretch(steps)
+        measured = within(measured_steps(self._snapshot, chosen, self._choice(rank)), stretch)
         bucketing = by_width(measured, max(1, max_cells // len(sites)))
         return self.merged(sites, statistic, bucketing, stretch, rank)
 
@@ -255,34 +240,24 @@ class Run(OpenedRun):
         sites: Sequence[Site],
         statistic: str,
         bucketing: Bucketing,
-        stretch: tuple[int, int] = EVER,
+        stretch: Stretch = EVER,
         rank: RankChoice = None,
     ) -> Heatmap:
-        """A heatmap of sites of one kind with columns of your own choice."""
-        rows = Rows.of([[site] for site in sites])
+        """A heatmap of sites of one kind with these columns."""
+        rows = RowGroups.of([[site] for site in sites])
         table = self.row_table(sites[0].kind, rows, [statistic], bucketing, stretch, rank)
-        return Heatmap(
-            sites[0].kind,
-            statistic,
-            tuple(sites),
-            table.first,
-            table.last,
-            table.values[statistic],
-            table.nonfinite,
-            table.steps,
-            table.numbers,
-        )
+        return Heatmap.from_table(statistic, tuple(sites), table)
 
     def row_table(
         self,
         kind: Kind | str,
-        rows: Rows,
+        rows: RowGroups,
         statistics: Sequence[str],
         bucketing: Bucketing,
-        stretch: tuple[int, int] = EVER,
+        stretch: Stretch = EVER,
         rank: RankChoice = None,
     ) -> RowTable:
-        """Statistics of sites merged into rows, with columns of your own choice.
+        """Statistics of sites merged into rows, with these columns.
 
         Args:
             kind: of all the sites.
@@ -290,17 +265,15 @@ class Run(OpenedRun):
             statistics: as in `series`.
             bucketing: which column a step falls into.
             stretch: only from the first to the last of these two steps.
-            rank: whose: a process's number, `"all"`, or None for the first; see `Run`.
+            rank: a number, `"all"`, or None for the first; see `Run`.
         """
-        rank, snapshot = self._choice(rank), self._snapshot
-        chosen = kind_of(kind, snapshot.sites)
-        measured = within(snapshot.steps(chosen, rank), stretch)
+        snapshot, chosen = self._snapshot, kind_of(kind, self._snapshot.sites)
         return self._row_tables.make(
-            snapshot, chosen, rows, statistics, measured, stretch, bucketing, rank
+            snapshot, chosen, rows, statistics, bucketing, stretch, self._choice(rank)
         )
 
-    def sql(self, query: str, parameters: Sequence[Any] = ()) -> Result:
-        """Ask in SQL (DuckDB's). One SELECT statement; nothing but this run can be read.
+    def sql(self, query: str, parameters: Sequence[Any] = ()) -> QueryResult:
+        """Run a query in DuckDB's SQL, which can read nothing but this run.
 
         The tables are `summaries`, `all_summaries`, `histograms`, `pictures`, `losses`,
         `sites` and `attempts`; see docs/reading.md.
@@ -312,7 +285,7 @@ class Run(OpenedRun):
         Raises:
             QueryError: it is not that, or it is wrong.
         """
-        return Result(self._snapshot.database, query, parameters)
+        return QueryResult(self._snapshot.database, query, parameters)
 
     def to_pandas(self) -> Any:
         """All summaries as a `pandas.DataFrame`."""
@@ -328,8 +301,7 @@ class Run(OpenedRun):
 
     @property
     def plot(self) -> RunPlots:
-        """Plots with matplotlib, which is an extra: `run.plot.heatmap()`, `run.plot.series()`,
-        `run.plot.histograms()`; see docs/notebooks.md."""
+        """Plots with matplotlib (an extra): `run.plot.heatmap()`; see docs/notebooks.md."""
         plots: RunPlots = notebook().RunPlots(self)
         return plots
 
@@ -354,15 +326,13 @@ class Run(OpenedRun):
         return f"Run({str(self.path)!r}: {', '.join(parts)})"
 
     def _one_rank(self, rank: int | None) -> int:
-        """The rank that is asked for, or else the first."""
         if isinstance(self._choice(rank), str):
-            raise ValueError(f"Readings are one rank's: name it by its number. Received: {rank!r}")
+            raise ValueError(f"rank must be a number or None for readings. Received: {rank!r}")
         return min(self.ranks, default=0) if rank is None else rank
 
 
-def within(steps: Steps, stretch: tuple[int, int]) -> Steps:
-    """The steps from the first to the last of the stretch."""
-    return steps[(steps >= stretch[0]) & (steps <= stretch[1])]
+def _stretch(steps: tuple[int, int] | None) -> Stretch:
+    return EVER if steps is None else (int(steps[0]), int(steps[1]))
 
 
 _SUMMARIES = "SELECT * FROM summaries ORDER BY rank, kind, path, step, micro_batch"

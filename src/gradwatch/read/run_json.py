@@ -2,61 +2,54 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from gradwatch.core import KINDS, Site, SiteInfo
-from gradwatch.read.checks import identity_of
-from gradwatch.store import Damage
-from gradwatch.util.files import checked_json
+from gradwatch.read.file_cache import FileCache
+from gradwatch.store import DESCRIPTION, Damage, read_description
+from gradwatch.util import Json
+from gradwatch.util.files import DamagedError
 
-NAME = "run.json"
+Facts = Mapping[str, Json]
 
 
-def read(directory: Path) -> tuple[dict[str, Any], Damage | None]:
-    """The facts, empty if there are none, and what is wrong with the file."""
-    path = directory / NAME
+def read_facts(path: Path) -> tuple[Facts, Damage | None]:
+    """The content of a `run.json`, empty if there is none, and what is wrong with the file."""
     try:
-        return checked_json.read(path), None
+        return read_description(path), None
     except FileNotFoundError:
         return {}, None
-    except checked_json.DamagedError as error:
-        # Runs of the first format have no checksum.
-        old = _unchecked(path)
-        return (old, None) if old is not None else ({}, Damage(path, str(error)))
+    except DamagedError as error:
+        return {}, Damage(path, str(error))
     except OSError as error:
         return {}, Damage(path, f"it cannot be read ({error.strerror or error})")
 
 
 class FactsFile:
-    """The facts, read again once the file has changed: with many sites it is large.
+    """The facts of a run, read again when the file has changed: with many sites it is large.
 
     Args:
         directory: the run's.
     """
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._known: tuple[object, tuple[dict[str, Any], Damage | None]] | None = None
+        self._path = directory / DESCRIPTION
+        self._cache = FileCache(read_facts)
+        self._last: tuple[Facts, Damage | None] | None = None
 
-    def read(self) -> tuple[dict[str, Any], Damage | None]:
-        """As `read`; the very same as before for as long as the file is."""
+    def read(self) -> tuple[Facts, Damage | None]:
+        """As `read_facts`; the same objects as before if nothing has changed."""
         try:
-            # Before it is read: if it changes meanwhile, it is read once more the next time.
-            identity: object = identity_of(self._directory / NAME)
-        except OSError as error:
-            identity = error.errno
-        if self._known is None or self._known[0] != identity:
-            told = read(self._directory)
-            if self._known is not None and told == self._known[1]:
-                told = self._known[1]
-            self._known = identity, told
-        return self._known[1]
+            found = self._cache.get(self._path)
+        except OSError:
+            found = read_facts(self._path)
+        if self._last is None or found != self._last:
+            self._last = found
+        return self._last
 
 
-def meaning(facts: Mapping[str, Any]) -> dict[str, str]:
+def meaning(facts: Facts) -> dict[str, str]:
     """In words, what a measurement of each kind is."""
     for entry in (facts, *reversed(_fits(facts))):
         found = entry.get("meaning")
@@ -65,14 +58,14 @@ def meaning(facts: Mapping[str, Any]) -> dict[str, str]:
     return {}
 
 
-def process_count(facts: Mapping[str, Any]) -> int:
-    """How many processes write that train together; 0 if it is not told."""
+def process_count(facts: Facts) -> int:
+    """How many processes train together; 0 if that is not known."""
     fits = _fits(facts)
-    told = fits[-1].get("ranks") if fits else None
-    return told if isinstance(told, int) else 0
+    count = fits[-1].get("ranks") if fits else None
+    return count if isinstance(count, int) else 0
 
 
-def site_infos(facts: Mapping[str, Any]) -> dict[Site, SiteInfo]:
+def site_infos(facts: Facts) -> dict[Site, SiteInfo]:
     """What is known of the sites beyond their address."""
     infos: dict[Site, SiteInfo] = {}
     for entry in (facts, *_fits(facts)):
@@ -94,11 +87,11 @@ def _part_of(site: Site) -> str:
 
 
 def _columns_of(site: Site) -> tuple[int, int] | None:
-    # A selector of slices asks for their columns; which they are is not known here.
+    # A selector of slices asks for their columns, which are not known here.
     return (0, 0) if site.is_slice else None
 
 
-def _info(about: Any) -> SiteInfo | None:
+def _info(about: Json) -> SiteInfo | None:
     try:
         site = Site(KINDS[about["kind"]], str(about["path"]))
         return SiteInfo(
@@ -114,15 +107,6 @@ def _info(about: Any) -> SiteInfo | None:
         return None
 
 
-def _fits(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _fits(facts: Facts) -> list[Facts]:
     fits = facts.get("fits")
     return [fit for fit in fits if isinstance(fit, Mapping)] if isinstance(fits, list) else []
-
-
-def _unchecked(path: Path) -> dict[str, Any] | None:
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    is_old = isinstance(content, dict) and content.get("format") == 1
-    return content if is_old and checked_json.CHECKSUM not in content else None

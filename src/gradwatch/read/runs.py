@@ -1,4 +1,4 @@
-"""Finding runs, and many of them at once."""
+"""The runs in a directory."""
 
 from __future__ import annotations
 
@@ -10,73 +10,24 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from gradwatch.read import run_json as facts
 from gradwatch.read.comparison import Comparison, compare
 from gradwatch.read.run import Run
 from gradwatch.store import file_names as names
-from gradwatch.store.remote import Remote, as_remote
 from gradwatch.util.display import notebook
 
 NOT_RUNS = frozenset({names.SEGMENTS, "quarantine", "pictures"})
 
 
-def open(path: str | Path | Remote) -> Run | Runs:
-    """Open what was recorded: a run, or all runs in a directory.
-
-    Args:
-        path: a run's directory, or one in which there are runs, at any depth; or the URL
-            of either, see docs/remote.md.
-
-    Raises:
-        FileNotFoundError: there is no such directory, or no run in it.
-        NotADirectoryError: it is a file.
-
-    Example:
-
-    >>> import tempfile
-    >>> import gradwatch, numpy as np
-    >>> directory = tempfile.mkdtemp()
-    >>> for name in ("a", "b"):
-    ...     with gradwatch.Monitor(f"{directory}/{name}", sinks=[gradwatch.Store()]) as monitor:
-    ...         monitor.record(gradients={"dense/kernel": np.array([3.0, 4.0])})
-    >>> runs = gradwatch.open(directory)
-    >>> runs.names
-    ['a', 'b']
-    >>> runs["a"].series("gradient", "dense/kernel", "l2")
-    (array([1]), array([5.]))
-    """
-    remote = as_remote(path)
-    if remote is not None:
-        from gradwatch.read.remote_runs import open_remote
-
-        return open_remote(remote)
-    assert not isinstance(path, Remote)
-    place = Path(path)
-    if not place.exists():
-        raise FileNotFoundError(f"There is no directory {str(place)!r}.{_near(place)}")
-    if not place.is_dir():
-        raise NotADirectoryError(f"A run is a directory. Received: {str(place)!r}, which is a file")
-    if is_run(place):
-        return Run(place)
-    runs = Runs(place)
-    if not len(runs):
-        raise FileNotFoundError(
-            f"There is no run in {str(place)!r}: no run.json, journal or manifest at any depth. "
-            "A run is what a gradwatch.Monitor with a gradwatch.Store() has written."
-        )
-    return runs
-
-
 def is_run(directory: Path) -> bool:
     """Whether a directory is a run's."""
     return any(
-        name == facts.NAME or names.parse_journal(name) or names.parse_manifest(name)
+        name == names.DESCRIPTION or names.parse_journal(name) or names.parse_manifest(name)
         for name in names.listed(directory)
     )
 
 
 class Runs:
-    """The runs in a directory, at any depth; each is opened when it is first asked for.
+    """The runs in a directory, at any depth; each is opened when it is first used.
 
     A run that cannot be opened hides no other: it is in `broken`.
 
@@ -96,7 +47,7 @@ class Runs:
         self.refresh()
 
     def refresh(self) -> bool:
-        """Look for runs again; returns whether there are others than before.
+        """Look for runs again; returns whether the list has changed.
 
         Runs that are open are not read on: call their own `refresh`.
         """
@@ -180,7 +131,10 @@ class Runs:
 def _find(root: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
         here = Path(folder)
-        if any(f == facts.NAME or names.parse_journal(f) or names.parse_manifest(f) for f in files):
+        if any(
+            f == names.DESCRIPTION or names.parse_journal(f) or names.parse_manifest(f)
+            for f in files
+        ):
             yield here
         folders[:] = [f for f in folders if f not in NOT_RUNS and not f.startswith(".")]
 
@@ -188,12 +142,3 @@ def _find(root: Path) -> Iterator[Path]:
 def _natural(name: str) -> list[tuple[int, int, str]]:
     parts = re.split(r"([0-9]+)", name)
     return [(1, int(p), "") if i % 2 else (0, 0, p) for i, p in enumerate(parts)]
-
-
-def _near(place: Path) -> str:
-    try:
-        beside = [each.name for each in place.parent.iterdir() if each.is_dir()]
-    except OSError:
-        return ""
-    near = get_close_matches(place.name, beside, n=3)
-    return f" Near it: {', '.join(str(place.parent / name) for name in near)}." if near else ""

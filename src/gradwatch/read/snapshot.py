@@ -1,38 +1,35 @@
-"""What a run holds at one moment, and how that is brought up to date."""
+"""What a run holds at one moment."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gradwatch.core import KINDS, Kind, Site
 from gradwatch.read import views
-from gradwatch.read.attempts import Attempt, Bounds, bounds
+from gradwatch.read.attempts import Attempt, Bounds, BoundsKey, bounds
 from gradwatch.read.catalog import Catalog, Writer
-from gradwatch.read.database import Columns, Database
+from gradwatch.read.database import Database
 from gradwatch.read.moments import MomentCache, Moments
-from gradwatch.read.rank_choice import RankChoice, is_merged
-from gradwatch.store import SCHEMAS, Journal, tables
+from gradwatch.read.steps import Steps
+from gradwatch.store import SCHEMAS
 
 
 class Snapshot:
     """A run's rows as of one look at its files.
 
     Attributes:
-        database: where they can be asked for.
+        database: where they can be queried.
         segments: the sealed files of summaries.
         sites: in network order: the order in which the first rank met them.
-        numbers: for each site its numbers at all writers, by which DuckDB finds its rows.
+        numbers: for each site the numbers that writers have given it.
         groups: the sites of each group that the user has named.
         attempts: of all ranks, oldest first.
-        bounds: from which step on which attempt's rows are superseded; `bounds_key`
-            stands for them.
+        bounds, bounds_key: from which step on which attempt's rows are superseded.
         ranks: the processes that have written.
         home: for each site the first rank that has it.
     """
@@ -42,20 +39,20 @@ class Snapshot:
         catalog: Catalog,
         database: Database,
         cache: MomentCache,
-        segments: Sequence[Path],
         previous: Snapshot | None = None,
     ) -> None:
-        self.database, self.segments = database, tuple(segments)
+        self.database = database
+        self.segments = tuple(segment.path for segment in catalog.segments("summaries"))
         self._cache = cache
         self._lock = threading.Lock()
         self._moments: Moments | None = None
-        self._shared: dict[tuple[frozenset[int], str], NDArray[np.int64]] = {}
+        self._shared: dict[tuple[frozenset[int], str], Steps] = {}
         writers = list(catalog.writers.values())
         for writer in writers:
             if writer.without_manifest and not writer.sites:
                 self._learn_sites(writer)
         for writer in writers:
-            if writer.is_hurt:
+            if writer.is_incomplete:
                 self._learn_attempts(writer)
         self.numbers: dict[Site, list[int]] = {}
         self._site_of: dict[int, dict[str, list[Site | None]]] = {}
@@ -63,9 +60,9 @@ class Snapshot:
         self.groups: dict[str, list[Site]] = {}
         self.home: dict[Site, int] = {}
         self._met: dict[int, list[Site | None]] = {}
-        # The first rank knows the network; others, which may be earlier, only what is their own.
+        # The first rank knows the whole network; others may know only their own sites.
         for writer in sorted(writers, key=lambda each: each.rank):
-            self._meet(writer)
+            self._add_sites(writer)
         self._met.clear()
         for table in SCHEMAS:
             for segment in catalog.segments(table):
@@ -96,8 +93,8 @@ class Snapshot:
                 for writer in writers
             }
             self.bounds = bounds(self.attempts, self.moments.attempts(), groups)
-        self.bounds_key = tuple(sorted(self.bounds.items()))
-        self._tell_database(writers)
+        self.bounds_key: BoundsKey = tuple(sorted(self.bounds.items()))
+        self._fill_database(writers)
 
     @property
     def moments(self) -> Moments:
@@ -107,27 +104,18 @@ class Snapshot:
                 self._moments = self._cache.of(self.database, self.segments)
             return self._moments
 
-    def shared_steps(self, ranks: frozenset[int], kind: str) -> NDArray[np.int64]:
+    @property
+    def current_moments(self) -> Moments:
+        """When what was recorded, without what a later attempt has superseded."""
+        return self.moments.current(self.bounds)
+
+    def shared_steps(self, ranks: frozenset[int], kind: str) -> Steps:
         """The steps of a kind of which several files have rows that are not superseded."""
         known = self._shared.get((ranks, kind))
         if known is None:
-            known = self.moments.current(self.bounds).of(ranks, kind).shared_steps
+            known = self.current_moments.of(ranks, kind).shared_steps
             self._shared[ranks, kind] = known
         return known
-
-    def ranks_meant(self, sites: Iterable[Site], choice: RankChoice) -> frozenset[int]:
-        """The ranks whose rows of some sites of one kind are meant."""
-        if isinstance(choice, int):
-            return frozenset([choice])
-        several = list(sites)
-        if several and is_merged(several[0].kind, choice):
-            return frozenset(self.ranks)
-        return frozenset(self.home[site] for site in several if site in self.home)
-
-    def steps(self, kind: Kind, choice: RankChoice) -> NDArray[np.int64]:
-        """The steps, ascending, at which those whose rows are meant have measured that kind."""
-        ranks = self.ranks_meant((site for site in self.sites if site.kind is kind), choice)
-        return self.moments.current(self.bounds).of(ranks, str(kind)).steps
 
     def sites_of(self, ranks: Iterable[int]) -> dict[str, list[Site | None]]:
         """By writer of these ranks, the site of each of its numbers."""
@@ -149,24 +137,27 @@ class Snapshot:
         """The sealed files of these ranks."""
         return [path for rank in ranks for path in self._files.get((rank, table), ())]
 
-    def rows_of(self, table: str, ranks: Collection[int]) -> str:
-        """Rows that no later attempt has superseded, as a table in SQL.
+    def all_rows(self, table: str, ranks: Collection[int], with_path: bool = False) -> str:
+        """The rows of some ranks, all attempts included, in SQL.
 
-        Of a thousand ranks, only the files of these are opened for it. Rows that are not
-        sealed are of all ranks: ask for `rank` too.
+        Only the sealed files of these ranks are opened: there may be a thousand ranks. The
+        rows of journals are of all ranks: filter by `rank` too.
         """
-        if len(ranks) >= len(self.ranks):
-            return f"_{table}"
-        rows = views.rows(table, [path.absolute() for path in self.segments_of(ranks, table)])
-        judged = views.judge(f"({rows})", bool(self.bounds))
-        return f"(SELECT * EXCLUDE (superseded) FROM ({judged}) WHERE NOT superseded)"
+        segments = [path.absolute() for path in self.segments_of(ranks, table)]
+        return views.rows(table, segments, with_path)
+
+    def current_rows(self, table: str, ranks: Collection[int]) -> str:
+        """The rows of some ranks that no later attempt has superseded, with their path, in SQL."""
+        chosen = ", ".join(map(str, sorted(ranks))) or "NULL"
+        rows = views.with_superseded(f"({self.all_rows(table, ranks, True)})", bool(self.bounds))
+        return f"(SELECT * FROM ({rows}) WHERE NOT superseded AND rank IN ({chosen}))"
 
     @property
-    def has_parts(self) -> bool:
+    def has_micro_batches(self) -> bool:
         """Whether any row is of a micro-batch."""
-        return self.moments.has_parts
+        return self.moments.has_micro_batches
 
-    def _meet(self, writer: Writer) -> None:
+    def _add_sites(self, writer: Writer) -> None:
         rank, known = writer.rank, self._met.get(id(writer.sites))
         met = known or [None if entry is None else _site(*entry) for entry in writer.sites]
         self._site_of.setdefault(rank, {})[writer.name] = met
@@ -209,7 +200,7 @@ class Snapshot:
                 writer.attempts.append({**about, "time": float(rows["first"][own].min())})
         writer.attempts.sort(key=lambda about: int(about["attempt"]))
 
-    def _tell_database(self, writers: Sequence[Writer]) -> None:
+    def _fill_database(self, writers: Sequence[Writer]) -> None:
         fill = self.database.fill
         with_journals = [writer for writer in writers if writer.journals]
         fill(
@@ -224,7 +215,7 @@ class Snapshot:
         )
         fill("_bounds", self.bounds_key, ((*key, until) for key, until in self.bounds.items()))
         sites = self.sites
-        self.database.fill_when_asked(
+        self.database.fill_later(
             "sites",
             sites,
             lambda: ((i, str(s.kind), s.path, s.layer) for i, s in enumerate(sites)),
@@ -234,71 +225,8 @@ class Snapshot:
         self.database.define(has_attempts=bool(self.bounds))
 
 
-_JOURNALS = 256
-"""So many journals are given to the database at once."""
-
-
-class Tail:
-    """Which rows of the journals a database has been given."""
-
-    def __init__(self) -> None:
-        self._given: dict[Path, tuple[int, int]] = {}
-
-    def is_part_of(self, catalog: Catalog) -> bool:
-        """Whether all that was given is still to be read from journals."""
-        return set(self._given) <= {journal.path for journal in catalog.journals()}
-
-    def give(self, catalog: Catalog, database: Database) -> int:
-        """Add what is new to the database; returns how many blocks that was."""
-        blocks = 0
-        fresh_of: list[tuple[Writer, Journal]] = []
-        for writer in catalog.writers.values():
-            for journal in writer.journals.values():
-                readings, pictures = self._given.get(journal.path, (0, 0))
-                fresh = replace(
-                    journal,
-                    # Numbers mean the same in all journals of a writer.
-                    sites=list(writer.sites),
-                    readings=journal.readings[readings:],
-                    pictures=journal.pictures[pictures:],
-                )
-                if fresh.readings or fresh.pictures:
-                    fresh_of.append((writer, fresh))
-                blocks += len(fresh.readings) + len(fresh.pictures)
-                self._given[journal.path] = (len(journal.readings), len(journal.pictures))
-        for start in range(0, len(fresh_of), _JOURNALS):
-            _insert(fresh_of[start : start + _JOURNALS], database)
-        return blocks
-
-
-def _insert(fresh: Sequence[tuple[Writer, Journal]], database: Database) -> None:
-    """Add the rows of several journals at once: of a thousand, one by one takes long."""
-    writers = {writer.name: writer for writer, _ in fresh}
-    owner_of = {name: owner for owner, name in enumerate(writers)}
-    known = [
-        (owner_of[writer.name], writer.name, writer.rank, number, entry[0], entry[2])
-        for writer in writers.values()
-        for number, entry in enumerate(writer.sites)
-        if entry is not None
-    ]
-    types = {"owner": np.int32, "writer": object, "rank": np.int32, "site": np.int32}
-    names: Columns = {
-        name: np.array([entry[i] for entry in known], types.get(name, object))
-        for i, name in enumerate(("owner", "writer", "rank", "site", "kind", "group"))
-    }
-    for table in SCHEMAS:
-        parts = [
-            {**rows, "owner": np.full(rows["site"].size, owner_of[writer.name], np.int32)}
-            for writer, journal in fresh
-            if (rows := tables.rows_of(journal, table))
-        ]
-        if parts:
-            stacked = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-            database.append(table, stacked, names)
-
-
 def _site(kind: str, path: str, group: str) -> Site | None:
-    # A kind that is not in the table of this process can still be asked for in SQL.
+    # A kind that is not in the table of this process can still be read in SQL.
     return _known_site(KINDS[kind], path) if kind in KINDS else None
 
 

@@ -1,4 +1,4 @@
-"""Whether a run is still going on."""
+"""Whether a run, and each of its ranks, is still being recorded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from gradwatch.read.catalog import Writer
+from gradwatch.read.moments import Moments
 from gradwatch.store import Damage, process
 
 SILENCE = 60.0
@@ -15,7 +18,7 @@ SILENCE = 60.0
 
 
 class Status(StrEnum):
-    """How a run stands."""
+    """The status of a run."""
 
     LIVE = "live"
     """A process is recording it; one on another machine has written within the last minute."""
@@ -31,14 +34,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class RankStatus:
-    """How one process of a training stands.
+    """The status of one process of a training.
 
     Attributes:
         rank: its number.
         status: live, finished or crashed; empty if it has recorded nothing at all.
-        last_step: the last step of which it has recorded anything; None if there is none.
-        last_time: when that was, in seconds since 1970; None if not known.
-        first_step, first_time: the same of the first one.
+        last_step, last_time: its last recorded step, and when that was, in seconds since 1970;
+            None if there is none.
+        first_step, first_time: the same for its first step.
     """
 
     rank: int
@@ -50,7 +53,7 @@ class RankStatus:
 
 
 def status_of(writers: Iterable[Writer], damage: Sequence[Damage]) -> Status:
-    """How a run stands, from its writers and what is wrong with its files."""
+    """The status of a run, from its writers and its damage."""
     newest = {writer.rank: writer for writer in writers}
     if any(is_live(writer) for writer in newest.values()):
         return Status.LIVE
@@ -80,3 +83,44 @@ def _last_sign(writer: Writer) -> float:
         except OSError:
             continue
     return max(signs)
+
+
+def rank_statuses(writers: Iterable[Writer], moments: Moments, expected: int) -> list[RankStatus]:
+    """The status of every rank, in their order.
+
+    Args:
+        writers: of all ranks, oldest first.
+        moments: what of them is not superseded.
+        expected: how many ranks the training has, as far as it is known: one that has no
+            writer has recorded nothing.
+    """
+    writers_of: dict[int, list[Writer]] = {rank: [] for rank in range(expected)}
+    for writer in writers:
+        writers_of.setdefault(writer.rank, []).append(writer)
+    columns = moments.columns
+    # All ranks in one pass: there may be a thousand of them.
+    ranks, place = np.unique(columns["rank"], return_inverse=True)
+    first_step = np.full(ranks.size, np.iinfo(np.int64).max)
+    last_step = np.full(ranks.size, np.iinfo(np.int64).min)
+    first_time, last_time = np.full(ranks.size, np.inf), np.full(ranks.size, -np.inf)
+    np.minimum.at(first_step, place, columns["step"])
+    np.maximum.at(last_step, place, columns["step"])
+    np.minimum.at(first_time, place, columns["first"])
+    np.maximum.at(last_time, place, columns["last"])
+    row_of = {int(rank): row for row, rank in enumerate(ranks)}
+
+    def status(rank: int) -> RankStatus:
+        stands: Status = status_of(writers_of[rank], [])
+        row = row_of.get(rank)
+        if row is None:
+            return RankStatus(rank, stands)
+        return RankStatus(
+            rank,
+            stands,
+            int(last_step[row]),
+            float(last_time[row]),
+            int(first_step[row]),
+            float(first_time[row]),
+        )
+
+    return [status(rank) for rank in sorted(writers_of)]

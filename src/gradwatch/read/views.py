@@ -2,7 +2,7 @@
 
 `_rows_of_<table>` is what the files hold, sealed and not, and `_<table>` what of it no
 later attempt has superseded. The views without an underscore are for users: their
-`part_of` is the column `group`, which SQL would want quoted, `replica` is told by it, and they
+`part_of` is the column `group`, which must be quoted in SQL, `replica` follows from it, and they
 have every statistic of `gradwatch.core.STATISTICS` as a column, NULL where it is not defined.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gradwatch.core import STATISTICS, VALUE
 from gradwatch.read import replica_rows as replicas
-from gradwatch.store import SCHEMAS
+from gradwatch.store import SCHEMAS, literal, quoted
 
 TABLES = tuple(SCHEMAS)
 
@@ -30,8 +30,8 @@ def definitions(segments: dict[str, Sequence[Path]], has_attempts: bool) -> Iter
     """
     for table in TABLES:
         yield f"CREATE OR REPLACE VIEW _rows_of_{table} AS {rows(table, segments[table])}"
-        judged = judge(f"_rows_of_{table}", has_attempts)
-        yield f"CREATE OR REPLACE VIEW _all_{table} AS {judged}"
+        marked = with_superseded(f"_rows_of_{table}", has_attempts)
+        yield f"CREATE OR REPLACE VIEW _all_{table} AS {marked}"
         yield (
             f"CREATE OR REPLACE VIEW _{table} AS "
             f"SELECT * EXCLUDE (superseded) FROM _all_{table} WHERE NOT superseded"
@@ -53,8 +53,8 @@ def definitions(segments: dict[str, Sequence[Path]], has_attempts: bool) -> Iter
     )
 
 
-def judge(source: str, has_attempts: bool) -> str:
-    """Rows with `superseded`, which says whether a later attempt has replaced them."""
+def with_superseded(source: str, has_attempts: bool) -> str:
+    """Rows with the column `superseded`: whether a later attempt has replaced them."""
     if not has_attempts:
         return f"SELECT *, false AS superseded FROM {source}"
     return (
@@ -69,24 +69,20 @@ def parquet(paths: Sequence[Path]) -> str:
     return f"read_parquet([{', '.join(literal(str(path)) for path in paths)}])"
 
 
-def literal(text: str) -> str:
-    """A string in SQL."""
-    return "'" + text.replace("'", "''") + "'"
+def rows(table: str, segments: Sequence[Path], with_path: bool = True) -> str:
+    """The rows of some sealed files and of all journals, in SQL.
 
-
-def quoted(name: str) -> str:
-    """A column in SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def rows(table: str, segments: Sequence[Path]) -> str:
-    """The rows of some sealed files and all that are not sealed, in SQL."""
-    columns = ", ".join(f"{'n' if c == 'path' else 't'}.{quoted(c)}" for c in SCHEMAS[table])
-    tail = (
-        f"SELECT {columns} FROM _tail_{table} t "
-        "JOIN _paths n ON t.writer = n.writer AND t.site = n.site"
-    )
+    Args:
+        table: of `SCHEMAS`.
+        segments: the sealed files.
+        with_path: whether `path` is among the columns; rows of journals are joined for it.
+    """
+    names = [name for name in SCHEMAS[table] if with_path or name != "path"]
+    columns = ", ".join(f"{'n' if c == 'path' else 't'}.{quoted(c)}" for c in names)
+    tail = f"SELECT {columns} FROM _tail_{table} t"
+    if with_path:
+        tail += " JOIN _paths n ON t.writer = n.writer AND t.site = n.site"
     if not segments:
         return tail
-    columns = ", ".join(map(quoted, SCHEMAS[table]))
+    columns = ", ".join(map(quoted, names))
     return f"SELECT {columns} FROM {parquet(segments)} UNION ALL {tail}"

@@ -3,6 +3,7 @@
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.console import Console
 from gradwatch.sinks.csv import CSV, safe
+from gradwatch.sinks.event_records import DamagedBytes, read_records
 from gradwatch.sinks.outlet import ActiveSink, View
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.sinks.png_files import PNG
@@ -15,6 +16,7 @@ __all__ = [
     "PNG",
     "ActiveSink",
     "Console",
+    "DamagedBytes",
     "Pipeline",
     "RunInfo",
     "Sink",
@@ -22,5 +24,6 @@ __all__ = [
     "TensorBoard",
     "Totals",
     "View",
+    "read_records",
     "safe",
 ]

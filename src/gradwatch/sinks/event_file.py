@@ -98,10 +98,11 @@ def _stamp(directory: Path) -> str:
 def record(data: bytes) -> bytes:
     """Bytes framed as one TFRecord."""
     length = struct.pack("<Q", len(data))
-    return b"".join((length, _masked_crc(length), data, _masked_crc(data)))
+    return b"".join((length, masked_crc(length), data, masked_crc(data)))
 
 
-def _masked_crc(data: bytes) -> bytes:
+def masked_crc(data: bytes) -> bytes:
+    """The checksum of a TFRecord's data."""
     import google_crc32c
 
     crc: int = google_crc32c.value(data)

@@ -1,14 +1,23 @@
-"""The run's durable, compact, queryable home; README.md in this folder tells how."""
+"""The format of a run on disk, and its writer; see README.md in this folder."""
 
 from gradwatch.store.description import Description
-from gradwatch.store.file_names import SEGMENTS, SegmentName, parse_journal, parse_manifest
+from gradwatch.store.description import read as read_description
+from gradwatch.store.file_names import (
+    DESCRIPTION,
+    SEGMENTS,
+    SegmentName,
+    parse_journal,
+    parse_manifest,
+)
 from gradwatch.store.journal import FORMAT, Damage, Journal
+from gradwatch.store.locked_duckdb import literal, lock_down, quoted
 from gradwatch.store.remote import Remote, segment_files
 from gradwatch.store.tables import NO_MICRO_BATCH, SCHEMAS
 from gradwatch.store.writer import StoreWriter
 from gradwatch.store.writers import writer_for
 
 __all__ = [
+    "DESCRIPTION",
     "FORMAT",
     "NO_MICRO_BATCH",
     "SCHEMAS",
@@ -19,8 +28,12 @@ __all__ = [
     "Remote",
     "SegmentName",
     "StoreWriter",
+    "literal",
+    "lock_down",
     "parse_journal",
     "parse_manifest",
+    "quoted",
+    "read_description",
     "segment_files",
     "writer_for",
 ]

@@ -1,18 +1,19 @@
-"""Noticing that training has gone back: which attempt a reading belongs to."""
+"""Which attempt a reading belongs to: a new one begins when training goes back."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import Reading
+from gradwatch.util import Json
 
 Numbers = NDArray[np.int64]
-Seen: TypeAlias = dict[tuple[str, int | None], tuple[int, list[Numbers]]]
-Mark: TypeAlias = tuple[Seen, int, int]
+LastSites: TypeAlias = dict[tuple[str, int | None], tuple[int, list[Numbers]]]
+Saved: TypeAlias = tuple[LastSites, int, int]
 
 
 class AttemptLog:
@@ -31,10 +32,10 @@ class AttemptLog:
     """
 
     def __init__(self, first_step: int) -> None:
-        self.entries: list[dict[str, Any]] = []
+        self.entries: list[dict[str, Json]] = []
         self.last_step = 0
         self._current: dict[str | None, int] = {}
-        self._seen: Seen = {}
+        self._seen: LastSites = {}
         self._begin(first_step, None)
 
     def reopen(self, first_step: int) -> None:
@@ -42,7 +43,7 @@ class AttemptLog:
         if first_step <= self.last_step:
             self._begin(first_step, None)
 
-    def of(self, reading: Reading, sites: Numbers) -> int:
+    def attempt_of(self, reading: Reading, sites: Numbers) -> int:
         """The number of the attempt that a reading of these sites belongs to."""
         step, seen = self._seen.get((reading.group, reading.micro_batch), (0, []))
         comes_again = reading.step == step and any(np.isin(sites, s).any() for s in seen)
@@ -50,20 +51,20 @@ class AttemptLog:
             self._begin(int(reading.step), reading.group)
         return self._current.get(reading.group, self._current[None])
 
-    def written(self, reading: Reading, sites: Numbers) -> None:
+    def add(self, reading: Reading, sites: Numbers) -> None:
         """The reading is in the journal."""
         step, seen = self._seen.get((reading.group, reading.micro_batch), (0, []))
         kept = [*seen, sites] if step == reading.step else [sites]
         self._seen[reading.group, reading.micro_batch] = (int(reading.step), kept)
         self.last_step = max(self.last_step, int(reading.step))
 
-    def mark(self) -> Mark:
-        """What to give to `take_back`, should what is written from now on not be."""
+    def save(self) -> Saved:
+        """The state to `restore` if what is added from now on cannot be written."""
         return dict(self._seen), self.last_step, len(self.entries)
 
-    def take_back(self, mark: Mark) -> None:
-        """What was said to be written since then is not; that training went back stays true."""
-        seen, self.last_step, count = mark
+    def restore(self, saved: Saved) -> None:
+        """Forget what was added since `save`; that training went back stays true."""
+        seen, self.last_step, count = saved
         begun = {entry["group"] for entry in self.entries[count:]}
         self._seen = {key: what for key, what in seen.items() if key[0] not in begun}
 

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwatch.util import Json
+
 _LENGTH = struct.Struct("<I")
 _NARROW = ("<u2", "<u4", "<f4")
 _FORMS = frozenset({*_NARROW, "<f8", "<i8", "|u1"})
@@ -23,17 +25,17 @@ _CONSTANT = "="
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
 
-class Column(NamedTuple):
+class PackedColumn(NamedTuple):
     """An array as it is stored: its entry in the head, and its bytes."""
 
     head: str
     data: bytes
 
 
-_NOTHING = Column("", b"")
+_NOTHING = PackedColumn("", b"")
 
 
-def pack(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+def pack(facts: Mapping[str, Json], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Facts, which must be JSON, and one-dimensional arrays of any lengths.
 
     Arrays are of float64, of int64, or of uint8 (plain bytes).
@@ -50,22 +52,24 @@ def pack(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return join(facts, [column(name, array) for name, array in arrays.items()])
 
 
-def join(facts: Mapping[str, Any], columns: Sequence[Column]) -> bytes:
+def join(facts: Mapping[str, Json], columns: Sequence[PackedColumn]) -> bytes:
     """The same, of columns that are encoded already."""
     heads = ",".join([each.head for each in columns])
     text = f"[{_JSON.encode(facts)},[{heads}]]".encode("ascii")
     return b"".join([_LENGTH.pack(len(text)), text, *[each.data for each in columns]])
 
 
-def column(name: str, array: NDArray[Any]) -> Column:
+def column(name: str, array: NDArray[Any]) -> PackedColumn:
     """One array, encoded."""
     if array.dtype == np.uint8:
-        return Column(_head(name, array.dtype.str, array.size, array.dtype.str), array.tobytes())
+        return PackedColumn(
+            _head(name, array.dtype.str, array.size, array.dtype.str), array.tobytes()
+        )
     wide = np.ascontiguousarray(array, dtype="<i8" if array.dtype.kind in "iu" else "<f8")
     return many([name], wide[None])[0]
 
 
-def many(names: Sequence[str], arrays: NDArray[Any]) -> list[Column]:
+def many(names: Sequence[str], arrays: NDArray[Any]) -> list[PackedColumn]:
     """Many arrays of one length, encoded at once: cheaper by far than one by one.
 
     Args:
@@ -74,14 +78,14 @@ def many(names: Sequence[str], arrays: NDArray[Any]) -> list[Column]:
     """
     count, size = arrays.shape
     dtype = arrays.dtype.str
-    found: list[Column] = [_NOTHING] * count
+    found: list[PackedColumn] = [_NOTHING] * count
     left = np.arange(count)
 
     def take(form: str, fits: NDArray[np.bool_], stored: NDArray[Any]) -> None:
         data, width = stored[fits].tobytes(), stored.shape[1] * stored.itemsize
         for at, i in enumerate(left[fits].tolist()):
             head = _head(names[i % len(names)], form, size, dtype)
-            found[i] = Column(head, data[at * width : (at + 1) * width])
+            found[i] = PackedColumn(head, data[at * width : (at + 1) * width])
 
     bits = arrays.view("<i8")
     if size:
@@ -102,7 +106,7 @@ def many(names: Sequence[str], arrays: NDArray[Any]) -> list[Column]:
     return found
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def unpack(data: bytes) -> tuple[dict[str, Json], dict[str, NDArray[Any]]]:
     """The inverse of `pack`.
 
     Raises:

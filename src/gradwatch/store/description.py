@@ -8,15 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gradwatch.store.file_names import DESCRIPTION
+from gradwatch.util import Json
 from gradwatch.util.files import DamagedError, checked_json
 
-NAME = "run.json"
 FORMAT = 2
 FIRST_KEPT, LAST_KEPT = 1, 20
 """How many of the entries about each fit are kept."""
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Json]:
     """The description of a run, from its `run.json`.
 
     Those of gradwatch 0.1, of format 1, had no checksum.
@@ -25,7 +26,7 @@ def read(path: Path) -> dict[str, Any]:
         OSError: it cannot be read.
         DamagedError: it is not what was written.
     """
-    with contextlib.suppress(ValueError, AttributeError):
+    with contextlib.suppress(ValueError, AttributeError, RecursionError):
         content = json.loads(path.read_bytes())
         if content.get("format") == 1 and checked_json.CHECKSUM not in content:
             return dict(content)
@@ -33,10 +34,10 @@ def read(path: Path) -> dict[str, Any]:
 
 
 class Description:
-    """What is to be entered into a run's `run.json`, collected until it is written.
+    """Changes to a run's `run.json`, collected until they are written.
 
-    `fits` tells of each call of `fit`, or each loop: of the first and the last 20; how
-    many there were is in `fit_count`. All else is there once, as it was last.
+    `fits` has an entry for each call of `fit` or each loop: the first and the last 20 are
+    kept, and `fit_count` is the number of all. Of everything else the last value is kept.
 
     Args:
         directory: the run's.
@@ -44,22 +45,22 @@ class Description:
     Example:
 
     >>> import pathlib, tempfile
-    >>> from gradwatch import description
+    >>> from gradwatch.store import Description, read_description
     >>> directory = pathlib.Path(tempfile.mkdtemp())
-    >>> about = description.Description(directory)
+    >>> about = Description(directory)
     >>> about.begin({"first_step": 1})
     >>> about.amend("cost", 0.01)
     >>> about.write()
-    >>> description.read(directory / "run.json")
+    >>> read_description(directory / "run.json")
     {'format': 2, 'fits': [{'first_step': 1}], 'fit_count': 1, 'cost': 0.01}
     """
 
     def __init__(self, directory: Path) -> None:
-        self.path = directory / NAME
-        self._fits: list[dict[str, Any]] = []
-        self._changes: dict[str, Any] = {}
+        self.path = directory / DESCRIPTION
+        self._fits: list[dict[str, Json]] = []
+        self._changes: dict[str, Json] = {}
 
-    def begin(self, facts: Mapping[str, Any]) -> None:
+    def begin(self, facts: Mapping[str, Json]) -> None:
         """A fit begins."""
         self._fits.append(dict(facts))
 
@@ -87,7 +88,7 @@ class Description:
             if self._changes.get(key) is changes[key]:
                 del self._changes[key]
 
-    def _so_far(self) -> dict[str, Any]:
+    def _so_far(self) -> dict[str, Json]:
         try:
             return read(self.path)
         except FileNotFoundError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SEGMENTS = "segments"
+DESCRIPTION, FINDINGS = "run.json", "findings.jsonl"
 _WRITER = r"(?P<writer>\d{8}T\d{9}-r\d{4,}-[0-9a-f]{8})"
 _JOURNAL = re.compile(rf"journal-{_WRITER}-(?P<number>\d{{6,}})\.gwj")
 _MANIFEST = re.compile(rf"manifest-{_WRITER}\.json")
@@ -39,7 +40,7 @@ class SegmentName:
 def new_writer(rank: int, now: float | None = None) -> str:
     """A name that no other writer has; names sort by the time of their making.
 
-    >>> from gradwatch.store import names
+    >>> from gradwatch.store import file_names as names
     >>> names.new_writer(0, now=1_700_000_000.25)[:-8]
     '20231114T221320250-r0000-'
     """
@@ -67,7 +68,7 @@ def segment(writer: str, number: int, table: str, checksum: str) -> str:
 def parse_journal(name: str) -> JournalName | None:
     """What the name says; None if it is not a journal's.
 
-    >>> from gradwatch.store import names
+    >>> from gradwatch.store import file_names as names
     >>> names.parse_journal("journal-20231114T221320250-r0000-1f2e3d4c-000002.gwj")
     JournalName(writer='20231114T221320250-r0000-1f2e3d4c', number=2)
     >>> names.parse_journal(".journal.gwj.tmp")

@@ -1,4 +1,4 @@
-"""Frames: records in a file, each of which can be told to be whole.
+"""Frames: records in a file, each with a checksum.
 
 A frame is a header (magic, kind, number, length, checksum) and a payload. The
 checksum covers both. Frames are numbered from 0 in their file, so that one
@@ -40,7 +40,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Gap:
+class FrameGap:
     """A stretch of the file, `start` to `end`, that holds no whole frame.
 
     `at_end` if no frame follows: a frame that was being written when its process
@@ -60,7 +60,7 @@ def encode(kind: str, number: int, payload: bytes) -> bytes:
     >>> [found.payload for found in frames.scan(data)]
     [b'abc', b'def']
     >>> frames.scan_all(data[:-1])[1]
-    Gap(start=23, end=45, at_end=True)
+    FrameGap(start=23, end=45, at_end=True)
     """
     if len(payload) > LARGEST:
         raise ValueError(f"A frame holds at most {LARGEST} bytes. Received: {len(payload)}")
@@ -73,22 +73,22 @@ def scan(data: bytes, start: int = 0) -> Iterator[Frame]:
     return (found for found in scan_all(data, start) if isinstance(found, Frame))
 
 
-def scan_all(data: bytes, start: int = 0) -> list[Frame | Gap]:
+def scan_all(data: bytes, start: int = 0) -> list[Frame | FrameGap]:
     """The whole frames in `data` from the offset `start` on, and the gaps between them."""
-    found: list[Frame | Gap] = []
+    found: list[Frame | FrameGap] = []
     at = gap = start
     while at >= 0:
         frame = _frame_at(data, at)
         if frame is not None:
             if gap < at:
-                found.append(Gap(gap, at, at_end=False))
+                found.append(FrameGap(gap, at, at_end=False))
             found.append(frame)
             at = gap = frame.end
         else:
             # After damage, the next whole frame may begin anywhere.
             at = data.find(MAGIC, at + 1)
     if gap < len(data):
-        found.append(Gap(gap, len(data), at_end=True))
+        found.append(FrameGap(gap, len(data), at_end=True))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a journal says: its frames, understood."""
+"""Reading a journal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gradwatch.core import FIELDS
 from gradwatch.store import columns, frames
+from gradwatch.util import Json
 
 FORMAT = 1
 WRITER, SITES, ATTEMPT, READING, PICTURE, FACTS, END = "W", "S", "A", "R", "P", "F", "E"
@@ -21,7 +22,7 @@ class Damage:
 
     Attributes:
         file: where it is.
-        what: what is wrong with it, and what of the run is missing therefore.
+        what: the problem, and what of the run is missing because of it.
     """
 
     file: Path
@@ -32,10 +33,10 @@ class Damage:
 
 
 @dataclass(frozen=True)
-class Block:
+class JournalBlock:
     """One reading or picture: its facts and its columns."""
 
-    facts: dict[str, Any]
+    facts: dict[str, Json]
     arrays: dict[str, NDArray[Any]]
 
     @property
@@ -63,13 +64,13 @@ class Journal:
     """
 
     path: Path
-    writer: dict[str, Any] = field(default_factory=dict)
+    writer: dict[str, Json] = field(default_factory=dict)
     sites: list[tuple[str, str, str] | None] = field(default_factory=list)
-    attempts: list[dict[str, Any]] = field(default_factory=list)
-    readings: list[Block] = field(default_factory=list)
-    pictures: list[Block] = field(default_factory=list)
+    attempts: list[dict[str, Json]] = field(default_factory=list)
+    readings: list[JournalBlock] = field(default_factory=list)
+    pictures: list[JournalBlock] = field(default_factory=list)
     groups: dict[str, list[int]] = field(default_factory=dict)
-    end: dict[str, Any] | None = None
+    end: dict[str, Json] | None = None
     torn: int = 0
     damage: list[Damage] = field(default_factory=list)
     _offset: int = 0
@@ -116,49 +117,35 @@ class Journal:
         self.end = None
         try:
             facts, arrays = columns.unpack(frame.payload)
-            _UNDERSTAND[frame.kind](self, facts, arrays)
+            self._understand(frame.kind, facts, arrays)
         except (ValueError, KeyError, TypeError, IndexError) as error:
             self._hurt(f"record {frame.number} cannot be understood: {error!r}")
 
     def _hurt(self, what: str) -> None:
         self.damage.append(Damage(self.path, what))
 
-    def _take_writer(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
-        if facts["format"] > FORMAT:
-            raise ValueError(f"it is of format {facts['format']}; this gradwatch reads {FORMAT}")
-        self.writer = facts
-
-    def _take_sites(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
-        first, entries = facts["first"], facts["sites"]
-        self.sites += [None] * (first + len(entries) - len(self.sites))
-        for number, (kind, path, group) in enumerate(entries, first):
-            self.sites[number] = (kind, path, group)
-
-    def _take_attempt(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
-        self.attempts.append(facts)
-
-    def _take_reading(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
-        rows = arrays["site"].size
-        if any(arrays[name].size != rows for name in FIELDS):
-            raise ValueError("columns of different lengths")
-        self.readings.append(Block(facts, arrays))
-
-    def _take_picture(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
-        self.pictures.append(Block(facts, arrays))
-
-    def _take_facts(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
-        self.groups.update(facts.get("groups", {}))
-
-    def _take_end(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
-        self.end = facts
-
-
-_UNDERSTAND = {
-    WRITER: Journal._take_writer,
-    SITES: Journal._take_sites,
-    ATTEMPT: Journal._take_attempt,
-    READING: Journal._take_reading,
-    PICTURE: Journal._take_picture,
-    FACTS: Journal._take_facts,
-    END: Journal._take_end,
-}
+    def _understand(self, kind: str, facts: dict[str, Json], arrays: dict[str, Json]) -> None:
+        if kind == WRITER:
+            if facts["format"] > FORMAT:
+                format = facts["format"]
+                raise ValueError(f"it is of format {format}; this gradwatch reads {FORMAT}")
+            self.writer = facts
+        elif kind == SITES:
+            first, entries = facts["first"], facts["sites"]
+            self.sites += [None] * (first + len(entries) - len(self.sites))
+            for number, (site_kind, path, group) in enumerate(entries, first):
+                self.sites[number] = (site_kind, path, group)
+        elif kind == ATTEMPT:
+            self.attempts.append(facts)
+        elif kind == READING:
+            if any(arrays[name].size != arrays["site"].size for name in FIELDS):
+                raise ValueError("columns of different lengths")
+            self.readings.append(JournalBlock(facts, arrays))
+        elif kind == PICTURE:
+            self.pictures.append(JournalBlock(facts, arrays))
+        elif kind == FACTS:
+            self.groups.update(facts.get("groups", {}))
+        elif kind == END:
+            self.end = facts
+        else:
+            raise KeyError(kind)

@@ -52,7 +52,7 @@ class JournalFile:
         self._file.sync()
 
     def close(self) -> None:
-        """Let go of the file, and of all of it if nothing was ever written to it."""
+        """Close the file; delete it if nothing was written to it."""
         self._file.close()
         if self.frames == 0:
             self.path.unlink(missing_ok=True)

@@ -1,19 +1,19 @@
-"""A writer's manifest: which of its journals are sealed, and what they say as a whole."""
+"""A writer's manifest: its sealed segments, sites and attempts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from gradwatch.store import file_names as names
 from gradwatch.store.journal import FORMAT, Journal
+from gradwatch.util import Json
 from gradwatch.util.files import checked_json
 
 WRITER_FACTS = ("writer", "rank", "host", "pid", "process_start", "started")
 
 
-def read(path: Path, known: checked_json.Known | None = None) -> dict[str, Any]:
+def read(path: Path, known: checked_json.Known | None = None) -> dict[str, Json]:
     """A manifest's content, see README.md.
 
     Args:
@@ -34,8 +34,22 @@ def read(path: Path, known: checked_json.Known | None = None) -> dict[str, Any]:
     return content
 
 
-def so_far(directory: Path, journal: Journal) -> dict[str, Any]:
-    """The manifest of a journal's writer, or what one begins with.
+def named_segments(content: Mapping[str, Json], table: str | None = None) -> list[dict[str, Json]]:
+    """The segments that a manifest names, of one table or of all: `file`, `bytes`, `crc32c`.
+
+    A file must have the name of a segment. So nothing outside of the run is read or written.
+    """
+    entries = [
+        about
+        for entry in content.get("segments", ())
+        for name, about in entry["tables"].items()
+        if table in (None, name)
+    ]
+    return [e for e in entries if names.parse_segment(str(e["file"])) is not None]
+
+
+def so_far(directory: Path, journal: Journal) -> dict[str, Json]:
+    """The manifest of a journal's writer, or an empty one.
 
     Raises:
         OSError: it cannot be read.
@@ -50,8 +64,8 @@ def so_far(directory: Path, journal: Journal) -> dict[str, Any]:
 def add(
     directory: Path,
     journal: Journal,
-    segment: Mapping[str, Any],
-    before: Mapping[str, Any] | None = None,
+    segment: Mapping[str, Json],
+    before: Mapping[str, Json] | None = None,
 ) -> None:
     """Enter a sealed journal into its writer's manifest, atomically.
 

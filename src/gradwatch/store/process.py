@@ -7,11 +7,12 @@ import socket
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+
+from gradwatch.util import Json
 
 
-def describe() -> dict[str, Any]:
-    """This process: `host`, `pid`, and `process_start`, by which a pid used again is told apart.
+def describe() -> dict[str, Json]:
+    """This process: `host`, `pid` and `process_start`, which differs if a pid is used again.
 
     >>> from gradwatch.store import process
     >>> process.is_running(process.describe())
@@ -21,7 +22,7 @@ def describe() -> dict[str, Any]:
     return {"host": _host(), "pid": pid, "process_start": start_of(pid)}
 
 
-def is_running(facts: Mapping[str, Any]) -> bool | None:
+def is_running(facts: Mapping[str, Json]) -> bool | None:
     """Whether the process that described itself so still runs; None if that cannot be known."""
     if facts.get("host") != _host():
         return None

@@ -1,4 +1,4 @@
-"""What a writer appends to its journal: each kind of frame, from what it tells."""
+"""The records that a writer appends to its journal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradwatch.core import FIELDS, Reading, stacked
 from gradwatch.store import columns
-from gradwatch.store.columns import Column
+from gradwatch.store.columns import PackedColumn
 
 Record = tuple[str, bytes]
 """The kind of a frame, and its payload."""
@@ -23,7 +23,7 @@ def facts(kind: str, **known: Any) -> Record:
     return kind, columns.pack(known, {})
 
 
-class Taken(NamedTuple):
+class PendingReading(NamedTuple):
     """A reading to be written.
 
     Attributes:
@@ -39,8 +39,8 @@ class Taken(NamedTuple):
     lost_rows: int
 
 
-class ReadingFrames:
-    """Makes the frames of readings: of many at once, as those of one cost nearly as much.
+class ReadingEncoder:
+    """Encodes readings as records: many at once, as one costs nearly as much.
 
     The column of the sites is the same at each step, and encoded once.
 
@@ -49,20 +49,20 @@ class ReadingFrames:
     >>> import numpy as np
     >>> from gradwatch import Kind, Reading, Site, Summary
     >>> from gradwatch.store import columns
-    >>> from gradwatch.store.records import ReadingFrames, Taken
+    >>> from gradwatch.store.records import PendingReading, ReadingEncoder
     >>> reading = Reading(3, 1, 0.0, [Site(Kind.WEIGHT, "a")], Summary.unpack(np.ones((1, 10))))
-    >>> [(kind, payload)] = ReadingFrames().of([Taken(reading, np.array([7]), 1, 0)])
+    >>> [(kind, payload)] = ReadingEncoder().encode([PendingReading(reading, np.array([7]), 1, 0)])
     >>> facts, arrays = columns.unpack(payload)
     >>> kind, facts["step"], arrays["site"], arrays["max"]
     ('R', 3, array([7]), array([1.]))
     """
 
     def __init__(self) -> None:
-        self._sites: dict[int, tuple[NDArray[np.int64], Column]] = {}
+        self._sites: dict[int, tuple[NDArray[np.int64], PackedColumn]] = {}
 
-    def of(self, taken: Sequence[Taken]) -> list[Record]:
-        """The frames, in this order."""
-        numbers = _numbers([each.reading for each in taken])
+    def encode(self, pending: Sequence[PendingReading]) -> list[Record]:
+        """The records of readings, in their order."""
+        numbers = _numbers([each.reading for each in pending])
         return [
             (
                 "R",
@@ -80,10 +80,10 @@ class ReadingFrames:
                     [self._site_column(sites), *own, *_cells(reading.cells)],
                 ),
             )
-            for (reading, sites, attempt, lost_rows), own in zip(taken, numbers, strict=True)
+            for (reading, sites, attempt, lost_rows), own in zip(pending, numbers, strict=True)
         ]
 
-    def _site_column(self, sites: NDArray[np.int64]) -> Column:
+    def _site_column(self, sites: NDArray[np.int64]) -> PackedColumn:
         known = self._sites.get(id(sites))
         if known is None:
             if len(self._sites) >= REMEMBERED:
@@ -93,21 +93,21 @@ class ReadingFrames:
         return known[1]
 
 
-def picture(taken: Reading, site: int, attempt: int, png: bytes) -> Record:
+def picture(reading: Reading, site: int, attempt: int, png: bytes) -> Record:
     """A picture's frame."""
     about = {
         "site": site,
-        "step": int(taken.step),
-        "epoch": int(taken.epoch),
-        "time": float(taken.time),
+        "step": int(reading.step),
+        "epoch": int(reading.epoch),
+        "time": float(reading.time),
         "attempt": attempt,
     }
     return "P", columns.pack(about, {"png": np.frombuffer(png, np.uint8)})
 
 
-def _numbers(readings: Sequence[Reading]) -> list[list[Column]]:
+def _numbers(readings: Sequence[Reading]) -> list[list[PackedColumn]]:
     """The columns of each reading's summary."""
-    found: list[list[Column]] = [[] for _ in readings]
+    found: list[list[PackedColumn]] = [[] for _ in readings]
     alike: dict[int, list[int]] = {}
     for i, reading in enumerate(readings):
         alike.setdefault(len(reading), []).append(i)
@@ -119,7 +119,7 @@ def _numbers(readings: Sequence[Reading]) -> list[list[Column]]:
     return found
 
 
-def _cells(cells: Mapping[int, Any]) -> Sequence[Column]:
+def _cells(cells: Mapping[int, Any]) -> Sequence[PackedColumn]:
     if not cells:
         return _NO_CELLS
     rows: Sequence[int] = sorted(cells)

@@ -1,4 +1,4 @@
-"""Turning finished journals into segments, in the background."""
+"""Sealing: turning finished journals into segments, in the background."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gradwatch.store import followers, manifest, segments
+from gradwatch.store import file_names as names
+from gradwatch.store import manifest, process, segments
 from gradwatch.store.journal import Journal
 from gradwatch.store.segments import Interrupted, Stopper
 from gradwatch.util import Background, exits
@@ -23,8 +25,25 @@ GRACE = 0.3
 GRACE_IN_DATABASE = 5.0
 
 
+@dataclass(frozen=True)
+class SealListener:
+    """Waits for the segments of a run while it is recorded.
+
+    Attributes:
+        every: the number of seconds after which a journal is sealed even if it is not full.
+        on_sealed: called on the sealing thread, after each journal that was sealed.
+    """
+
+    every: float
+    on_sealed: Callable[[], object]
+
+
+listeners: dict[Path, SealListener] = {}
+"""By the absolute path of a run's directory; at most one each."""
+
+
 def seal(path: Path, frames: int | None = None, stopper: Stopper | None = None) -> bool:
-    """Put segments in the place of a journal that nobody writes to any more.
+    """Replace a finished journal by segments.
 
     Whatever happens on the way, each of its rows is in the run exactly once: until
     the manifest names the segments the journal counts, and from then on they do.
@@ -62,10 +81,10 @@ def seal(path: Path, frames: int | None = None, stopper: Stopper | None = None) 
 
 
 class Sealer:
-    """Seals journals on one background thread, however many runs there are.
+    """Seals journals on one background thread for all runs.
 
-    A process that was forked from one that has sealed does not: the database may have
-    been at work at that moment, and would never come to rest. Its journals stay journals.
+    A process that was forked from one that has sealed does not seal: the database may have
+    been running at the fork, and would never finish. Its journals stay journals.
     """
 
     def __init__(self) -> None:
@@ -74,25 +93,25 @@ class Sealer:
         self._stopper = Stopper()
 
     def submit(self, path: Path, frames: int, delay: float = 0.0, retry: float = RETRY) -> None:
-        """Have a journal sealed; tried again as long as the disk is full, say."""
+        """Seal a journal; try again later if that fails, for example on a full disk."""
         self.later(path, delay, partial(self._seal, path, frames, retry))
 
     def later(self, key: Hashable, delay: float, call: Callable[[], object]) -> None:
-        """Have something else called on the same thread."""
+        """Call something else on the same thread."""
         if self._process is None:
             self._process = os.getpid()
         if self._process == os.getpid():
             self._background.later(key, delay, call)
 
     def finish(self, deadline: float) -> bool:
-        """Seal now what waits; what is not done by the deadline stays a journal."""
+        """Seal the waiting journals now; those that are not done by the deadline stay journals."""
         if self._background.finish(deadline - GRACE):
             return True
         self.give_up()
         return False
 
     def give_up(self) -> None:
-        """Stop, also what is under way; the journals stay."""
+        """Stop, also in the middle of a sealing; the journals stay."""
         self._background.stop()
         self._stopper.stop()
         is_done = self._background.finish(time.monotonic() + GRACE)
@@ -104,9 +123,9 @@ class Sealer:
     def _seal(self, path: Path, frames: int, retry: float) -> None:
         try:
             is_sealed = seal(path, frames, self._stopper)
-            follower = followers.of(path.parent)
-            if is_sealed and follower is not None:
-                follower.on_sealed()
+            listener = listeners.get(path.parent.absolute())
+            if is_sealed and listener is not None:
+                listener.on_sealed()
         except (FileNotFoundError, Interrupted):
             pass  # Deleted meanwhile, or left for later.
         except OSError:
@@ -115,6 +134,33 @@ class Sealer:
 
 sealer = Sealer()
 syncer = Background("gradwatch-sync")
+
+
+def seal_abandoned(directory: Path, is_meant: Callable[[str], bool] = lambda name: True) -> None:
+    """Seal the journals of dead processes in the background, in a run that goes on.
+
+    Damaged or torn journals are left to `repair`, which moves them to its quarantine.
+
+    Args:
+        directory: the run's, to which no other process writes now.
+        is_meant: whether a journal of this name is to be sealed.
+    """
+    for name in list(names.listed(directory)):
+        if names.parse_journal(name) is not None and is_meant(name):
+            path = directory / name
+            sealer.later((path, "abandoned"), 0.0, partial(_seal_if_abandoned, path))
+
+
+def _seal_if_abandoned(path: Path) -> None:
+    journal = Journal(path)
+    try:
+        journal.advance()
+    except FileNotFoundError:
+        return
+    # This also passes over the journals of this process, which runs.
+    is_running = process.is_running(journal.writer)
+    if journal.frame_count and not (is_running or journal.torn or journal.damage):
+        sealer.submit(path, journal.frame_count)
 
 
 def _at_exit(deadline: float) -> None:

@@ -7,27 +7,29 @@ import os
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import google_crc32c
 import numpy as np
 
 from gradwatch.store import file_names as names
-from gradwatch.store.duckdb_import import duckdb as import_duckdb
 from gradwatch.store.journal import Journal
+from gradwatch.store.locked_duckdb import duckdb as import_duckdb
+from gradwatch.store.locked_duckdb import literal, lock_down, quoted
 from gradwatch.store.tables import NO_MICRO_BATCH, ORDER, SCHEMAS, Table, rows_of, sites
+from gradwatch.util import Json
 from gradwatch.util.files import atomic
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ROW_GROUP = 1 << 15
-"""Rows a group: fewer, and a reader of one series has more to read about the groups than it
-saves; more, and it reads more of the other series."""
+"""Rows in a row group. With fewer, a reader of one series reads more metadata than it saves.
+With more, it reads more of the other series."""
 
 
 class Interrupted(Exception):  # noqa: N818 - nothing went wrong
-    """Sealing was asked to stop; the journal is as it was."""
+    """Sealing was stopped; the journal is as it was."""
 
 
 class Stopper:
@@ -56,13 +58,13 @@ class Stopper:
             raise Interrupted
 
 
-def write(journal: Journal, directory: Path, stopper: Stopper | None = None) -> dict[str, Any]:
+def write(journal: Journal, directory: Path, stopper: Stopper | None = None) -> dict[str, Json]:
     """Write a journal's rows as segments, durably; returns the manifest's entry for them.
 
     Args:
         journal: all of it, read and found whole.
         directory: the run's.
-        stopper: asked now and then whether to give up.
+        stopper: may stop it.
 
     Raises:
         OSError: they cannot be written; nothing is left behind.
@@ -72,7 +74,7 @@ def write(journal: Journal, directory: Path, stopper: Stopper | None = None) -> 
     folder = directory / names.SEGMENTS
     folder.mkdir(parents=True, exist_ok=True)
     number = int(journal.writer["number"])
-    entry: dict[str, Any] = {
+    entry: dict[str, Json] = {
         "number": number,
         "lost_rows": sum(block.facts.get("lost_rows", 0) for block in journal.readings)
         + (journal.end or {}).get("lost_rows", 0),
@@ -93,7 +95,7 @@ def write(journal: Journal, directory: Path, stopper: Stopper | None = None) -> 
 
 def _write_table(
     journal: Journal, table: str, rows: Table, temporary: Path, stopper: Stopper
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     size = rows["site"].size
     order = np.lexsort([rows[name] for name in reversed(ORDER[table].split(", "))])
     for name in rows:  # one by one, so that not all are there twice
@@ -104,12 +106,12 @@ def _write_table(
         database.register("row", rows)
         database.register("name", sites(journal))
         columns = ", ".join(
-            f"{_source(name, constants)}::{type_} AS {_quoted(name)}"
+            f"{_source(name, constants)}::{type_} AS {quoted(name)}"
             for name, type_ in SCHEMAS[table].items()
         )
         copied = database.execute(
             f"COPY (SELECT {columns} FROM row LEFT JOIN name ON row.site = name.site) "
-            f"TO {_literal(str(temporary))} (FORMAT parquet, COMPRESSION zstd, "
+            f"TO {literal(str(temporary))} (FORMAT parquet, COMPRESSION zstd, "
             f"PARQUET_VERSION v2, ROW_GROUP_SIZE {ROW_GROUP}, USE_TMP_FILE false)"
         ).fetchone()
     if copied != (size,):
@@ -117,8 +119,8 @@ def _write_table(
     return _publish(temporary, journal, table, size)
 
 
-def _publish(temporary: Path, journal: Journal, table: str, rows: int) -> dict[str, Any]:
-    """Sync the file and give it its name, which tells its checksum."""
+def _publish(temporary: Path, journal: Journal, table: str, rows: int) -> dict[str, Json]:
+    """Sync the file and give it its name, which contains its checksum."""
     with temporary.open("r+b") as file:
         os.fsync(file.fileno())
         checksum, size = google_crc32c.Checksum(), 0
@@ -133,57 +135,36 @@ def _publish(temporary: Path, journal: Journal, table: str, rows: int) -> dict[s
 
 @contextlib.contextmanager
 def _database(file: Path, stopper: Stopper) -> Iterator[DuckDBPyConnection]:
-    """A DuckDB that can write this file, and touch nothing else."""
+    """A DuckDB database that can write this file, and touch nothing else."""
     stopper.check()
     stopper.is_in_database = True
     try:
-        with _locked_down(file, stopper) as database:
+        duckdb = import_duckdb()
+        stopper.check()
+        # One thread, so that training keeps its cores.
+        database = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "1GB"})
+        try:
+            database.execute("SET preserve_insertion_order = true")
+            # The join must keep the order of the rows, and look up the sites.
+            database.execute("SET disabled_optimizers = 'build_side_probe_side,join_order'")
+            lock_down(database, [file])
+            stopper.watch(database)
+            stopper.check()
             yield database
+        except duckdb.InterruptException:
+            raise Interrupted from None
+        except duckdb.IOException as error:
+            raise OSError(str(error)) from error
+        finally:
+            database.close()
     finally:
         stopper.is_in_database = False
 
 
-@contextlib.contextmanager
-def _locked_down(file: Path, stopper: Stopper) -> Iterator[DuckDBPyConnection]:
-    duckdb = import_duckdb()
-    stopper.check()
-    # One thread, so that training keeps its cores.
-    database = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "1GB"})
-    try:
-        for setting in (
-            "temp_directory = ''",
-            "preserve_insertion_order = true",
-            # The join must keep the rows' order: what is looked up is the sites.
-            "disabled_optimizers = 'build_side_probe_side,join_order'",
-            "python_enable_replacements = false",
-            f"allowed_paths = [{_literal(str(file))}]",
-            "enable_external_access = false",
-            "lock_configuration = true",
-        ):
-            database.execute(f"SET {setting}")
-        stopper.watch(database)
-        stopper.check()
-        yield database
-    except duckdb.InterruptException:
-        raise Interrupted from None
-    except duckdb.IOException as error:
-        raise OSError(str(error)) from error
-    finally:
-        database.close()
-
-
-def _source(column: str, constants: dict[str, Any]) -> str:
+def _source(column: str, constants: dict[str, Json]) -> str:
     if column in constants:
         value = constants[column]
-        return _literal(value) if isinstance(value, str) else str(int(value))
+        return literal(value) if isinstance(value, str) else str(int(value))
     if column == "micro_batch":
         return f"nullif(row.micro_batch, {NO_MICRO_BATCH})"
-    return f"{'name' if column in ('kind', 'path', 'group') else 'row'}.{_quoted(column)}"
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return f"{'name' if column in ('kind', 'path', 'group') else 'row'}.{quoted(column)}"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import COUNTS, FIELDS
-from gradwatch.store.journal import Block, Journal
+from gradwatch.store.journal import Journal, JournalBlock
 
 Table = dict[str, NDArray[Any]]
 
@@ -61,23 +61,21 @@ def rows_of(journal: Journal, table: str) -> Table:
 
 
 def sites(journal: Journal) -> Table:
-    """The journal's sites: `site`, `kind`, `path`, `group`.
-
-    Half a surrogate pair, which Python strings can hold and databases cannot, is spelled out.
-    """
+    """The journal's sites: `site`, `kind`, `path`, `group`."""
     known = [(number, *entry) for number, entry in enumerate(journal.sites) if entry is not None]
     numbers, *names = zip(*known, strict=True) if known else ((), (), (), ())
     table: Table = {"site": np.array(numbers, np.int32)}
     for name, values in zip(("kind", "path", "group"), names, strict=True):
-        table[name] = np.array([_encodable(value) for value in values], object)
+        table[name] = np.array([encodable(value) for value in values], object)
     return table
 
 
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
+def encodable(text: str) -> str:
+    """The text with half surrogate pairs spelled out, which databases do not take."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def _summary_rows(block: Block) -> Table:
+def _summary_rows(block: JournalBlock) -> Table:
     rows = {"site": block.arrays["site"]}
     for name in FIELDS:
         values = block.arrays[name]
@@ -85,7 +83,7 @@ def _summary_rows(block: Block) -> Table:
     return rows
 
 
-def _cell_rows(block: Block) -> Table:
+def _cell_rows(block: JournalBlock) -> Table:
     return {
         "site": block.arrays["site"][block.arrays["cell_row"]],
         "cell": block.arrays["cell"].astype(np.int16),
@@ -93,7 +91,7 @@ def _cell_rows(block: Block) -> Table:
     }
 
 
-def _picture_rows(block: Block) -> Table:
+def _picture_rows(block: JournalBlock) -> Table:
     png = np.empty(1, object)
     png[0] = block.arrays["png"].tobytes()
     return {"site": np.array([block.facts["site"]]), "png": png}
@@ -102,7 +100,9 @@ def _picture_rows(block: Block) -> Table:
 _ROWS = {"summaries": _summary_rows, "histograms": _cell_rows}
 
 
-def _stack(journal: Journal, blocks: Sequence[Block], take: Callable[[Block], Table]) -> Table:
+def _stack(
+    journal: Journal, blocks: Sequence[JournalBlock], take: Callable[[JournalBlock], Table]
+) -> Table:
     parts: list[Table] = []
     for block in blocks:
         rows = take(block)

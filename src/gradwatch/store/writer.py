@@ -1,4 +1,4 @@
-"""The writing side of a run store: from readings to journals."""
+"""Writing readings into journals."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from gradwatch.core import Reading
 from gradwatch.store import file_names as names
-from gradwatch.store import followers, process, records, sealing
 from gradwatch.store import journal as kinds
+from gradwatch.store import process, records, sealing
 from gradwatch.store.attempt_log import AttemptLog
 from gradwatch.store.journal_file import JournalFile
-from gradwatch.store.records import ReadingFrames, Record, Taken
-from gradwatch.store.site_numbers import SiteNumbers
+from gradwatch.store.records import PendingReading, ReadingEncoder, Record
+from gradwatch.store.site_table import SiteTable
 from gradwatch.watches.probes import png
 
 ROWS_A_JOURNAL = 1 << 19
@@ -31,7 +31,7 @@ LINGER = 1.0
 
 
 class StoreWriter:
-    """Writes readings into a run's directory; README.md in this folder tells how.
+    """Writes readings into a run's directory; see README.md in this folder.
 
     What `write` returned from survives a kill of the process, and a loss of power
     once it is `flush` seconds old. Call it from one thread that is not training's. In a forked
@@ -84,24 +84,24 @@ class StoreWriter:
         self._lock = threading.RLock()
         self._is_open = True
         self._fault: OSError | None = None
-        self._sites = SiteNumbers()
+        self._sites = SiteTable()
         self._attempts = AttemptLog(first_step)
         self._groups: dict[str, list[int]] = {}
         self._journal: JournalFile | None = None
         self._next_number = 0
         self._rows = 0
-        self._told = _Told()
+        self._stated = _Stated()
         self._lost_rows = 0
         self._has_more = False
-        self._reading_frames = ReadingFrames()
+        self._encoder = ReadingEncoder()
         self._sync_again = 0.0
 
     def write(self, reading: Reading) -> None:
         """Append a reading to the journal, wholly or not at all.
 
         Raises:
-            OSError: it could not be written, a full disk, say. Its rows are counted,
-                and the next reading that can be written tells how many there were.
+            OSError: it could not be written: the disk may be full. Its rows are counted as
+                lost, and the next reading that can be written states the number.
         """
         if self._process != os.getpid():
             return
@@ -163,13 +163,13 @@ class StoreWriter:
         return not self._is_open and self._process == os.getpid()
 
     def _write(self, readings: Sequence[Reading]) -> None:
-        mark = self._attempts.mark()
+        before = self._attempts.save()
         try:
-            taken = self._frames_of(readings)
+            taken = self._records_of(readings)
             unsynced = None if self._journal is None or self._journal.is_synced else self._journal
             journal = self._append(taken)
         except BaseException:
-            self._attempts.take_back(mark)
+            self._attempts.restore(before)
             raise
         self._lost_rows = 0
         self._rows += sum(map(_weight, readings))
@@ -178,18 +178,18 @@ class StoreWriter:
         elif journal is not unsynced or time.monotonic() >= self._sync_again:
             self._sync_soon(journal)
 
-    def _frames_of(self, readings: Sequence[Reading]) -> list[Record]:
-        taken, drawn = [], []
+    def _records_of(self, readings: Sequence[Reading]) -> list[Record]:
+        pending, drawn = [], []
         lost_rows = self._lost_rows
         for reading in readings:
-            sites = self._sites.of(reading.sites, reading.group)
+            sites = self._sites.numbers(reading.sites, reading.group)
             self._join_groups(reading, sites)
-            attempt = self._attempts.of(reading, sites)
-            self._attempts.written(reading, sites)
-            taken.append(Taken(reading, sites, attempt, lost_rows))
+            attempt = self._attempts.attempt_of(reading, sites)
+            self._attempts.add(reading, sites)
+            pending.append(PendingReading(reading, sites, attempt, lost_rows))
             drawn.append(self._pictures(reading, attempt))
             lost_rows = 0
-        frames = self._reading_frames.of(taken)
+        frames = self._encoder.encode(pending)
         return [
             each
             for frame, pictures in zip(frames, drawn, strict=True)
@@ -199,7 +199,7 @@ class StoreWriter:
     def _pictures(self, reading: Reading, attempt: int) -> list[Record]:
         if not reading.pictures:
             return []
-        sites = self._sites.of(list(reading.pictures), reading.group).tolist()
+        sites = self._sites.numbers(list(reading.pictures), reading.group).tolist()
         return [
             records.picture(reading, site, attempt, png.encode(image))
             for site, image in zip(sites, reading.pictures.values(), strict=True)
@@ -208,27 +208,27 @@ class StoreWriter:
     def _append(self, taken: list[Record]) -> JournalFile:
         journal = self._journal or self._begin()
         try:
-            journal.append([*self._untold(journal), *taken])
+            journal.append([*self._not_stated(journal), *taken])
         except FileNotFoundError:
             # Someone has deleted it. What was in it is gone; the next one is complete again.
             self._journal = None
             journal.close()
             journal = self._begin()
-            journal.append([*self._untold(journal), *taken])
-        self._told = _Told(len(self._sites.entries), len(self._attempts.entries), self._groups)
+            journal.append([*self._not_stated(journal), *taken])
+        self._stated = _Stated(len(self._sites.entries), len(self._attempts.entries), self._groups)
         return journal
 
     def _begin(self) -> JournalFile:
         number = self._next_number
         self._journal = JournalFile(names.journal(self.directory, self.name, number), number)
-        self._next_number, self._rows, self._told = number + 1, 0, _Told()
-        follower = followers.of(self.directory)
-        if follower is not None:
-            self._seal_after(follower.every, self._journal)
+        self._next_number, self._rows, self._stated = number + 1, 0, _Stated()
+        listener = sealing.listeners.get(self.directory)
+        if listener is not None:
+            self._seal_after(listener.every, self._journal)
         return self._journal
 
     def _seal_after(self, seconds: float, journal: JournalFile) -> None:
-        """Seal a journal at that age even if it is not full: somebody waits for segments."""
+        """Seal a journal at that age even if it is not full: a listener waits for segments."""
 
         def is_old() -> None:
             with self._lock:
@@ -237,8 +237,8 @@ class StoreWriter:
 
         sealing.sealer.later((journal.path, "age"), seconds, is_old)
 
-    def _untold(self, journal: JournalFile) -> list[Record]:
-        """What the journal does not say yet, and must before the next reading."""
+    def _not_stated(self, journal: JournalFile) -> list[Record]:
+        """The records that must precede the next reading: new sites, attempts and groups."""
         taken = []
         if journal.frames == 0:
             taken.append(
@@ -252,13 +252,13 @@ class StoreWriter:
                     number=journal.number,
                 )
             )
-        first = self._told.sites
+        first = self._stated.sites
         if first < len(self._sites.entries):
             sites = self._sites.entries[first:]
             taken.append(records.facts(kinds.SITES, first=first, sites=sites))
-        for attempt in self._attempts.entries[self._told.attempts :]:
+        for attempt in self._attempts.entries[self._stated.attempts :]:
             taken.append(records.facts(kinds.ATTEMPT, **attempt))
-        if self._groups != self._told.groups:
+        if self._groups != self._stated.groups:
             taken.append(records.facts(kinds.FACTS, groups=self._groups))
         return taken
 
@@ -269,7 +269,7 @@ class StoreWriter:
             known = self._groups.get(prefix + name, [])
             joined = sorted({*known, *sites[list(positions)].tolist()})
             if joined != known:
-                # A new dictionary: the old one is what the journal has been told.
+                # A new dictionary: the old one is what the journal states.
                 self._groups = {**self._groups, prefix + name: joined}
 
     def _end(self) -> None:
@@ -322,8 +322,8 @@ def _weight(reading: Reading) -> int:
     return len(reading) + cells // CELLS_A_ROW
 
 
-class _Told:
-    """What the current journal has been told of sites, attempts and groups."""
+class _Stated:
+    """How many sites and attempts, and which groups, the current journal states."""
 
     def __init__(
         self, sites: int = 0, attempts: int = 0, groups: dict[str, Any] | None = None

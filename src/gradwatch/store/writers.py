@@ -37,7 +37,7 @@ def writer_for(directory: Path, first_step: int, rank: int = 0) -> StoreWriter:
 
 
 def _has_successor(writer: StoreWriter) -> bool:
-    """Whether somebody else has begun to write since; attempts must stay in their order.
+    """Whether another writer of this rank has begun since; attempts must stay in order.
 
     Other ranks have their own order.
     """

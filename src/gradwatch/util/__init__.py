@@ -1,6 +1,7 @@
 """Small helpers that know nothing of training: files, threads, messages, text."""
 
 from gradwatch.util.background import Background
+from gradwatch.util.json_type import Json
 from gradwatch.util.reporter import GradwatchWarning, Reporter, say
 from gradwatch.util.text import display_width, encodable, printable, shortened, without_root
 from gradwatch.util.text_table import TextColumn
@@ -10,6 +11,7 @@ from gradwatch.util.worker import Worker
 __all__ = [
     "Background",
     "GradwatchWarning",
+    "Json",
     "Reporter",
     "TextColumn",
     "Worker",

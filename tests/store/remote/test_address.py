@@ -79,7 +79,7 @@ def test_the_cache_keeps_to_its_own_directory(tmp_path, monkeypatch):
     ("url", "more", "words"),
     [
         ("runs/a", {}, "takes a URL"),
-        ("s3://b/a", {"every": 0}, "every must be above 0"),
+        ("s3://b/a", {"every": 0}, "every must be > 0"),
         ("s3://b/a", {"wait": -1}, "wait"),
     ],
 )

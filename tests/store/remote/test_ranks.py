@@ -13,14 +13,14 @@ import pytest
 
 import gradwatch
 from gradwatch.store import process
-from gradwatch.store.remote import claims, note, uploader
+from gradwatch.store.remote import claims, upload_note, uploader
 from gradwatch.store.remote.address import Remote
 from gradwatch.store.remote.claims import Claim, WaitingError
 from gradwatch.store.remote.folder import Folder
-from gradwatch.store.remote.part import Part, part_of
+from gradwatch.store.remote.rank_share import RankShare, share_of
 from gradwatch.store.remote.transfer import Transfer
 from gradwatch.util.files import checked_json
-from tests.store.damaged import ENVIRONMENT
+from tests.maintain.damaged import ENVIRONMENT
 from tests.store.recorded import Recorder, settle
 from tests.store.remote.conftest import remote_files
 
@@ -79,8 +79,8 @@ def test_a_reader_of_the_url_sees_all_ranks(s3, tmp_path, is_one_machine):
     assert not [path for path in remote_files(url) if path.startswith("claim-")]
     for place in set(places):
         (staging,) = place.iterdir()
-        assert note.read(staging)["complete"]
-        assert note.read(staging)["url"] == url
+        assert upload_note.read(staging)["complete"]
+        assert upload_note.read(staging)["url"] == url
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def enter(folder, owner, **about):
 
 
 def claim_of(folder, rank, training="t-1"):
-    return Claim(folder, 60.0, settle=0.0, part=Part(training, rank))
+    return Claim(folder, 60.0, settle=0.0, share=RankShare(training, rank))
 
 
 def test_the_others_wait_until_the_first_has_begun(folder):
@@ -131,10 +131,10 @@ def test_the_others_follow_the_first_to_a_folder_beside(folder):
 
 
 def test_two_runs_of_one_training_at_one_url_are_told_apart():
-    first, second = part_of("torch x", 1, "s3://a"), part_of("torch x", 1, "s3://a")
+    first, second = share_of("torch x", 1, "s3://a"), share_of("torch x", 1, "s3://a")
     assert first.training != second.training
     assert "torch x" not in first.training
-    assert part_of("torch x", 1, "s3://b").training == first.training
+    assert share_of("torch x", 1, "s3://b").training == first.training
 
 
 def test_a_rank_is_live_while_its_claim_is_renewed(folder):
@@ -153,11 +153,11 @@ def test_each_sends_its_own_and_the_first_what_the_run_is(folder, tmp_path):
         recorder.write(range(1, 4))
         recorder.close()
     settle()
-    Transfer(tmp_path, folder, Part("t-1", 1)).advance()
+    Transfer(tmp_path, folder, RankShare("t-1", 1)).advance()
     sent = [entry.name for entry in folder.listed()]
     assert all("-r0001-" in name for name in sent)
     assert len(sent) == 1
-    Transfer(tmp_path, folder, Part("t-1", 0)).advance()
+    Transfer(tmp_path, folder, RankShare("t-1", 0)).advance()
     sent = [entry.name for entry in folder.listed()]
     assert "run.json" in sent
     assert not any("-r0002-" in name for name in sent)
@@ -173,16 +173,16 @@ def test_what_no_rank_has_uploaded_is_uploaded_by_the_command(memory, tmp_path, 
         recorder = Recorder(tmp_path, rank=rank)
         recorder.write(range(1, 4))
         recorder.close()
-        note.write(tmp_path, Remote(url), url, part=Part("t-1", rank))
+        upload_note.write(tmp_path, Remote(url), url, share=RankShare("t-1", rank))
     settle()
-    assert not note.read(tmp_path)["complete"]
+    assert not upload_note.read(tmp_path)["complete"]
     assert gradwatch.maintain.upload(tmp_path).url == url
-    assert note.read(tmp_path)["complete"]
+    assert upload_note.read(tmp_path)["complete"]
     assert gradwatch.open(url).ranks == (1, 2)
 
 
 def test_a_rank_whose_first_never_uploads_says_at_the_end_what_to_do(memory, tmp_path):
-    uploading = uploader.Uploader(Remote(f"{memory}/runs/a"), tmp_path, part=Part("t-1", 1))
+    uploading = uploader.Uploader(Remote(f"{memory}/runs/a"), tmp_path, share=RankShare("t-1", 1))
     uploading.open()
     uploading.close()
     assert not uploading.finish(time.monotonic() + 0.3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.store.remote import shared
+from gradwatch.store.remote import merge_files
 from gradwatch.store.remote import uploader as module
 from gradwatch.store.remote.address import Remote
 from gradwatch.store.remote.folder import Folder, RemoteError
@@ -85,17 +85,17 @@ def test_descriptions_of_two_machines_are_joined_and_one_that_goes_on_is_not_dou
         return checked_json.dumps({"fits": fits, "fit_count": len(fits), **more})
 
     site = {"kind": "weight", "path": "a"}
-    joined = json.loads(shared.descriptions(made(1, 5, sites=[site]), made(9)))
+    joined = json.loads(merge_files.descriptions(made(1, 5, sites=[site]), made(9)))
     assert [fit["first_step"] for fit in joined["fits"]] == [1, 5, 9]
     assert joined["fit_count"] == 3
     assert joined["sites"] == [site]
-    same = json.loads(shared.descriptions(made(1, 5), made(1, 5, 9, sites=[site])))
+    same = json.loads(merge_files.descriptions(made(1, 5), made(1, 5, 9, sites=[site])))
     assert [fit["first_step"] for fit in same["fits"]] == [1, 5, 9]
     assert same["fit_count"] == 3
-    many = json.loads(shared.descriptions(made(*range(30)), made(99)))
+    many = json.loads(merge_files.descriptions(made(*range(30)), made(99)))
     assert [many["fits"][0], many["fits"][-1]] == [{"first_step": 0}, {"first_step": 99}]
     assert (len(many["fits"]), many["fit_count"]) == (21, 31)
-    assert shared.descriptions(b"damaged", made(1)) == made(1)
+    assert merge_files.descriptions(b"damaged", made(1)) == made(1)
 
 
 class _Denying(BaseHTTPRequestHandler):

@@ -17,7 +17,7 @@ from gradwatch.store.remote import uploader as module
 from gradwatch.store.remote.folder import Folder, RemoteError
 from gradwatch.store.remote.transfer import Transfer
 from gradwatch.util.files import checked_json
-from tests.store.damaged import ENVIRONMENT
+from tests.maintain.damaged import ENVIRONMENT
 from tests.store.remote.conftest import drain, remote_files, until
 
 PATIENCE = 300
@@ -186,8 +186,8 @@ def test_failing_uploads_are_said_once_counted_and_made_up_for(memory, monkeypat
 
 
 def _telling(said, init):
-    def telling(self, remote, directory, part=None):
-        init(self, remote, directory, said.append, part)
+    def telling(self, remote, directory, share=None):
+        init(self, remote, directory, said.append, share)
 
     return telling
 

@@ -5,7 +5,7 @@ import pytest
 
 import gradwatch
 from gradwatch.core import Kind
-from gradwatch.read.members import NotRecordedError
+from gradwatch.read import NotRecordedError
 from gradwatch.view.data import RunView, compare, compare_series
 from tests.view.data.made import doubles, recorder, truth
 

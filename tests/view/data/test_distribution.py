@@ -5,7 +5,7 @@ import pytest
 
 import gradwatch
 from gradwatch.core import Histogram
-from gradwatch.read.members import NotRecordedError
+from gradwatch.read import NotRecordedError
 from gradwatch.view.data import RunView, Window, distribution, picture, pictures
 from gradwatch.view.data.distribution import edges_for, shares
 from tests.view.data.made import doubles

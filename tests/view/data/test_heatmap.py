@@ -1,11 +1,11 @@
-"""Rows of a tree, against the merged elements of their sites."""
+"""RowGroups of a tree, against the merged elements of their sites."""
 
 import numpy as np
 import pytest
 
 import gradwatch
 from gradwatch.core import Kind, Site
-from gradwatch.read.merged_rows import Rows
+from gradwatch.read import RowGroups
 from gradwatch.view.data import RunView, StaleTreeError, Window, heatmap
 from gradwatch.view.data.labels import menu_of
 from tests.store.recorded import TRUTH, Recorder, array
@@ -133,8 +133,8 @@ def test_a_step_whose_sites_are_in_two_files_counts_once(tmp_path, seal):
     writer.close(seal=seal)
     run = gradwatch.open(tmp_path / "a")
     if seal:
-        assert len(run._content.snapshot.segments) > 8
-        assert run._content.snapshot.shared_steps(frozenset([0]), "gradient").size
+        assert len(run._snapshot.segments) > 8
+        assert run._snapshot.shared_steps(frozenset([0]), "gradient").size
     assert_true(RunView(run), Kind.GRADIENT, "l2", Window(100))
     assert_true(RunView(run), Kind.GRADIENT, "zeros", Window(2))
 
@@ -196,10 +196,10 @@ def test_nodes_of_an_older_tree_are_refused(shown):
 
 
 def test_a_row_without_sites_is_of_no_number(shown):
-    rows = Rows.of([[], [Site(Kind.GRADIENT, "net/stem/kernel")]])
+    rows = RowGroups.of([[], [Site(Kind.GRADIENT, "net/stem/kernel")]])
     bucketing = Window(5).bucketing(shown.steps(Kind.GRADIENT))
     table = shown.run.row_table("gradient", rows, ["l2"], bucketing)
     assert np.isnan(table.values["l2"][0]).all()
     assert not np.isnan(table.values["l2"][1]).any()
-    only_empty = shown.run.row_table("gradient", Rows.of([[]]), ["l2"], bucketing)
+    only_empty = shown.run.row_table("gradient", RowGroups.of([[]]), ["l2"], bucketing)
     assert np.isnan(only_empty.values["l2"]).all()

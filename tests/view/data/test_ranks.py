@@ -11,7 +11,7 @@ import gradwatch.view.data as data
 from gradwatch import Kind, Site
 from gradwatch.core import Reading, Summary
 from gradwatch.core.reference import summarize
-from gradwatch.read.across_ranks import RankTable
+from gradwatch.read import RankTable
 from gradwatch.store import description
 from gradwatch.store.writer import StoreWriter
 from gradwatch.view.data.rank_data import merged_rows

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwatch.core import Kind, Site, SiteInfo
-from gradwatch.read.run_json import bare_info
+from gradwatch.read import bare_info
 from gradwatch.view.data.tree import Tree
 
 words = st.sampled_from(["a", "b", "net", "", "kernel", "kernel[x]", "…", "<b>", "a b"])

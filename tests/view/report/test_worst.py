@@ -2,7 +2,7 @@
 
 from gradwatch import Kind, Site
 from gradwatch.diagnosis.finding import Finding, Severity
-from gradwatch.read.run_json import bare_info
+from gradwatch.read import bare_info
 from gradwatch.view.data.tree import Tree
 from gradwatch.view.report.candidates import candidates
 from gradwatch.view.report.worst import worst_layers

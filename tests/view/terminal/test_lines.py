@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gradwatch.diagnosis.finding import Finding, Severity
-from gradwatch.read.status import Status
+from gradwatch.read import Status
 from gradwatch.util.text import display_width
 from gradwatch.view.data import RunProgress
 from gradwatch.view.terminal.frame import TopFrame, frame_text, screen

@@ -11,7 +11,7 @@ import gradwatch
 from gradwatch import Kind, Site
 from gradwatch.cli.main import main
 from gradwatch.core import Reading, Summary
-from gradwatch.read.status import RankStatus, Status
+from gradwatch.read import RankStatus, Status
 from gradwatch.store import description
 from gradwatch.store.writers import writer_for
 from gradwatch.view.text.rank_words import rank_counts, ranks_in_words

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradwatch.core import Kind
-from gradwatch.integrations.tensorboard_import.event_records import DamagedBytes, read_records
 from gradwatch.integrations.tensorboard_import.logged_numbers import LoggedNumbers
 from gradwatch.record import RunDirectory
+from gradwatch.sinks import DamagedBytes, read_records
 from gradwatch.store import Damage, StoreWriter
 from gradwatch.util import environment
 

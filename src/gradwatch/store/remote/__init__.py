@@ -3,13 +3,11 @@
 from gradwatch.store.remote.address import Remote, as_remote
 from gradwatch.store.remote.claims import Claim, WaitingError, is_claim
 from gradwatch.store.remote.folder import Folder
-from gradwatch.store.remote.listing import segment_files
-from gradwatch.store.remote.transfer import DESCRIPTION, FINDINGS, Transfer
+from gradwatch.store.remote.segment_files import segment_files
+from gradwatch.store.remote.transfer import Transfer
 from gradwatch.store.remote.uploader import Uploader, uploader_for
 
 __all__ = [
-    "DESCRIPTION",
-    "FINDINGS",
     "Claim",
     "Folder",
     "Remote",

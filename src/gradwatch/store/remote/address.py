@@ -1,4 +1,4 @@
-"""Where a remote run is, and where it is kept meanwhile."""
+"""The address of a remote run, and its local directories."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _HIDDEN = "***"
 class Remote:
     """A run at a URL, for `Monitor` to write to and `gradwatch.open` to read.
 
-    The run is kept in a local directory, its staging directory, and what is sealed of
-    it is uploaded in the background. Nothing of this can disturb training.
+    The run is written to a local directory, its staging directory, and its sealed files are
+    uploaded in the background. Nothing of this can disturb training.
 
     Args:
         url: any that fsspec knows: `"s3://bucket/runs/a"`, `"gs://..."`, `"memory://..."`.
@@ -36,7 +36,7 @@ class Remote:
             `~/.cache/gradwatch/staging`.
         every: how many seconds the remote run may be behind, uploading aside.
         wait: how many seconds longer than the usual two the end of the process
-            may take, for what is not uploaded yet.
+            may take to upload the rest.
         options: for fsspec: credentials, an `endpoint_url`, ... They are never written
             anywhere.
 
@@ -65,7 +65,7 @@ class Remote:
             raise ValueError(f"The URL must name a run's folder. Received: {self.shown!r}")
         if not self.every > 0 or not self.wait >= 0:
             raise ValueError(
-                f"every must be above 0 and wait not below. Received: every={self.every!r}, "
+                f"every must be > 0 and wait >= 0. Received: every={self.every!r}, "
                 f"wait={self.wait!r}"
             )
 
@@ -94,12 +94,12 @@ class Remote:
 
     @property
     def cache_directory(self) -> Path:
-        """Where what is downloaded of it is kept."""
+        """Where its downloaded files are kept."""
         root = Path(os.environ.get(CACHE) or _home("remote")).expanduser().absolute()
         return root.joinpath(*(quote(part, safe=" ") for part in self.parts))
 
     def redacted(self, words: str) -> str:
-        """Somebody else's message about it, without what is secret."""
+        """A message of the file system, without secrets."""
         secrets = [str(v) for k, v in self.options.items() if isinstance(v, str) and "url" not in k]
         found = _USER.search(self.url)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Who uploads to a remote folder: of two processes, each gets its own."""
+"""Which process uploads to a remote folder: of two processes, each gets its own folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from gradwatch.store import file_names as names
 from gradwatch.store import process
 from gradwatch.store.remote.folder import Folder
-from gradwatch.store.remote.part import Part
+from gradwatch.store.remote.rank_share import RankShare
+from gradwatch.util import Json
 from gradwatch.util.files import DamagedError, checked_json
 
 LOOK_AGAIN = 1.0
@@ -34,7 +35,7 @@ class WaitingError(Exception):
 
 
 class Claim:
-    """The right to upload to a folder, or to the first one beside it that is free.
+    """The right to upload to a folder, or to the first numbered one that is free.
 
     Each process that uploads has a small file of its own in the folder and renews it
     again and again. Files of others that are not renewed are those of dead processes. That
@@ -49,15 +50,15 @@ class Claim:
         period: how often it will be renewed, in seconds.
         settle: how many seconds to wait between entering the claim and looking
             for others that entered one at the same moment.
-        part: which part of a run this process uploads; all of it if not given.
+        share: which share of a run this process uploads; all of it if not given.
     """
 
     def __init__(
-        self, folder: Folder, period: float, settle: float = 0.3, part: Part | None = None
+        self, folder: Folder, period: float, settle: float = 0.3, share: RankShare | None = None
     ) -> None:
-        self.owner = names.new_writer(0 if part is None else part.rank)
+        self.owner = names.new_writer(0 if share is None else share.rank)
         self.folder = folder
-        self.part = part
+        self.share = share
         self._first, self._number = folder, 1
         self._period, self._settle = period, settle
         self._entered = self._held = False
@@ -71,8 +72,8 @@ class Claim:
             WaitingError: that is not known yet.
             OSError: the folder cannot be read or written.
         """
-        if self.part is not None and not self.part.is_first and not self._held:
-            self.folder = self._folder_of_training(self.part.training)
+        if self.share is not None and not self.share.is_first and not self._held:
+            self.folder = self._folder_of_training(self.share.training)
             self._held = self._entered = True
         while not self._held:
             if not self._entered:
@@ -82,7 +83,7 @@ class Claim:
             if self._is_taken():
                 self.release()
                 self._number += 1
-                self.folder = self._first.beside(self._number)
+                self.folder = self._first.numbered(self._number)
             else:
                 self._held = True
         self._write()
@@ -104,7 +105,7 @@ class Claim:
             if not folder.listed():
                 raise WaitingError(LOOK_AGAIN)  # It has not begun.
             number += 1
-            folder = self._first.beside(number)
+            folder = self._first.numbered(number)
 
     def _write(self) -> None:
         self._beats += 1
@@ -116,8 +117,8 @@ class Claim:
             "time": time.time(),
             **process.describe(),
         }
-        if self.part is not None:
-            about |= {"training": self.part.training, "rank": self.part.rank}
+        if self.share is not None:
+            about |= {"training": self.share.training, "rank": self.share.rank}
         self.folder.write(_name(self.owner), json.dumps(about).encode())
 
     def _is_taken(self) -> bool:
@@ -132,8 +133,8 @@ class Claim:
             except FileNotFoundError:
                 continue
             other = _parse(data)
-            if self.part is not None and other.get("training") == self.part.training:
-                continue  # We are in it together.
+            if self.share is not None and other.get("training") == self.share.training:
+                continue  # Another rank of the same training.
             is_before = bool(other.get("held")) or found["owner"] < self.owner
             if is_before:
                 left = self._silence(entry.name, data, other)
@@ -147,7 +148,7 @@ class Claim:
             raise WaitingError(min(pause, self._period / 2))
         return False
 
-    def _silence(self, name: str, data: bytes, other: dict[str, Any]) -> float | None:
+    def _silence(self, name: str, data: bytes, other: dict[str, Json]) -> float | None:
         """How many seconds until the other one counts as dead; None if it is alive."""
         running = process.is_running(other)
         if running is not None:
@@ -185,7 +186,7 @@ def is_claim(name: str) -> bool:
 
 
 def _trainings(folder: Folder) -> set[str]:
-    """The trainings that a folder's `run.json` tells of."""
+    """The trainings that a folder's `run.json` names."""
     try:
         fits = checked_json.loads(folder.read("run.json"), Path("run.json")).get("fits", [])
     except (FileNotFoundError, DamagedError):
@@ -201,7 +202,7 @@ def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _parse(data: bytes) -> dict[str, Any]:
+def _parse(data: bytes) -> dict[str, Json]:
     try:
         about = json.loads(data)
     except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,13 +18,13 @@ class RemoteError(OSError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class RemoteFile:
     """A file in a folder.
 
     Attributes:
         name: its name there.
         size: in bytes.
-        mark: whatever changes with its content, as far as the file system tells.
+        mark: changes with the content, if the file system knows such a mark.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Folder:
     without credentials; a file that is not there is a `FileNotFoundError`.
 
     Args:
-        remote: where it is. The file system is asked for nothing yet.
+        remote: where it is. Nothing is read yet.
 
     Raises:
         ImportError: fsspec, or what it needs for this protocol, is not installed.
@@ -61,26 +62,23 @@ class Folder:
         self._files, self.root = _file_system(remote)
         self.shown = remote.shown
 
-    def beside(self, number: int) -> Folder:
+    def numbered(self, number: int) -> Folder:
         """The folder of the same name with a number: `runs/a-2`."""
-        other = object.__new__(Folder)
-        other.__dict__ |= self.__dict__
-        other.root = f"{self.root}-{number}"
-        other.shown = f"{self.shown}-{number}"
-        return other
+        return self._with_suffix(f"-{number}")
 
     def within(self, name: str) -> Folder:
         """A folder in this one."""
-        other = object.__new__(Folder)
-        other.__dict__ |= self.__dict__
-        other.root = f"{self.root}/{name}"
-        other.shown = f"{self.shown}/{name}"
+        return self._with_suffix(f"/{name}")
+
+    def _with_suffix(self, suffix: str) -> Folder:
+        other = copy.copy(self)
+        other.root, other.shown = self.root + suffix, self.shown + suffix
         return other
 
-    def listed(self, folder: str = "") -> list[Entry]:
+    def listed(self, folder: str = "") -> list[RemoteFile]:
         """The files in it, or in a folder of it, by name; none if there is no such folder."""
         place = f"{self.root}/{folder}".rstrip("/")
-        with self._told(f"list {folder or 'it'}"):
+        with self._errors_named(f"list {folder or 'it'}"):
             self._files.invalidate_cache()
             try:
                 found = self._files.ls(place, detail=True)
@@ -91,7 +89,7 @@ class Folder:
 
     def walk(self) -> list[str]:
         """The paths of all files in it, at any depth."""
-        with self._told("list it"):
+        with self._errors_named("list it"):
             self._files.invalidate_cache()
             start = len(self.root) + 1
             return sorted(path[start:] for path in self._files.find(self.root))
@@ -103,7 +101,7 @@ class Folder:
             FileNotFoundError: there is none.
             RemoteError: it cannot be read.
         """
-        with self._told(f"read {name}"):
+        with self._errors_named(f"read {name}"):
             return bytes(self._files.cat_file(f"{self.root}/{name}"))
 
     def write(self, name: str, data: bytes) -> None:
@@ -113,7 +111,7 @@ class Folder:
             RemoteError: it cannot be written. On file systems that are no object store
                 a part of it may be there.
         """
-        with self._told(f"write {name}"):
+        with self._errors_named(f"write {name}"):
             path = f"{self.root}/{name}"
             # Object stores have no folders, and may not permit to ask for them.
             if _protocol(self._files) not in _OBJECT_STORES:
@@ -126,14 +124,14 @@ class Folder:
 
     def delete(self, name: str) -> None:
         """Delete a file; one that is not there is no mistake."""
-        with self._told(f"delete {name}"):
+        with self._errors_named(f"delete {name}"):
             try:
                 self._files.rm_file(f"{self.root}/{name}")
             except FileNotFoundError:
                 return
 
     @contextmanager
-    def _told(self, deed: str) -> Iterator[None]:
+    def _errors_named(self, deed: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError as error:
@@ -152,12 +150,12 @@ def _protocol(files: Any) -> str:
     return str(protocol if isinstance(protocol, str) else protocol[0])
 
 
-def _entry(about: dict[str, Any], place: str) -> Entry | None:
+def _entry(about: dict[str, Any], place: str) -> RemoteFile | None:
     name = str(about["name"]).rstrip("/").rpartition("/")[2]
     mark = next((str(about[m]) for m in _MARKS if about.get(m) is not None), "")
     # Some object stores list the folder itself, as an empty object.
     is_itself = str(about["name"]).rstrip("/") == place.rstrip("/")
-    return None if is_itself else Entry(name, int(about.get("size") or 0), mark)
+    return None if is_itself else RemoteFile(name, int(about.get("size") or 0), mark)
 
 
 def _file_system(remote: Remote) -> tuple[Any, str]:

@@ -1,44 +1,45 @@
-"""Copying what is sealed of a run to a remote folder."""
+"""Copying the sealed files of a run to a remote folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import google_crc32c
 
 from gradwatch.store import file_names as names
-from gradwatch.store.remote import shared
+from gradwatch.store.file_names import DESCRIPTION, FINDINGS
+from gradwatch.store.manifest import named_segments
+from gradwatch.store.remote import merge_files
 from gradwatch.store.remote.folder import Folder
-from gradwatch.store.remote.part import Part, is_of
+from gradwatch.store.remote.rank_share import RankShare, is_of
+from gradwatch.util import Json
 from gradwatch.util.files import DamagedError, checked_json
 
-DESCRIPTION, FINDINGS = "run.json", "findings.jsonl"
 Identity = tuple[int, int, int]
 
 
 class Transfer:
     """Brings a remote folder up to date with a run's directory, again and again.
 
-    Only what is sealed goes there: segments, then the manifest that names them, so a
+    Only sealed files are copied: segments, then the manifest that names them, so a
     reader never finds a manifest without its segments; and `run.json` and
     `findings.jsonl`. Journals stay.
 
     Args:
         directory: the run's, local.
-        folder: the remote one. It is listed once, and what is there is not sent again.
-        part: what of the run is sent; all of it if not given.
+        folder: the remote one. It is listed once; files that are there are not sent again.
+        share: what of the run is sent; all of it if not given.
 
     Attributes:
         files, bytes: how much was sent.
         damaged: local segments that are not what was sealed and were not sent.
     """
 
-    def __init__(self, directory: Path, folder: Folder, part: Part | None = None) -> None:
+    def __init__(self, directory: Path, folder: Folder, share: RankShare | None = None) -> None:
         self.folder = folder
-        self._part = part
-        self._shared = (DESCRIPTION, FINDINGS) if part is None or part.is_first else ()
+        self._share = share
+        self._shared = (DESCRIPTION, FINDINGS) if share is None or share.is_first else ()
         self.files = self.bytes = 0
         self.damaged: set[str] = set()
         self._directory = directory
@@ -59,7 +60,7 @@ class Transfer:
         """
         for path, identity in self._changed():
             content, data = _read(path)
-            for about in _segments(content):
+            for about in named_segments(content):
                 self._send_segment(about)
             self._send(path.name, data)
             self._sent[path.name] = identity
@@ -75,7 +76,7 @@ class Transfer:
         count = 0
         for path, _ in self._changed():
             content, _ = _read(path)
-            wanted = [(about["file"], about["bytes"]) for about in _segments(content)]
+            wanted = [(about["file"], about["bytes"]) for about in named_segments(content)]
             count += 1 + sum(
                 key not in self._segments and key[0] not in self.damaged for key in wanted
             )
@@ -87,11 +88,11 @@ class Transfer:
             path = self._directory / name
             identity = _identity(path)
             writer = names.parse_manifest(name)
-            is_meant = writer is not None and is_of(self._part, writer)
+            is_meant = writer is not None and is_of(self._share, writer)
             if is_meant and identity is not None and self._sent.get(name) != identity:
                 yield path, identity
 
-    def _send_segment(self, about: dict[str, Any]) -> None:
+    def _send_segment(self, about: dict[str, Json]) -> None:
         name, size = about["file"], about["bytes"]
         if (name, size) in self._segments:
             return
@@ -116,10 +117,12 @@ class Transfer:
         before = self._before.get(name)
         if before is None:
             return data
-        return (shared.descriptions if name == DESCRIPTION else shared.lines)(before, data)
+        return (merge_files.descriptions if name == DESCRIPTION else merge_files.lines)(
+            before, data
+        )
 
 
-def _read(path: Path) -> tuple[dict[str, Any], bytes]:
+def _read(path: Path) -> tuple[dict[str, Json], bytes]:
     """A manifest, understood and as it is; one that is damaged is sent as it is."""
     data = path.read_bytes()
     try:
@@ -127,13 +130,6 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     except DamagedError:
         content = {}
     return content, data
-
-
-def _segments(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for entry in content.get("segments", []):
-        for about in entry["tables"].values():
-            if names.parse_segment(about["file"]) is not None:
-                yield about
 
 
 def _identity(path: Path) -> Identity | None:

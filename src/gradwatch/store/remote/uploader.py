@@ -12,13 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from gradwatch.store import file_names as names
-from gradwatch.store import followers, leftovers
-from gradwatch.store.followers import Follower
-from gradwatch.store.remote import note
+from gradwatch.store import sealing
+from gradwatch.store.remote import upload_note
 from gradwatch.store.remote.address import Remote
 from gradwatch.store.remote.claims import Claim, WaitingError
 from gradwatch.store.remote.folder import Folder
-from gradwatch.store.remote.part import Part, is_journal_of, part_of
+from gradwatch.store.remote.rank_share import RankShare, is_journal_of, share_of
 from gradwatch.store.remote.transfer import Transfer
 from gradwatch.util import Background, exits, say
 
@@ -26,25 +25,25 @@ RETRY, RETRY_AT_MOST = 1.0, 300.0
 PAUSE = 0.1
 """Seconds after which to look again, at the end, whether the first rank has begun to upload."""
 GRACE = 0.2
-"""Seconds of those that the end of the process may take, in which to say what is left."""
+"""Seconds, at the end of the process, that are kept for reporting what is left."""
 
 
 class Uploader:
-    """Copies what is sealed of a run to its URL, on a background thread.
+    """Copies the sealed files of a run to its URL, on a background thread.
 
-    A fault is said once, counted and tried again, later and later up to five
-    minutes; meanwhile, and whatever happens, the run is complete in its directory.
+    A failure is reported once, counted, and tried again, at growing intervals of up to five
+    minutes. The run is complete in its local directory at all times.
 
     Args:
         remote: where to.
         directory: the run's, local.
-        tell: how to say something to the user.
-        part: what of the run this process uploads; all of it if not given.
+        tell: shows a message to the user.
+        share: what of the run this process uploads; all of it if not given.
 
     Attributes:
         is_done: whether recording has ended and all of it is uploaded.
         failures: how often it could not be uploaded.
-        tell: how to say something to the user.
+        tell: shows a message to the user.
         wait: how many seconds longer the end of the process may take.
         place: where it is uploaded to, as it may be shown: the URL, or that with a number
             if another process uploads there.
@@ -55,15 +54,15 @@ class Uploader:
         remote: Remote,
         directory: Path,
         tell: Callable[[str], None] = say,
-        part: Part | None = None,
+        share: RankShare | None = None,
     ) -> None:
         self.failures = 0
         self.place = remote.shown
         self.tell, self.wait = tell, remote.wait
         self._remote, self._directory = remote, directory.absolute()
         self._folder = Folder(remote)
-        self._part = part
-        self._claim = Claim(self._folder, remote.every, part=part)
+        self._share = share
+        self._claim = Claim(self._folder, remote.every, share=share)
         self._is_looking = self._is_nudged = False
         self._transfer: Transfer | None = None
         self._background = _background(remote)
@@ -76,7 +75,7 @@ class Uploader:
     @property
     def training(self) -> str | None:
         """What the uploads of processes that train together have in common; None for one alone."""
-        return None if self._part is None else self._part.training
+        return None if self._share is None else self._share.training
 
     def serves(self, remote: Remote) -> bool:
         """Whether it uploads there, and is not a parent process's."""
@@ -86,14 +85,15 @@ class Uploader:
         """The run is being recorded, or again after `close`."""
         with self._lock:
             self._is_open, self.is_done = True, False
-            followers.follow(self._directory, Follower(self._remote.every, self.nudge))
+            listener = sealing.SealListener(self._remote.every, self.nudge)
+            sealing.listeners[self._directory] = listener
         with contextlib.suppress(OSError):  # A full disk; it is written once there is space.
-            note.write(self._directory, self._remote, self.place, part=self._part)
-        leftovers.seal(self._directory, partial(is_journal_of, self._part))
+            self._note()
+        sealing.seal_abandoned(self._directory, partial(is_journal_of, self._share))
         self.nudge()
 
     def close(self) -> None:
-        """Recording has ended: upload what will yet be sealed, then let go. Does not wait."""
+        """Recording has ended: upload what is sealed from now on, then stop. Does not wait."""
         self._is_open = False
         self.nudge()
 
@@ -105,7 +105,7 @@ class Uploader:
                 self._background.later(self._directory, 0.0, self._pass)
 
     def finish(self, deadline: float) -> bool:
-        """Upload now what is sealed; whether all of it was by the deadline."""
+        """Upload the sealed files now; returns whether all were uploaded by the deadline."""
         if self._process != os.getpid():
             return True
         if self.is_over():
@@ -126,7 +126,7 @@ class Uploader:
         return self.is_done and transfer is not None and not transfer.missing()
 
     def leftover(self) -> str:
-        """In words, what to do about what is not uploaded."""
+        """A message: which files are not uploaded, and what to do."""
         faults = f" {self.failures} attempts failed. {self._last_fault}" if self.failures else ""
         secret = f" --to {self._remote.shown}" if self._remote.has_secrets else ""
         return (
@@ -139,7 +139,7 @@ class Uploader:
         try:
             self._upload()
         except WaitingError as waiting:
-            self._is_looking = self._part is not None and not self._part.is_first
+            self._is_looking = self._share is not None and not self._share.is_first
             self._pass_again(waiting.pause)
         except Exception as error:
             self._fail(error)
@@ -159,15 +159,15 @@ class Uploader:
         folder = self._claim.take()
         self._is_looking = False
         if self._transfer is None or self._transfer.folder is not folder:
-            self._transfer = Transfer(self._directory, folder, self._part)
+            self._transfer = Transfer(self._directory, folder, self._share)
             if folder.shown != self.place:
-                if self._part is None or self._part.is_first:
+                if self._share is None or self._share.is_first:
                     self.tell(
                         f"{self.place} is being written by another process. "
                         f"Uploading to {folder.shown}."
                     )
                 self.place = folder.shown
-            note.write(self._directory, self._remote, self.place, part=self._part)
+            self._note()
         damaged = len(self._transfer.damaged)
         self._transfer.advance()
         if len(self._transfer.damaged) > damaged:
@@ -176,15 +176,20 @@ class Uploader:
                 f"{', '.join(sorted(self._transfer.damaged))}."
             )
         if not self._is_open and not self._is_sealing() and not self._transfer.missing():
-            note.write(self._directory, self._remote, self.place, complete=True, part=self._part)
+            self._note(complete=True)
             self._claim.release()
             with self._lock:
                 self.is_done = not self._is_open  # Unless it was opened again meanwhile.
                 if self.is_done:
-                    followers.unfollow(self._directory)
+                    sealing.listeners.pop(self._directory, None)
+
+    def _note(self, complete: bool = False) -> None:
+        upload_note.write(
+            self._directory, self._remote, self.place, complete=complete, share=self._share
+        )
 
     def _is_sealing(self) -> bool:
-        return any(is_journal_of(self._part, name) for name in names.listed(self._directory))
+        return any(is_journal_of(self._share, name) for name in names.listed(self._directory))
 
     def _fail(self, error: Exception) -> None:
         self.failures += 1
@@ -224,8 +229,8 @@ def uploader_for(remote: Remote, directory: Path, training: str = "", rank: int 
             del _uploaders[other]
     uploader = _uploaders.get(key)
     if uploader is None or not uploader.serves(remote):
-        part = part_of(training, rank, remote.shown) if training else None
-        uploader = _uploaders[key] = Uploader(remote, directory, part=part)
+        share = share_of(training, rank, remote.shown) if training else None
+        uploader = _uploaders[key] = Uploader(remote, directory, share=share)
     uploader.open()
     return uploader
 
@@ -257,5 +262,5 @@ def _before_threads_end() -> None:
 
 
 # The last one registered is called first, so before the pools of threads are closed. It is
-# what they use themselves; in a Python without it, what is left is said at the end.
+# what they use themselves; in a Python without it, what is left is reported at the end.
 getattr(threading, "_register_atexit", lambda call: None)(_before_threads_end)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwatch.read import Rows, RowTable
+from gradwatch.read import RowGroups, RowTable
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.run_view import RunView, StaleTreeError, Window
 
@@ -52,7 +52,7 @@ def heatmap(
         raise StaleTreeError("Other sites are recorded now: ask for the tree anew.")
     strange = [node for node in nodes if not 0 <= node < len(rows_of)]
     if strange or not nodes:
-        raise ValueError(f"Rows are nodes of the tree, 0 to {len(rows_of) - 1}.")
+        raise ValueError(f"RowGroups are nodes of the tree, 0 to {len(rows_of) - 1}.")
     table, columns, kept = row_table(view, kind, rows_of.rows(nodes), [statistic], window)
     nonfinite = table.nonfinite[:, kept]
     return {
@@ -70,7 +70,7 @@ def heatmap(
 
 
 def row_table(
-    view: RunView, kind: str, rows: Rows, statistics: Sequence[str], window: Window
+    view: RunView, kind: str, rows: RowGroups, statistics: Sequence[str], window: Window
 ) -> tuple[RowTable, Answer, slice]:
     """The rows' statistics, `Columns` of `types.ts`, and which columns these are."""
     chosen = view.kind(kind)

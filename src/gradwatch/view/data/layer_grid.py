@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gradwatch.core import Site
-from gradwatch.read import Rows, Run, by_width
+from gradwatch.read import RowGroups, Run, by_width
 from gradwatch.util import without_root
 from gradwatch.view.data.cell_grid import CellGrid, step_grid
 from gradwatch.view.data.colour_scale import scale_for
@@ -26,7 +26,7 @@ def layer_grid(run: Run, columns: int, rank: int) -> CellGrid | None:
     for name, site in _rows([site for site in own if site.kind is kind]):
         rows.setdefault(name, []).append(site)
     bucketing = by_width(steps, columns)
-    table = run.row_table(kind, Rows.of(list(rows.values())), ["l2"], bucketing, rank=rank)
+    table = run.row_table(kind, RowGroups.of(list(rows.values())), ["l2"], bucketing, rank=rank)
     values, label = table.values["l2"], quantity(kind, "l2").label
     ends = table.first, table.last
     return step_grid(list(rows), values, table.nonfinite, ends, label, scale_for(values, "log"))

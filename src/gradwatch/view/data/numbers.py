@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradwatch.core import VALUE, Site
-from gradwatch.read import Rows
+from gradwatch.read import RowGroups
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.rank_spread import bands
 from gradwatch.view.data.run_view import RunView, Window
@@ -57,7 +57,7 @@ def numbers(view: RunView, window: Window, most_cells: int = 150_000) -> Answer:
     of_ranks = own_numbers(view)[:BANDS]
     for kind in kinds:
         own = [site for site in sites if site.kind is kind]
-        rows = Rows.of([[site] for site in own])
+        rows = RowGroups.of([[site] for site in own])
         table = view.run.row_table(kind, rows, [VALUE.name], bucketing, window.stretch, view.rank)
         banded = [site for site in own if site in of_ranks]
         band = bands(view.run, banded, bucketing, window.stretch, table.numbers)

@@ -18,7 +18,7 @@ from gradwatch.read import (
     Run,
     Steps,
     by_width,
-    checked,
+    check_rank,
     kind_of,
     within,
 )
@@ -111,7 +111,7 @@ class RunView:
             NotRecordedError: that rank has recorded nothing.
         """
         other = copy.copy(self)
-        other._requested_rank = checked(rank, self.run.ranks)
+        other._requested_rank = check_rank(rank, self.run.ranks)
         return other
 
     def kind(self, name: str) -> Kind:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradwatch.core import STATISTICS, UPDATE_RATIO, Kind, Site
 from gradwatch.diagnosis import Finding
-from gradwatch.read import Rows
+from gradwatch.read import RowGroups
 from gradwatch.view.data.heatmap_data import row_table
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.run_view import RunView, Window
@@ -32,7 +32,7 @@ def series(
     sites = view.run.members(chosen, path)
     names = [name for name, each in STATISTICS.items() if not each.is_count]
     names += [UPDATE_RATIO.name] * (chosen is Kind.UPDATE)
-    rows = Rows.of([sites])
+    rows = RowGroups.of([sites])
     # Zeros need not be asked for by themselves: all fields of a summary are read here.
     table, columns, kept = row_table(view, kind, rows, [*names, "zeros"], window)
     total = table.total

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import Kind, Site
-from gradwatch.read import Bucketing, NotRecordedError, Rows, bare_info, by_width
+from gradwatch.read import Bucketing, NotRecordedError, RowGroups, bare_info, by_width
 from gradwatch.view.data.plain import Answer, doubles
 from gradwatch.view.data.run_view import RunView
 from gradwatch.view.data.selection import selected
@@ -50,7 +50,7 @@ def compare(
         raise NotRecordedError(f"{names} have no {kind} in common. Selected of each: {counts}.")
     paths, merged = _rows(sites, rows)
     key = ("compared", kind, pattern, len(paths), hash(tuple(sites)))
-    chosen = Rows(key, tuple(merged))
+    chosen = RowGroups(key, tuple(merged))
     kept = [view.steps(Kind(kind)) for view in several]
     bucketings = _bucketings(kept, columns, align)
     tables = [
@@ -94,7 +94,9 @@ def compare_series(
             continue
         steps = view.steps(Kind(kind))
         bucketing = _bucketings([steps], columns, align)[0]
-        table = view.run.row_table(kind, Rows.of([sites]), [statistic], bucketing, rank=view.rank)
+        table = view.run.row_table(
+            kind, RowGroups.of([sites]), [statistic], bucketing, rank=view.rank
+        )
         measured = table.steps[0] > 0
         position = table.first[measured].astype(np.float64)
         if align == "fraction":

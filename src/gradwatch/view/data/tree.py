@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gradwatch.core import Site, SiteInfo
-from gradwatch.read import Rows
+from gradwatch.read import RowGroups
 
 
 @dataclass(eq=False)
@@ -25,7 +25,7 @@ class Tree:
     Example:
 
     >>> from gradwatch import Kind, Site
-    >>> from gradwatch.read.run_json import bare_info
+    >>> from gradwatch.read import bare_info
     >>> from gradwatch.view.data.tree import Tree
     >>> paths = ["net/a/b/kernel", "net/a/b/bias", "net/c/kernel"]
     >>> tree = Tree.of([bare_info(Site(Kind.GRADIENT, path)) for path in paths])
@@ -91,11 +91,11 @@ class Tree:
         below = (self.sites[i] for i in range(node + 1, self.end[node]))
         return tuple(site for site in below if site is not None and not site.is_slice)
 
-    def rows(self, nodes: Sequence[int]) -> Rows:
+    def rows(self, nodes: Sequence[int]) -> RowGroups:
         """What is merged into the rows of these nodes."""
         kinds = {site.kind for site in self.node_of}
         key = (*kinds, self.revision, tuple(nodes))
-        return Rows(key, tuple(self.members(node) for node in nodes))
+        return RowGroups(key, tuple(self.members(node) for node in nodes))
 
     def _add(self, label: str, parent: int, info: SiteInfo | None) -> None:
         if info is not None:

@@ -28,7 +28,7 @@ def candidates(
     Example:
 
     >>> from gradwatch import Kind, Site
-    >>> from gradwatch.read.run_json import bare_info
+    >>> from gradwatch.read import bare_info
     >>> from gradwatch.view.data.tree import Tree
     >>> from gradwatch.view.report.candidates import candidates
     >>> sites = [Site(Kind.GRADIENT, f"net/{path}") for path in ("a/kernel", "b/kernel", "b/bias")]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import gradwatch.view.data as data
 from gradwatch.diagnosis import findings_of
-from gradwatch.read import Run, runs
+from gradwatch.read import Run
+from gradwatch.read import open as open_run
 from gradwatch.util.files import atomic
 from gradwatch.view.report import front_end
 from gradwatch.view.report.digest import digest
@@ -70,7 +71,7 @@ def report(
     check_free(place, force)
     if isinstance(run, Run):
         return _write(place, text_of(run, form, rank))
-    opened = runs.open(run)
+    opened = open_run(run)
     if not isinstance(opened, Run):
         raise ValueError(f"{run} has {len(opened)} runs; a report is of one of them.")
     with opened:

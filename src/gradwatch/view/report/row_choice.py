@@ -22,7 +22,7 @@ def upper_rows(tree: Tree, most: int, wanted: Iterable[int] = ()) -> list[int]:
     Example:
 
     >>> from gradwatch import Kind, Site
-    >>> from gradwatch.read.run_json import bare_info
+    >>> from gradwatch.read import bare_info
     >>> from gradwatch.view.data.tree import Tree
     >>> from gradwatch.view.report.row_choice import upper_rows
     >>> paths = ["net/a/kernel", "net/a/bias", "net/b/kernel", "net/b/bias"]

@@ -15,7 +15,7 @@ NAMED = 3
 def ranks_in_words(ranks: Sequence[RankStatus]) -> str:
     """Which ranks have stopped, where and when; how many are live or have finished.
 
-    >>> from gradwatch.read.status import RankStatus, Status
+    >>> from gradwatch.read import RankStatus, Status
     >>> from gradwatch.view.text.rank_words import ranks_in_words
     >>> ranks_in_words([RankStatus(0, Status.LIVE, 9), RankStatus(1, Status.EMPTY)])
     'rank 1 has recorded nothing; 1 of 2 live'
@@ -34,7 +34,7 @@ def ranks_in_words(ranks: Sequence[RankStatus]) -> str:
 def rank_counts(ranks: Sequence[RankStatus]) -> str:
     """How many ranks there are, and how many have each status.
 
-    >>> from gradwatch.read.status import RankStatus, Status
+    >>> from gradwatch.read import RankStatus, Status
     >>> from gradwatch.view.text.rank_words import rank_counts
     >>> rank_counts([RankStatus(0, Status.LIVE, 9), RankStatus(1, Status.EMPTY)])
     '2, 1 live, 1 missing'

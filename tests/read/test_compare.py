@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import gradwatch
 from gradwatch.core import Kind, Site
-from gradwatch.read.members import NotRecordedError
+from gradwatch.read import NotRecordedError
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 
 GRADIENTS = [site for site in SITES if site.kind is Kind.GRADIENT]

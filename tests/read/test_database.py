@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gradwatch
-from gradwatch.read.database import QueryError
+from gradwatch.read import QueryError
 from tests.store.recorded import Recorder
 
 secret = {"password": ["hunter2"]}  # A global that a replacement scan would find.

@@ -4,7 +4,7 @@
 def test_a_fork_waits_until_duckdb_is_imported(run_script):
     code = """
         import os, sys, threading, time
-        from gradwatch.store.duckdb_import import duckdb
+        from gradwatch.store.locked_duckdb import duckdb
 
         is_under_way = threading.Event()
 

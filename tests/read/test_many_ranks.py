@@ -6,8 +6,7 @@ import pytest
 import gradwatch
 from gradwatch import Kind, Site
 from gradwatch.core import Reading, Summary
-from gradwatch.read.catalog import Catalog
-from gradwatch.read.grid import places
+from gradwatch.read import Catalog
 from gradwatch.store import description
 from gradwatch.store.writer import StoreWriter
 from tests.store.recorded import settle
@@ -158,12 +157,3 @@ def test_what_run_json_says_is_read_again_only_once_it_has_changed(tmp_path):
     about.write()
     assert run.refresh()
     assert run.facts["cost"] == 0.5
-
-
-def test_rows_find_their_sites_by_writer_and_number():
-    a, b, c = (Site(Kind.GRADIENT, name) for name in "abc")
-    sites_of = {"first": [a, None, b], "second": [b, a]}
-    writers = np.array(["second", "first", "unknown", "first", "second", "first"], object)
-    numbers = np.array([1, 2, 0, 1, 7, 0])
-    found = places(sites_of, {a: 0, b: 1, c: 2}, writers, numbers)
-    assert found.tolist() == [0, 1, -1, -1, -1, 0]

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gradwatch
-from tests.store.damaged import check, files
+from tests.maintain.damaged import check, files
 from tests.store.recorded import SITES, Recorder
 
 

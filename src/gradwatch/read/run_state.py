@@ -1,32 +1,28 @@
-"""A run that is open: how it stands, and what it has numbers of."""
+"""A run's files as of the last look at them: its status, its sites and its steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gradwatch.core import Kind, Site, SiteInfo, select
-from gradwatch.read import rank_choice, rank_statuses
-from gradwatch.read import run_json as facts
-from gradwatch.read.content import Content
+from gradwatch.read import run_json
+from gradwatch.read.catalog import Catalog
+from gradwatch.read.chosen_rows import RankChoice, check_rank, measured_steps
 from gradwatch.read.database import Database
-from gradwatch.read.epochs import Epoch, epochs_of
+from gradwatch.read.journal_rows import JournalRows
 from gradwatch.read.members import kind_of, members
-from gradwatch.read.moments import Moments
-from gradwatch.read.rank_choice import RankChoice
+from gradwatch.read.moments import MomentCache, Moments, RecordedEpoch
 from gradwatch.read.snapshot import Snapshot
-from gradwatch.read.status import RankStatus, Status, status_of
-from gradwatch.store import Damage
+from gradwatch.read.status import RankStatus, Status, rank_statuses, status_of
+from gradwatch.read.steps import Steps
+from gradwatch.store import SCHEMAS, Damage
 
-Steps = NDArray[np.int64]
 
-
-class OpenedRun:
+class RunState:
     """The files of a run, as of its opening or the last `refresh`; see `Run`.
 
     Args:
@@ -38,27 +34,76 @@ class OpenedRun:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._content = Content(self.path.absolute())
-        self._infos: tuple[Mapping[str, Any], tuple[Site, ...], list[SiteInfo]] | None = None
-        self._facts_file = facts.FactsFile(self.path)
+        self._catalog = Catalog(self.path.absolute())
+        self._lock = threading.Lock()
+        self._moment_cache = MomentCache()
+        self._database: Database | None = None
+        self._journal_rows = JournalRows()
+        self._seen: Any = None
+        self._snapshot: Snapshot
+        self._infos: tuple[run_json.Facts, tuple[Site, ...], list[SiteInfo]] | None = None
+        self._facts_file = run_json.FactsFile(self.path)
         self._facts, self._facts_damage = self._facts_file.read()
+        self._refresh_rows()
 
     def refresh(self) -> bool:
         """Read what has been written since; returns whether anything has changed."""
-        told, damage = self._facts_file.read()
+        facts, damage = self._facts_file.read()
         # The same object as before, if it is: what was derived from it need not be again.
-        same = told is self._facts and damage == self._facts_damage
-        self._facts, self._facts_damage = told, damage
-        changed = self._content.refresh()
+        same = facts is self._facts and damage == self._facts_damage
+        self._facts, self._facts_damage = facts, damage
+        changed = self._refresh_rows()
         return changed or not same
 
-    def close(self) -> None:
-        """Let go of what is held in memory; the files are not open in between."""
-        self._content.close()
+    def _refresh_rows(self) -> bool:
+        with self._lock:
+            catalog, database = self._catalog, self._database
+            catalog.refresh()
+            segments = self._segments()
+            is_known = self._seen is not None and self._seen[0] == segments
+            if database is None or not is_known or not self._journal_rows.are_in(catalog):
+                # A database can read the files that it was made for: new ones need another.
+                # The old one lives on for as long as a query of another thread needs it.
+                database, self._journal_rows = Database(segments), JournalRows()
+            records = self._journal_rows.add(catalog, database)
+            writers = catalog.writers.values()
+            seen = (
+                segments,
+                [(w.name, len(w.sites), len(w.attempts), w.groups, w.end) for w in writers],
+                list(catalog.damage),
+            )
+            if database is self._database and not records and seen == self._seen:
+                return False
+            previous = None if self._seen is None else self._snapshot
+            self._snapshot = Snapshot(catalog, database, self._moment_cache, previous)
+            self._database, self._seen = database, seen
+            return True
 
-    def database_writing(self, file: Path) -> AbstractContextManager[Database]:
-        """A database of this run's rows that can also write one file; see `export_table`."""
-        return self._content.database_writing(file)
+    def _segments(self) -> dict[str, tuple[Path, ...]]:
+        return {t: tuple(s.path for s in self._catalog.segments(t)) for t in SCHEMAS}
+
+    @contextmanager
+    def database_writing(self, file: Path) -> Iterator[Database]:
+        """Another database of the same rows, which can also write one file; see `export_table`."""
+        with self._lock:
+            database = Database(self._segments(), output=file)
+            JournalRows().add(self._catalog, database)
+            Snapshot(self._catalog, database, self._moment_cache)
+        try:
+            yield database
+        finally:
+            database.close()
+
+    def close(self) -> None:
+        """Free the memory; the files are not open between queries."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+
+    @property
+    def catalog(self) -> Catalog:
+        """The files of the run."""
+        return self._catalog
 
     @property
     def name(self) -> str:
@@ -66,30 +111,30 @@ class OpenedRun:
         return self.path.absolute().name
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> run_json.Facts:
         """What `run.json` says: versions, schedule, what was watched, cost."""
         return self._facts
 
     @property
     def meaning(self) -> dict[str, str]:
         """In words, what a measurement of each kind is."""
-        return facts.meaning(self._facts)
+        return run_json.meaning(self._facts)
 
     @property
     def damage(self) -> list[Damage]:
         """What was written and cannot be read any more; empty if all is well."""
         own = [] if self._facts_damage is None else [self._facts_damage]
-        return [*own, *self._content.catalog.damage]
+        return [*own, *self._catalog.damage]
 
     @property
     def lost_rows(self) -> int:
-        """How many rows could not be written at the time, for want of space, say."""
-        return sum(writer.lost_rows for writer in self._content.catalog.writers.values())
+        """How many rows could not be written, for example because the disk was full."""
+        return sum(writer.lost_rows for writer in self._catalog.writers.values())
 
     @property
     def status(self) -> Status:
         """`live`, `finished`, `crashed`, `damaged` or `empty`; see `Status`."""
-        return status_of(self._content.catalog.writers.values(), self.damage)
+        return status_of(self._catalog.writers.values(), self.damage)
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -98,17 +143,17 @@ class OpenedRun:
 
     @property
     def rank_statuses(self) -> list[RankStatus]:
-        """How each process of a parallel training stands, and where it has stopped if it has.
+        """The status of each process of a parallel training.
 
-        Also those that the training had, by `run.json`, and that have recorded nothing.
+        Processes that `run.json` names and that have recorded nothing are included.
         """
-        writers = self._content.catalog.writers.values()
-        return rank_statuses.of(writers, self._moments, facts.process_count(self._facts))
+        writers = self._catalog.writers.values()
+        return rank_statuses(writers, self._moments, run_json.process_count(self._facts))
 
     @property
     def started(self) -> float | None:
         """When recording began, in seconds since 1970."""
-        times = [w.facts.get("started") for w in self._content.catalog.writers.values()]
+        times = [w.facts.get("started") for w in self._catalog.writers.values()]
         known = [float(t) for t in times if isinstance(t, int | float)]
         return min(known, default=None)
 
@@ -132,7 +177,7 @@ class OpenedRun:
         return int(steps[-1]) if steps.size else None
 
     def steps(self, kind: Kind | str | None = None, rank: RankChoice = None) -> Steps:
-        """The steps of which anything, or something of that kind, is recorded; ascending.
+        """The recorded steps, ascending.
 
         Args:
             kind: only that kind.
@@ -144,28 +189,29 @@ class OpenedRun:
     def steps_shown(self, kind: Kind | str, rank: RankChoice = None) -> Steps:
         """The steps that a heatmap of a kind has, where `rank` is as in `Run`."""
         snapshot = self._snapshot
-        return snapshot.steps(kind_of(kind, snapshot.sites), self._choice(rank))
+        chosen = kind_of(kind, snapshot.sites)
+        return measured_steps(snapshot, chosen, self._choice(rank))
 
     @property
-    def epochs(self) -> list[Epoch]:
+    def epochs(self) -> list[RecordedEpoch]:
         """The epochs, with the first and the last step that are recorded of each."""
-        return epochs_of(self._moments)
+        return self._moments.epochs
 
     @property
     def infos(self) -> list[SiteInfo]:
         """The sites in network order with shape, dtype, ... as far as they are known."""
-        told, sites = self._facts, self._snapshot.sites
+        facts, sites = self._facts, self._snapshot.sites
         known = self._infos
-        if known is None or known[0] is not told or known[1] is not sites:
-            more = facts.site_infos(told)
-            infos = [more.get(site) or facts.bare_info(site) for site in sites]
-            known = self._infos = (told, sites, infos)
+        if known is None or known[0] is not facts or known[1] is not sites:
+            more = run_json.site_infos(facts)
+            infos = [more.get(site) or run_json.bare_info(site) for site in sites]
+            known = self._infos = (facts, sites, infos)
         return list(known[2])
 
     def sites(
         self, kind: Kind | str | None = None, pattern: select.Spec | None = None
     ) -> list[Site]:
-        """What is recorded, in network order.
+        """The recorded sites, in network order.
 
         Args:
             kind: only that kind.
@@ -199,12 +245,8 @@ class OpenedRun:
         return self._snapshot.recorded_by(kind)
 
     @property
-    def _snapshot(self) -> Snapshot:
-        return self._content.snapshot
-
-    @property
     def _moments(self) -> Moments:
-        return self._snapshot.moments.current(self._snapshot.bounds)
+        return self._snapshot.current_moments
 
     def _choice(self, rank: RankChoice) -> RankChoice:
-        return rank_choice.checked(rank, self.ranks)
+        return check_rank(rank, self.ranks)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gradwatch.store import file_names as names
+from gradwatch.store.manifest import named_segments
 from gradwatch.store.remote.address import Remote, as_remote
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.tables import SCHEMAS
@@ -21,7 +22,7 @@ def segment_files(place: str | Path | Remote, table: str = "summaries") -> list[
     """The sealed Parquet files of all runs at a place, at any depth, as their manifests name them.
 
     For DuckDB, Polars, Spark, Ray and others, see docs/remote.md. What is still in journals
-    is not among them. A manifest that is damaged is said, and its files are left out.
+    is not among them. A damaged manifest is reported, and its files are left out.
 
     Args:
         place: a directory, or a URL; a run's or one with many.
@@ -67,7 +68,7 @@ def _local(root: Path, table: str) -> Iterator[str]:
 
 def _is_manifest(path: str) -> bool:
     *folders, name = path.split("/")
-    is_hidden = any(part == "quarantine" or part.startswith(".") for part in folders)
+    is_hidden = any(f == "quarantine" or f.startswith(".") for f in folders)
     return names.parse_manifest(name) is not None and not is_hidden
 
 
@@ -77,9 +78,8 @@ def _folder_of(path: str) -> str:
 
 def _named(data: bytes, where: str, table: str) -> list[str]:
     try:
-        entries = checked_json.loads(data, Path(where))["segments"]
-        files = [str(e["tables"][table]["file"]) for e in entries if table in e["tables"]]
+        content = checked_json.loads(data, Path(where))
+        return [str(about["file"]) for about in named_segments(content, table)]
     except (DamagedError, KeyError, TypeError) as error:
         say(f"{where} is damaged, and the segments that it names are left out. {error}")
         return []
-    return [file for file in files if names.parse_segment(file) is not None]

@@ -5,7 +5,7 @@ import numpy as np
 import gradwatch
 from gradwatch import Kind, Site
 from gradwatch.core import Reading, Summary
-from gradwatch.read.status import Status
+from gradwatch.read import Status
 from gradwatch.sinks import RunInfo, Store
 from gradwatch.store import description
 from gradwatch.store.writers import writer_for

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from tests.store.damaged import ENVIRONMENT
+from tests.maintain.damaged import ENVIRONMENT
 from tests.store.recorded import Recorder
 
 

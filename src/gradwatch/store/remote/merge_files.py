@@ -1,4 +1,4 @@
-"""The files of a run that all its processes share, on whatever machine they are.
+"""Merging `run.json` and `findings.jsonl` with those that are at the URL already.
 
 A run that is resumed on another machine begins there with an empty directory, and must
 not replace what the remote files say of its beginning.
@@ -13,14 +13,14 @@ from gradwatch.util.files import DamagedError, checked_json
 
 
 def descriptions(before: bytes, data: bytes) -> bytes:
-    """A `run.json` that tells the fits and sites of an earlier one too.
+    """A `run.json` that also has the fits and sites of an earlier one.
 
     >>> import pathlib
     >>> from gradwatch.util.files import checked_json
-    >>> from gradwatch.store.remote import shared
+    >>> from gradwatch.store.remote import merge_files
     >>> first = checked_json.dumps({"fits": [{"first_step": 1}], "fit_count": 1})
     >>> second = checked_json.dumps({"fits": [{"first_step": 9}], "fit_count": 1, "ended": None})
-    >>> checked_json.loads(shared.descriptions(first, second), pathlib.Path("run.json"))
+    >>> checked_json.loads(merge_files.descriptions(first, second), pathlib.Path("run.json"))
     {'fits': [{'first_step': 1}, {'first_step': 9}], 'fit_count': 2, 'ended': None}
     """
     place = Path("run.json")
@@ -46,8 +46,8 @@ def descriptions(before: bytes, data: bytes) -> bytes:
 def lines(before: bytes, data: bytes) -> bytes:
     r"""The lines of an earlier file that a later one has not, then the later one.
 
-    >>> from gradwatch.store.remote import shared
-    >>> shared.lines(b"a\nb\n", b"b\nc\n")
+    >>> from gradwatch.store.remote import merge_files
+    >>> merge_files.lines(b"a\nb\n", b"b\nc\n")
     b'a\nb\nc\n'
     """
     known = set(data.splitlines())

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 import gradwatch
 from gradwatch.core import Kind, Site
-from tests.store.damaged import ENVIRONMENT, check, files
+from tests.maintain.damaged import ENVIRONMENT, check, files
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 
 KERNEL = Site(Kind.GRADIENT, "net/conv1/kernel")

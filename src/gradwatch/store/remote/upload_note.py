@@ -1,12 +1,12 @@
-"""The note in a staging directory that says where the run belongs."""
+"""`remote.json`: where the run in a staging directory is uploaded to."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from gradwatch.store.remote.address import Remote
-from gradwatch.store.remote.part import Part
+from gradwatch.store.remote.rank_share import RankShare
+from gradwatch.util import Json
 from gradwatch.util.files import checked_json
 
 NAME = "remote.json"
@@ -18,7 +18,7 @@ def write(
     place: str,
     *,
     complete: bool = False,
-    part: Part | None = None,
+    share: RankShare | None = None,
 ) -> None:
     """Note where the run is uploaded to; without credentials, so it may not be all it takes.
 
@@ -27,20 +27,20 @@ def write(
         remote: where it was wished to be.
         place: where it is, as it may be shown.
         complete: whether all of it is there.
-        part: what of the run it is a note of; of all if not given.
+        share: what of the run it is a note of; of all if not given.
     """
     about = {"url": place, "complete": complete, "needs": remote.has_secrets}
-    name = NAME if part is None or part.is_first else f"remote-r{part.rank:04d}.json"
+    name = NAME if share is None or share.is_first else f"remote-r{share.rank:04d}.json"
     checked_json.write(directory / name, about)
 
 
 def complete_all(directory: Path, remote: Remote, place: str) -> None:
-    """Note that all of the run is there, whoever was to upload it."""
+    """Note that all of the run is there, for every rank."""
     for path in {directory / NAME, *_notes(directory)}:
         checked_json.write(path, {"url": place, "complete": True, "needs": remote.has_secrets})
 
 
-def read(directory: Path) -> dict[str, Any]:
+def read(directory: Path) -> dict[str, Json]:
     """What is noted: `url`, `complete`, and `needs`, whether the URL lacks its credentials.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which part of a run a process uploads, where many record it."""
+"""Which files of a run a process uploads, where several processes record it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _numbers: Counter[tuple[str, str]] = Counter()
 
 
 @dataclass(frozen=True)
-class Part:
-    """What one of the processes that train together uploads: what it has written itself.
+class RankShare:
+    """The files that one rank uploads: those that it has written itself.
 
-    The first uploads what the run is, too, and chooses the folder, which the others look for.
+    Rank 0 also uploads `run.json`, and chooses the folder, which the other ranks look for.
 
     Attributes:
-        training: what all parts of this run have in common, and no other run.
+        training: the same for all ranks of this run, and for no other run.
         rank: the number of the process.
 
-    >>> from gradwatch.store.remote.part import Part
-    >>> Part("a", 1).has("20231114T221320250-r0001-1f2e3d4c")
+    >>> from gradwatch.store.remote.rank_share import RankShare
+    >>> RankShare("a", 1).has("20231114T221320250-r0001-1f2e3d4c")
     True
     """
 
@@ -39,8 +39,8 @@ class Part:
         return f"-r{self.rank:04d}-" in writer
 
 
-def part_of(training: str, rank: int, url: str) -> Part:
-    """The part of this process in a run that is to be at a URL.
+def share_of(training: str, rank: int, url: str) -> RankShare:
+    """The share of this process in a run that is to be at a URL.
 
     Each call is another run: processes that train together make them in the same order.
 
@@ -52,15 +52,15 @@ def part_of(training: str, rank: int, url: str) -> Part:
     _numbers[training, url] += 1
     # It may be long, and tell the addresses of machines.
     digest = hashlib.sha256(training.encode()).hexdigest()[:16]
-    return Part(f"{digest}-{_numbers[training, url]}", rank)
+    return RankShare(f"{digest}-{_numbers[training, url]}", rank)
 
 
-def is_of(part: Part | None, writer: str) -> bool:
-    """Whether a writer is of a part; all are of a run that is not in parts."""
-    return part is None or part.has(writer)
+def is_of(share: RankShare | None, writer: str) -> bool:
+    """Whether a writer belongs to a share; without a share all do."""
+    return share is None or share.has(writer)
 
 
-def is_journal_of(part: Part | None, name: str) -> bool:
-    """Whether a file of this name is a journal of a part."""
+def is_journal_of(share: RankShare | None, name: str) -> bool:
+    """Whether a file of this name is a journal that belongs to a share."""
     journal = names.parse_journal(name)
-    return journal is not None and is_of(part, journal.writer)
+    return journal is not None and is_of(share, journal.writer)

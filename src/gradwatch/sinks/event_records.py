@@ -5,13 +5,12 @@ TensorBoard's own loader stops at the first damaged record, so the framing is re
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import google_crc32c
+from gradwatch.sinks.event_file import masked_crc
 
 _HEADER = 12
 _CHECKSUM = 4
@@ -36,7 +35,7 @@ class DamagedBytes:
     """Bytes of a file, from `start` to `end`, that are not a whole record.
 
     Attributes:
-        at_end: no record follows: the file is being written, or its process was killed.
+        at_end: the file ends within a record: it is being written, or its process was killed.
     """
 
     start: int
@@ -57,7 +56,7 @@ def read_records(path: Path) -> Iterator[EventRecord | DamagedBytes]:
     Example:
 
     >>> import pathlib, tempfile
-    >>> from gradwatch.integrations.tensorboard_import.event_records import read_records
+    >>> from gradwatch.sinks.event_records import read_records
     >>> from gradwatch.sinks.event_file import record
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "a"
     >>> _ = path.write_bytes(record(b"one") + record(b"two")[:-1] + b"?" + record(b"three")[:-2])
@@ -75,25 +74,20 @@ def read_records(path: Path) -> Iterator[EventRecord | DamagedBytes]:
             if length is None:
                 found = _next_record(file, start + 1, size)
                 end = size if found is None else found
-                yield DamagedBytes(start, end, at_end=found is None)
+                yield DamagedBytes(start, end, at_end=size - start < _HEADER)
             elif (end := start + _HEADER + length + _CHECKSUM) > size:
                 end = size
                 yield DamagedBytes(start, end, at_end=True)
             else:
                 data = file.read(length)
-                is_intact = file.read(_CHECKSUM) == _masked_crc(data)
+                is_intact = file.read(_CHECKSUM) == masked_crc(data)
                 yield EventRecord(data, end) if is_intact else DamagedBytes(start, end, False)
             start = end
 
 
-def _masked_crc(data: bytes) -> bytes:
-    crc: int = google_crc32c.value(data)
-    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
 def _length(header: bytes) -> int | None:
     """The length in a record's header; None if its checksum does not match."""
-    if len(header) < _HEADER or _masked_crc(header[:8]) != header[8:]:
+    if len(header) < _HEADER or masked_crc(header[:8]) != header[8:]:
         return None
     return int.from_bytes(header[:8], "little")
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gradwatch
 from gradwatch.core import STATISTICS, Kind, Site
-from gradwatch.read.heatmap import by_width
+from gradwatch.read import by_width
 from tests.store.recorded import SITES, TRUTH, Recorder, array
 
 GRADIENTS = [site for site in SITES if site.kind is Kind.GRADIENT]

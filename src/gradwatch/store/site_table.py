@@ -1,4 +1,4 @@
-"""The small numbers by which a writer calls its sites."""
+"""The numbers that stand for sites in a writer's files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradwatch.core import Site
 REMEMBERED = 16
 
 
-class SiteNumbers:
+class SiteTable:
     """Numbers sites from 0, by their first appearance.
 
     Readings come with the same few lists of sites again and again; the numbers of
@@ -26,11 +26,11 @@ class SiteNumbers:
     Example:
 
     >>> from gradwatch import Kind, Site
-    >>> from gradwatch.store.site_numbers import SiteNumbers
-    >>> numbers = SiteNumbers()
-    >>> numbers.of([Site(Kind.WEIGHT, "a"), Site(Kind.WEIGHT, "b")])
+    >>> from gradwatch.store.site_table import SiteTable
+    >>> table = SiteTable()
+    >>> table.numbers([Site(Kind.WEIGHT, "a"), Site(Kind.WEIGHT, "b")])
     array([0, 1])
-    >>> numbers.of([Site(Kind.WEIGHT, "b"), Site(Kind.WEIGHT, "c")])
+    >>> table.numbers([Site(Kind.WEIGHT, "b"), Site(Kind.WEIGHT, "c")])
     array([1, 2])
     """
 
@@ -40,7 +40,7 @@ class SiteNumbers:
         self._recent: deque[tuple[str, list[Site], NDArray[np.int64]]] = deque(maxlen=REMEMBERED)
         self._last: tuple[Sequence[Site], str, NDArray[np.int64]] | None = None
 
-    def of(self, sites: Sequence[Site], group: str = "") -> NDArray[np.int64]:
+    def numbers(self, sites: Sequence[Site], group: str = "") -> NDArray[np.int64]:
         """Their numbers, in their order."""
         if self._last is not None and self._last[0] is sites and self._last[1] == group:
             return self._last[2]

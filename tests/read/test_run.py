@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gradwatch
 from gradwatch.core import STATISTICS, Kind, Site, Summary
 from gradwatch.core.reference import count_cells
-from gradwatch.read.members import NotRecordedError
+from gradwatch.read import NotRecordedError
 from gradwatch.store.writer import StoreWriter
 from tests.store.recorded import LAYERS, SITES, TRUTH, Recorder, array, loss_at
 
@@ -159,7 +159,7 @@ def test_steps_epochs_and_length_are_told(run):
         (lambda run: run.series("gradient", KERNEL.path, rank=3), "no rank 3 .*Recorded: 0"),
         (lambda run: run.pictures("net/conv1/kernel"), "no picture .*Nothing was drawn"),
         (lambda run: run.heatmap("gradient", pattern="nowhere"), "selects no gradient"),
-        (lambda run: run.heatmap("gradient", max_cells=0), "at least one cell"),
+        (lambda run: run.heatmap("gradient", max_cells=0), "max_cells must be >= 1"),
     ],
 )
 def test_what_is_not_there_is_refused_with_what_is_near(run, ask, words):

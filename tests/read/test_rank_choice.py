@@ -103,7 +103,7 @@ def test_one_rank_is_that_one_and_no_other(run):
         run.series("output", "net/a", rank=7)
     with pytest.raises(ValueError, match="'all'"):
         run.series("output", "net/a", rank="every")
-    with pytest.raises(ValueError, match="one rank's"):
+    with pytest.raises(ValueError, match="rank must be a number or None"):
         run.at(1, rank="all")
 
 

@@ -1,0 +1,56 @@
+"""What is known of files, for as long as they do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import google_crc32c
+
+T = TypeVar("T")
+_CHUNK = 1 << 22
+
+
+class FileCache(Generic[T]):
+    """Reads each file once, and again when its size, inode or time of change is another.
+
+    Args:
+        read: reads a file.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> from gradwatch.read.file_cache import FileCache, crc32c
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a"
+    >>> _ = path.write_bytes(b"abc")
+    >>> FileCache(crc32c).get(path)
+    '364b3fb7'
+    """
+
+    def __init__(self, read: Callable[[Path], T]) -> None:
+        self._read = read
+        self._known: dict[Path, tuple[tuple[int, ...], T]] = {}
+
+    def get(self, path: Path) -> T:
+        """The content of a file.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        found = path.stat()
+        # Before it is read: if it changes meanwhile, it is read again the next time.
+        identity = found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+        known = self._known.get(path)
+        if known is None or known[0] != identity:
+            known = self._known[path] = (identity, self._read(path))
+        return known[1]
+
+
+def crc32c(path: Path) -> str:
+    """The checksum of a file, as names of segments and manifests have it."""
+    checksum = google_crc32c.Checksum()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            checksum.update(chunk)
+    return str(checksum.digest().hex())

@@ -1,0 +1,51 @@
+"""The values of statistics, from merged summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+import numpy as np
+
+from gradwatch.core import FIELDS, UPDATE_RATIO, Kind, Statistic, Summary, l2, statistics_of
+from gradwatch.read.steps import Values
+
+NONFINITE_FIELDS = ("nan", "posinf", "neginf")
+
+
+def find_statistic(name: str, kind: Kind) -> Statistic:
+    """The statistic of that name.
+
+    Raises:
+        ValueError: the kind has none of that name.
+    """
+    allowed = statistics_of(kind)
+    if name not in allowed:
+        near = get_close_matches(name, allowed, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(
+            f"There is no statistic {name!r} of {kind}.{hint} Choose from: {', '.join(allowed)}"
+        )
+    return allowed[name]
+
+
+def fields_of(statistics: Sequence[Statistic]) -> tuple[str, ...]:
+    """The fields to read for some statistics, and for how many elements were not finite."""
+    fields = (field for each in statistics for field in each.fields)
+    return tuple(dict.fromkeys((*fields, *NONFINITE_FIELDS)))
+
+
+def average(total: Summary, number: Values) -> Summary:
+    """The average of so many summaries that were merged: what adds up is divided."""
+    n = np.maximum(number, 1.0)
+    bounds = {"min": total.min, "max": total.max}
+    return Summary(*(bounds.get(name, getattr(total, name) / n) for name in FIELDS))
+
+
+def values_of(statistic: Statistic, summary: Summary, weight: Summary | None = None) -> Values:
+    """A statistic of summaries; the update ratio also takes the weights' summaries."""
+    with np.errstate(all="ignore"):
+        if statistic is UPDATE_RATIO and weight is not None:
+            size = l2(weight)
+            return np.where(size > 0, l2(summary) / size, np.nan)
+        return np.asarray(statistic(summary), np.float64)

@@ -1,0 +1,60 @@
+"""Steps, stretches of steps, and columns of steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Steps = NDArray[np.int64]
+Values = NDArray[np.float64]
+Stretch = tuple[int, int]
+"""The first and the last step, both included."""
+
+EVER: Stretch = (-(1 << 62), 1 << 62)
+"""All steps."""
+
+
+def within(steps: Steps, stretch: Stretch) -> Steps:
+    """The steps from the first to the last of the stretch."""
+    return steps[(steps >= stretch[0]) & (steps <= stretch[1])]
+
+
+@dataclass(frozen=True)
+class Bucketing:
+    """Which column a step falls into: `(step - origin) * columns // span`.
+
+    >>> import numpy as np
+    >>> from gradwatch.read import Bucketing
+    >>> Bucketing(span=10).of(np.array([1, 9, 10, 25]))
+    array([0, 0, 1, 2])
+    >>> Bucketing(origin=1, columns=4, span=100).of(np.array([1, 50, 100]))
+    array([0, 1, 3])
+    """
+
+    span: int
+    origin: int = 0
+    columns: int = 1
+
+    def of(self, steps: Steps) -> Steps:
+        """The columns' numbers."""
+        return (steps - self.origin) * self.columns // self.span
+
+    def sql(self) -> str:
+        """The same in SQL."""
+        return f"(step - {self.origin}) * {self.columns} // {self.span}"
+
+
+def by_width(steps: Steps, most: int) -> Bucketing:
+    """Columns of one width: the narrowest of a few widths that makes at most so many columns.
+
+    Columns begin at multiples of the width. So those of a run in progress stay the same
+    until all of them become wider.
+    """
+    width = 1
+    while np.unique(steps // width).size > most:
+        # 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
+        power = 1 << (width.bit_length() - 1)
+        width = power + power // 2 if width == power > 1 else 2 * power
+    return Bucketing(width)
