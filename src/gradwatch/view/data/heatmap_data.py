@@ -52,7 +52,7 @@ def heatmap(
         raise StaleTreeError("Other sites are recorded now: ask for the tree anew.")
     strange = [node for node in nodes if not 0 <= node < len(rows_of)]
     if strange or not nodes:
-        raise ValueError(f"RowGroups are nodes of the tree, 0 to {len(rows_of) - 1}.")
+        raise ValueError(f"Rows are nodes of the tree, 0 to {len(rows_of) - 1}.")
     table, columns, kept = row_table(view, kind, rows_of.rows(nodes), [statistic], window)
     nonfinite = table.nonfinite[:, kept]
     return {
