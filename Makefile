@@ -13,7 +13,7 @@ STATIC := src/gradwatch/view/static/index.html
 VIEWER := $(shell find viewer/src viewer/index.html viewer/*.json viewer/*.ts -type f)
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test viewer browser lint types test-viewer test-core test-tensorflow test-jax test-torch
+.PHONY: demo test test-all viewer browser lint types test-viewer test-core test-tensorflow test-jax test-torch
 .PHONY: test-distributed test-faults test-twins benchmark screenshots clean
 
 demo: $(READY) $(STATIC)
@@ -41,21 +41,26 @@ browser:
 	    $$as_root apt-get install -qq -y chromium; }; } >/dev/null 2>&1 || \
 	    echo "It could not be installed: the viewer's tests will fail without it." >&2; }
 
-# All but the tests of capture in Keras's fit ...
+# `make test-all` runs the slow tests too, and every test of Keras on every backend.
+PYTEST = $(BIN)/python -m pytest -q -n auto --dist worksteal $(if $(ALL),,-m "not slow")
+test-all:
+	GRADWATCH_TESTS=full $(MAKE) test ALL=1
+
+# All but the tests of capture in Keras's fit. Many wait for threads and processes, so more run
+# at a time than there are cores ...
 test-core: $(READY) $(STATIC) browser
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n auto --dist worksteal --ignore=tests/keras \
-	  --ignore=tests/distributed
+	KERAS_BACKEND=jax $(PYTEST) -n 4 --ignore=tests/keras --ignore=tests/distributed
 
 # ... which run once on each of its backends.
 test-tensorflow test-jax test-torch: test-%: $(READY)
-	KERAS_BACKEND=$* $(BIN)/python -m pytest -q -n auto --dist worksteal tests/keras
+	KERAS_BACKEND=$* $(PYTEST) tests/keras
 
 # Training in several processes and on several devices, some minutes; all of it with
 # GRADWATCH_DISTRIBUTED=full. Two at a time: each starts processes of its own.
 test-distributed: $(READY)
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/distributed
+	KERAS_BACKEND=jax $(PYTEST) -n 2 --dist loadfile tests/distributed
 
-# A thousand random trainings on each backend, bare and under a monitor, not the 60 of `make test`:
+# A thousand random trainings on each backend, bare and under a monitor, not the 30 of `make test`:
 # some hours. Fewer with TWINS=100.
 TWINS ?= 1000
 test-twins: $(READY)

@@ -37,6 +37,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", line)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What does not depend on the backend runs once, on the quickest; on all by `make test-all`."""
+    if keras.backend.backend() == "torch" or os.environ.get("GRADWATCH_TESTS") == "full":
+        return
+    once = [item for item in items if item.get_closest_marker("any_backend")]
+    config.hook.pytest_deselected(items=once)
+    items[:] = [item for item in items if item not in set(once)]
+
+
 def pytest_report_header() -> str:
     return f"Keras {keras.__version__} on {keras.backend.backend()}"
 

@@ -12,6 +12,8 @@ from gradwatch.record import session as session_module
 from gradwatch.watches.budget import Pacer
 from tests.distributed.patience import until_written
 
+pytestmark = pytest.mark.any_backend
+
 
 class Steps(gradwatch.Sink):
     def __init__(self):

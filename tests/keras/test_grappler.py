@@ -45,7 +45,7 @@ def bias_and_activation() -> Any:
 
 
 @pytest.mark.parametrize("build", [residual, bias_and_activation])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adam", marks=pytest.mark.slow)])
 def test_a_graph_trains_to_the_same_bits(
     build: Callable[[], Any], optimizer: str, make_monitor: Any
 ) -> None:

@@ -12,6 +12,8 @@ import gradwatch
 from gradwatch.inspection.table_text import as_text
 from tests.keras.support import classes, normal
 
+pytestmark = pytest.mark.any_backend
+
 BACKEND = keras.backend.backend()
 X, Y = normal(8, 6), classes(3, 8)
 

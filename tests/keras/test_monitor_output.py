@@ -18,6 +18,8 @@ from gradwatch.core import finite, statistic
 from tests.keras.support import Keep
 from tests.keras.support_behaviour import EVERYTHING, fit, linear_model
 
+pytestmark = pytest.mark.any_backend
+
 READER = Path(__file__).parents[1] / "tensorboard_reader.py"
 
 

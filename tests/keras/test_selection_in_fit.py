@@ -13,6 +13,8 @@ from gradwatch import Kind
 from gradwatch.core import SiteInfo, select
 from tests.keras.support import normal
 
+pytestmark = pytest.mark.any_backend
+
 
 def convolutional() -> Any:
     model = keras.Sequential(
