@@ -99,7 +99,7 @@ def _waiting(monitor: Any) -> int:
 def drain(monitor: Any) -> None:
     """Wait until all that was recorded is written, or lost."""
     while not monitor._session.is_idle:
-        monitor._session.pipeline.drain(0.1)
+        time.sleep(0.002)
 
 
 class Hanging(gradwatch.Sink):
@@ -214,7 +214,7 @@ def train_with_a_slow_sink(directory: str, seed: int, steps: int, seconds: float
                 pipeline = monitor._session.pipeline
                 store = pipeline._outlets[0]
                 assert pipeline._fetcher.drain(600.0)
-                assert store.drain(600.0)
+                assert store._worker.drain(600.0)
     messages = [str(w.message) for w in said if issubclass(w.category, GradwatchWarning)]
     lost = [int(n) for text in messages for n in re.findall(r"Hanging lost (\d+) reading", text)]
     told = {

@@ -99,10 +99,6 @@ class Outlet:
         if self._worker is not None:
             self._worker.flush_soon()
 
-    def drain(self, timeout: float) -> bool:
-        """The same, and wait for it; False if it took longer."""
-        return self._worker is None or self._worker.drain(timeout)
-
     def open(self) -> None:
         """Open the sink, on its thread: even that may hang."""
         if self._worker is None:

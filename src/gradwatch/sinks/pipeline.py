@@ -145,16 +145,6 @@ class Pipeline:
             self._fetcher.is_idle and all(outlet.is_idle for outlet in self._outlets)
         )
 
-    def drain(self, timeout: float) -> bool:
-        """Write now all that was submitted so far; False if it took longer."""
-        deadline = time.monotonic() + timeout
-        if not self._is_open() or self._fetcher is None:
-            return True
-        is_done = self._fetcher.drain(timeout)
-        for outlet in self._outlets:
-            is_done &= outlet.drain(deadline - time.monotonic())
-        return is_done
-
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         """Tell the sinks; waits up to 0.5 s if one of them prints what was just measured."""
         if not self._is_open() or self._fetcher is None:
