@@ -1,4 +1,4 @@
-"""From the training thread to the sinks, without ever holding training up."""
+"""Brings readings from the training thread to the sinks, without delaying training."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ EPOCH_PATIENCE = 0.5
 CLOSING_TIME = 2.0
 """Seconds that `close` waits for the device and the sinks."""
 MAX_BYTES = 64_000_000
-"""What the readings that wait for sinks may hold in all."""
-ON_THEIR_WAY = 128
-"""How many readings may wait to be made. Enough for the moments in which a busy machine runs the
-thread that trains, and no other."""
+"""The size of all readings that wait for sinks, at most."""
+MAX_PENDING = 128
+"""How many readings may wait to be made. Enough for the moments in which a busy machine runs only
+the thread that trains."""
 BATCH_INTERVAL = 0.1
 """Seconds for which readings that come in quick succession wait for each other. A thread that wakes
 up takes the interpreter and the processor's caches from the one that trains: better once for
 twenty readings than for each. A kill of the process loses what waits."""
 DENSE = BATCH_INTERVAL / 4
-"""Seconds to the one before; a reading that comes later than that is written at once."""
+"""Seconds. A reading that comes later than that after the one before is written at once."""
 
 
 class Pipeline:
@@ -100,7 +100,7 @@ class Pipeline:
         self._fetcher = Worker(
             "gradwatch-fetch",
             self._fetch,
-            ON_THEIR_WAY,
+            MAX_PENDING,
             batch_interval=BATCH_INTERVAL,
             on_fault=self._note,
         )
@@ -207,7 +207,8 @@ class Pipeline:
     def _fetch(self, jobs: Sequence[Fetch]) -> None:
         for make_reading, rows in jobs:
             self._fetch_one(make_reading, rows)
-        if self._fetcher is None or not self._fetcher.has_waiting:
+        fetcher = self._fetcher  # `close` sets it to None, on another thread.
+        if fetcher is None or not fetcher.has_waiting:
             for outlet in self._outlets:
                 outlet.flush_soon()
 
@@ -228,11 +229,11 @@ class Pipeline:
             outlet.put(taken[outlet.view])
 
     def _note(self, fault: BaseException) -> None:
-        """Something failed on the way of a reading; which part of it was lost, is not known."""
+        """Count a reading as lost, of unknown size, after an internal error."""
         self._drop(None)
         self._post_once(
-            f"gradwatch failed at passing a measurement on: {words(fault)}. Training goes on; "
-            "further such faults are only counted."
+            f"Internal error in gradwatch, in passing on a measurement: {words(fault)}. Training "
+            "goes on; further such errors are only counted."
         )
 
     def _post_once(self, message: str) -> None:
