@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import gradwatch
-from gradwatch.core import Summary, summary
+from gradwatch.core import Summary, l2, linf, statistic
 from gradwatch.core.reference import summarize
 from tests.distributed.launching import only_in_full
 from tests.distributed.torch import truth
@@ -43,10 +43,10 @@ def assert_alike(found, true, rounding):
     """Within 1e-5; the difference of two weights also has their own rounding."""
     for name in ("count", "nan", "posinf", "neginf", "zeros"):
         assert getattr(found, name) == getattr(true, name), name
-    size = summary.linf(true)
-    for name, scale in (("l2", summary.l2(true)), ("l1", true.sum_abs), ("sum", true.sum_abs)):
+    size = linf(true)
+    for name, scale in (("l2", l2(true)), ("l1", true.sum_abs), ("sum", true.sum_abs)):
         near = 1e-5 * scale + rounding * (1 if name == "l2" else np.sqrt(true.count))
-        assert abs(summary.statistic(name, found) - summary.statistic(name, true)) <= near, name
+        assert abs(statistic(name, found) - statistic(name, true)) <= near, name
     for name in ("min", "max"):
         assert abs(getattr(found, name) - getattr(true, name)) <= 1e-5 * size + rounding, name
 
