@@ -34,12 +34,6 @@ def run_script(code: str, *args: object) -> str:
     return done.stdout
 
 
-def test_a_monitor_is_a_keras_callback(tmp_path: Path) -> None:
-    monitor = gradwatch.Monitor(tmp_path)
-    assert isinstance(monitor, keras.callbacks.Callback)
-    assert isinstance(monitor, gradwatch.Monitor)
-
-
 MADE_BEFORE_KERAS = """
 import sys
 import gradwatch
