@@ -17,7 +17,8 @@ if keras.backend.backend() != "torch":
     pytest.skip("of torch's own", allow_module_level=True)
 
 from benchmarks.live_bytes import LiveBytes
-from gradwatch.measure.kernels import torch_cpu, torch_eager
+from gradwatch.measure import torch_eager
+from gradwatch.measure.kernels import torch_cpu
 
 WIDTH, DEPTH, BATCH, STEPS = 64, 24, 512, 3
 ACTIVATION = 4 * WIDTH * BATCH

@@ -5,9 +5,9 @@ import threading
 import numpy as np
 import pytest
 
-from gradwatch.capture.loop import meeting as meetings
-from gradwatch.capture.loop.agreed_steps import LEAD, AgreedSteps, Announcer, News
-from gradwatch.capture.loop.meeting import Entry, Meeting
+from gradwatch.capture.loop import shard_meeting as meetings
+from gradwatch.capture.loop.agreed_steps import LEAD, AgreedSteps, ScheduleAnnouncer, ScheduleUpdate
+from gradwatch.capture.loop.shard_meeting import ShardEntry, ShardMeeting
 from gradwatch.core import CELLS, schedule
 from gradwatch.core.reference import count_cells, summarize
 from gradwatch.watches.budget import Pacer
@@ -43,7 +43,7 @@ class ThreadRanks:
     def __init__(self, room, index):
         self._room, self.index, self.count = room, index, room.count
 
-    def connect(self, is_over, remark):
+    def connect(self, is_over, reporter):
         return None
 
     def add(self, numbers):
@@ -63,12 +63,16 @@ class Rank:
         watch = gradients(histogram="epoch") if cells else gradients()
         self.steps = AgreedSteps(Timetable([watch], default))
         pacer.follow(self.steps.is_paced)
-        announcer = Announcer(wish, self.steps.goes_by_epoch) if index == 0 else None
+        announcer = ScheduleAnnouncer(wish, self.steps.goes_by_epoch) if index == 0 else None
         ranks = ThreadRanks(room, index)
-        self.meeting = Meeting(ranks, self.steps, 1, cells, announcer, self.said.append)
+        self.meeting = ShardMeeting(ranks, self.steps, 1, cells, announcer, self)
         self.entries = {}
         self.step = 0
         self.shard = np.array_split(WHOLE, room.count)[index]
+
+    def notice(self, text):
+        """As a reporter."""
+        self.said.append(text)
 
     def train(self, steps, epoch=1, fails=()):
         for _ in range(steps):
@@ -82,7 +86,7 @@ class Rank:
                     cells = np.array([count_cells(self.shard)] * counted).reshape(-1, CELLS)
                     return {"rows": summarize(self.shard)[None], "cells": cells}
 
-                self.entries[self.step] = entry = Entry(wait)
+                self.entries[self.step] = entry = ShardEntry(wait)
                 self.meeting.put(self.step, entry)
             self.meeting.passed(self.step, epoch)
 
@@ -134,8 +138,8 @@ def test_all_follow_the_interval_that_the_first_announces_however_far_they_are()
     second.train(100)  # It trains on before it has heard of anything.
     leave([first, second])
     together = set(first.merged()) & set(second.merged())
-    assert first.steps._news == second.steps._news != []
-    since = first.steps._news[0].since
+    assert first.steps._updates == second.steps._updates != []
+    since = first.steps._updates[0].since
     wanted = [s for s in range(1, 101) if s == 1 or (s % 10 == 0 if s < since else s % 3 == 0)]
     assert [s for s in range(1, 101) if second.steps.is_measured(s)] == wanted
     assert together <= set(wanted)
@@ -148,7 +152,7 @@ def test_a_pause_that_the_budget_wishes_ends_by_itself():
     for _ in range(200):
         train_together([first, second], 1)
     leave([first, second])
-    since = first.steps._news[0].since
+    since = first.steps._updates[0].since
     assert second.merged() == [1, *range(since, 201)]
 
 
@@ -221,8 +225,8 @@ def test_news_of_an_interval_hold_from_then_on_until_the_next():
     pacer = Pacer(0.01)
     steps = AgreedSteps(Timetable([gradients()], pacer.schedule))
     pacer.follow(steps.is_paced)
-    steps.hear(News(30, 60, 20))
-    steps.hear(News(85, 85, 5))
+    steps.apply(ScheduleUpdate(30, 60, 20))
+    steps.apply(ScheduleUpdate(85, 85, 5))
     assert [s for s in range(1, 101) if steps.is_measured(s)] == [
         1,
         10,

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 import torch
 
-from gradwatch.capture.loop.trees import leaves
-from gradwatch.capture.loop.variable_names import unique, variables_of
+from gradwatch.capture.trees import leaves
+from gradwatch.capture.variable_names import unique, variables_of
 
 
 def names(given, **options):

@@ -41,11 +41,10 @@ def test_arrays_of_a_hand_written_network_are_recorded(make_monitor):
 
 
 def test_only_what_is_due_is_recorded_and_the_rest_costs_no_measuring(make_monitor, monkeypatch):
-    from gradwatch.capture.loop import recorder
-    from gradwatch.capture.loop import step_layout as layout
+    from gradwatch.capture.recorder import Recorder
 
-    measured = []
-    monkeypatch.setattr(recorder, "measured", lambda *a: measured.append(1) or layout.measured(*a))
+    measured, measure = [], Recorder.measure
+    monkeypatch.setattr(Recorder, "measure", lambda *a: measured.append(1) or measure(*a))
     monitor, keep = make_monitor(
         watch=[gradwatch.gradients(every=2), gradwatch.weights("b", every=3)]
     )
@@ -184,12 +183,12 @@ def test_outputs_of_layers_which_a_loop_does_not_show_are_remarked_on(make_monit
 
 
 def test_a_fault_of_ours_does_not_stop_the_loop(make_monitor, monkeypatch):
-    from gradwatch.capture.loop import loop_capture
+    from gradwatch.capture.loop import StepArguments
 
-    def broken(**_):
+    def broken(_):
         raise KeyError("a bug")
 
-    monkeypatch.setattr(loop_capture, "understand", broken)
+    monkeypatch.setattr(StepArguments, "parse", broken)
     monitor, keep = make_monitor()
     with pytest.warns(gradwatch.GradwatchWarning, match="a bug"):
         monitor.record(gradients=G, variables=W)

@@ -51,7 +51,7 @@ class CaptureSession(Protocol):
     def open(self, capture: Capture) -> None:
         """Open the run, unless it is open."""
 
-    def submit(self, make_reading: Callable[[], Reading | None]) -> None:
+    def submit(self, make_reading: Callable[[], Reading | None], rows: int | None = None) -> None:
         """Have a reading made, on another thread, and written."""
 
     def end_epoch(self, epoch: int, logs: Mapping[str, float], last_step: int) -> None:

@@ -1,12 +1,14 @@
-"""The user's mistakes, which are to be heard, told from faults of ours, which are not."""
+"""Errors caused by the caller: raised, unlike internal ones."""
 
 from __future__ import annotations
 
-from gradwatch.capture.guard import MisuseError
+
+class MisuseError(Exception):
+    """A call that cannot be meant. It is raised, where an internal error only warns."""
 
 
 class WrongTypeError(MisuseError, TypeError):
-    """An argument of a type that nothing can be done with."""
+    """An argument of a type that is not supported."""
 
 
 class WrongValueError(MisuseError, ValueError):
@@ -14,4 +16,4 @@ class WrongValueError(MisuseError, ValueError):
 
 
 class WrongPlaceError(MisuseError, RuntimeError):
-    """A call from inside a compiled function that belongs outside, or the reverse."""
+    """A call inside a compiled function that belongs outside of it, or the reverse."""

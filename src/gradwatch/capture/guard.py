@@ -1,4 +1,4 @@
-"""The doors through which training enters gradwatch, out of which no fault of ours comes."""
+"""Decorator for entry points: exceptions of gradwatch never reach training."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any, TypeVar
 
+from gradwatch.capture.errors import MisuseError
 from gradwatch.core.select import SelectionError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -14,26 +15,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 Nothing = type(None)
 
 
-class MisuseError(Exception):
-    """A call that cannot be meant: it is raised, where a fault of ours only warns."""
-
-
 def guarded(otherwise: Callable[[], Any] = Nothing, *, plainly: bool = True) -> Callable[[F], F]:
-    """Make a method one that training may call: it never raises for a fault of ours.
+    """Make a method safe for training to call: it never raises an internal error.
 
-    Mistakes of the user's are raised all the same. The object is told of a fault by its
-    `_fault(error)`.
+    Errors of the caller are raised all the same. Internal errors go to the `_reporter` of
+    the object.
 
     Args:
-        otherwise: makes what is returned after a fault; one of Python's own types.
-        plainly: raise a mistake as one of Python's own exceptions, since AutoGraph wraps up
-            any other on its way to the user.
+        otherwise: makes the value that is returned after an internal error; a built-in type.
+        plainly: raise errors of the caller as built-in exceptions, since AutoGraph wraps
+            all others.
 
     Example:
 
     >>> from gradwatch.capture.guard import guarded
+    >>> class PrintingReporter:
+    ...     internal_error = staticmethod(print)
     >>> class Watch:
-    ...     _fault = staticmethod(print)
+    ...     _reporter = PrintingReporter()
     ...     @guarded(bool)
     ...     def is_due(self, step):
     ...         return 1 / step == 1
@@ -45,7 +44,7 @@ def guarded(otherwise: Callable[[], Any] = Nothing, *, plainly: bool = True) -> 
     def decorate(method: F) -> F:
         @wraps(method)
         def door(self: Any, *args: Any, **kwargs: Any) -> Any:
-            # Nothing of ours is called outside of this.
+            # Nothing of gradwatch is called outside of this `try`.
             try:
                 return method(self, *args, **kwargs)
             except (MisuseError, SelectionError) as mistake:
@@ -57,7 +56,7 @@ def guarded(otherwise: Callable[[], Any] = Nothing, *, plainly: bool = True) -> 
                 raise
             except Exception as error:
                 with suppress(Exception):  # Not even this may stop training.
-                    self._fault(error)
+                    self._reporter.internal_error(error)
             return otherwise()
 
         return door  # type: ignore[return-value]

@@ -1,21 +1,22 @@
-"""Carrying whole tensors out of a step, for the probes that want their values."""
+"""Whole tensors that leave a step, for the probes that look at their values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from gradwatch.core import Reading, Site, Summary
+from gradwatch.capture.site_table import Row
+from gradwatch.core import Reading, Site, Summary, Tensor
 from gradwatch.watches import Due, Plan
 
 PREFIX = "value_"
 
 
 def value_name(position: int) -> str:
-    """The name, among what was measured, of a site's values."""
+    """The name, among the arrays of a measurement, of the values of a plan's site."""
     return f"{PREFIX}{position}"
 
 
@@ -25,24 +26,28 @@ def is_value(name: str) -> bool:
 
 
 def values_of(
-    plan: Plan, tensor_at: Callable[[int], Any], copy: Callable[[Any], Any]
-) -> dict[str, Any]:
-    """The tensors that probes want, as copies on the device, by their names.
+    plan: Plan, rows: Sequence[Row], copy: Callable[[Tensor], Tensor]
+) -> dict[str, Tensor]:
+    """The tensors that probes need, as copies on the device, by their names.
 
     They leave the step each time it is measured, and the device when they are due.
     """
-    tensors = {i: tensor_at(i) for i in plan.with_values}
-    return {value_name(i): copy(x) for i, x in tensors.items() if x is not None}
+    if not plan.with_values:
+        return {}
+    tensors = {row.position: row.tensor for row in rows}
+    wanted = {i: tensors.get(i) for i in plan.with_values}
+    return {value_name(i): copy(x) for i, x in wanted.items() if x is not None}
 
 
-def names_due(due: Due, measured: Mapping[str, Any]) -> list[str]:
-    """The names of the values that are due, of those that there are."""
-    names = dict.fromkeys(value_name(i) for _, i in due.probes)
-    return [name for name in names if name in measured]
+def names_due(due: Due, arrays: Mapping[str, Any]) -> list[str]:
+    """The names of the arrays that are needed for what is due, of those that there are."""
+    names = ["rows", "table", "updates", *(["cells"] if due.histograms else [])]
+    names += dict.fromkeys(value_name(i) for _, i in due.probes)
+    return [name for name in names if name in arrays]
 
 
 def probed(reading: Reading, plan: Plan, due: Due, arrays: Mapping[str, Any]) -> Reading:
-    """The reading with what the probes make of the values that have arrived."""
+    """The reading with the results of the probes whose values have arrived."""
     measured: dict[Site, Any] = {}
     pictures: dict[Site, Any] = {}
     for probe, i in due.probes:

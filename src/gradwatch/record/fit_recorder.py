@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gradwatch.core import KerasModel, Reading, Site, SiteInfo
+from gradwatch.core import KerasModel, SiteInfo
 from gradwatch.core.select import SelectionError
 from gradwatch.parallel import ranks
 from gradwatch.record.session import Session
@@ -60,9 +59,8 @@ class FitRecorder:
                 model,
                 session.timetable,
                 session.pacer,
-                self._submit,
-                session.reporter.internal_error,
-                session.reporter.notice,
+                session.submit,
+                session.reporter,
             )
         self._is_measuring = session.may_measure(session.timetable)
 
@@ -121,15 +119,6 @@ class FitRecorder:
     def infos(self) -> list[SiteInfo]:
         """The facts known about the measured sites."""
         return [] if self._capture is None else self._capture.infos()
-
-    def _submit(
-        self, make_reading: Callable[[], Reading], rows: int, unseen: frozenset[Site]
-    ) -> None:
-        def make() -> Reading:
-            reading = make_reading()
-            return replace(reading, unseen=unseen) if unseen else reading
-
-        self._session.submit(make, rows)
 
     def _report_ended_epoch(self) -> None:
         if self._ended_epoch is not None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradwatch.capture.loop.autograph import as_it_is
-from gradwatch.capture.loop.loop_capture import LoopCapture
-from gradwatch.capture.loop.reduced import Reduced
-from gradwatch.capture.loop.seen import Seen, Unseen
+from gradwatch.capture.loop import (
+    LoopCapture,
+    NoOutputs,
+    OutputsContext,
+    ReducedGradients,
+    StepArguments,
+    do_not_convert,
+)
 from gradwatch.core import KerasModel, KerasOptimizer, Tensor, TorchModule, Tree
 
 
@@ -21,7 +25,7 @@ class LoopInterface:
     def __init__(self, loop: LoopCapture) -> None:
         self._loop = loop
 
-    @as_it_is
+    @do_not_convert
     def record(
         self,
         readings: Tree | None = None,
@@ -97,26 +101,28 @@ class LoopInterface:
         [['weight', 'layer/kernel'], ['gradient', 'layer/kernel'], ['loss', 'loss']]
         """
         self._loop.record(
-            readings=readings,
-            gradients=gradients,
-            variables=variables,
-            parameters=parameters,
-            loss=loss,
-            previous=previous,
-            applied_gradients=applied_gradients,
-            names=names,
-            outputs=outputs,
-            output_gradients=output_gradients,
-            inputs=inputs,
-            targets=targets,
-            step=step,
-            epoch=epoch,
-            group=group,
-            micro_batch=micro_batch,
-            reduced=reduced,
+            StepArguments(
+                readings=readings,
+                gradients=gradients,
+                variables=variables,
+                parameters=parameters,
+                loss=loss,
+                previous=previous,
+                applied_gradients=applied_gradients,
+                names=names,
+                outputs=outputs,
+                output_gradients=output_gradients,
+                inputs=inputs,
+                targets=targets,
+                step=step,
+                epoch=epoch,
+                group=group,
+                micro_batch=micro_batch,
+                reduced=reduced,
+            )
         )
 
-    @as_it_is
+    @do_not_convert
     def measure(
         self,
         *,
@@ -169,19 +175,21 @@ class LoopInterface:
         >>> monitor.close()
         """
         return self._loop.measure(
-            gradients=gradients,
-            parameters=parameters,
-            variables=variables,
-            loss=loss,
-            previous=previous,
-            applied_gradients=applied_gradients,
-            names=names,
-            outputs=outputs,
-            output_gradients=output_gradients,
-            group=group,
-            micro_batch=micro_batch,
-            histograms=histograms,
-            reduced=reduced,
+            StepArguments(
+                gradients=gradients,
+                parameters=parameters,
+                variables=variables,
+                loss=loss,
+                previous=previous,
+                applied_gradients=applied_gradients,
+                names=names,
+                outputs=outputs,
+                output_gradients=output_gradients,
+                group=group,
+                micro_batch=micro_batch,
+                histograms=histograms,
+                reduced=reduced,
+            )
         )
 
     def due(
@@ -209,10 +217,10 @@ class LoopInterface:
         """
         return self._loop.due(step, epoch=epoch, group=group, histograms=histograms)
 
-    @as_it_is
+    @do_not_convert
     def outputs_of(
         self, model: KerasModel | TorchModule, *, group: str | None = None
-    ) -> Seen | Unseen:
+    ) -> OutputsContext | NoOutputs:
         """A context that captures outputs of layers, and the gradients with respect to them.
 
         Run the forward and the backward pass of a step in it, eager or inside
@@ -245,8 +253,8 @@ class LoopInterface:
         """
         return self._loop.outputs_of(model, group)
 
-    @as_it_is
-    def reduced_by(self, optimizer: KerasOptimizer) -> Reduced | Unseen:
+    @do_not_convert
+    def reduced_by(self, optimizer: KerasOptimizer) -> ReducedGradients | NoOutputs:
         """A context that captures the gradients that a Keras optimizer applies on TensorFlow.
 
         In a step that several replicas of `tf.distribute` run, an optimizer sums the
@@ -272,7 +280,7 @@ class LoopInterface:
         """
         return self._loop.reduced_by(optimizer)
 
-    @as_it_is
+    @do_not_convert
     def tape(
         self,
         persistent: bool = False,

@@ -107,7 +107,7 @@ class Monitor(KerasCallback, LoopInterface):
             "stop_on": stop_on,
         }
         self._session = Session(**self._arguments)
-        self._fault = self._session.reporter.internal_error
+        self._reporter = self._session.reporter
         super().__init__(LoopCapture(self._session))
         self._fit = FitRecorder(self._session)
         self._session.sources = (self._fit, self._loop)
@@ -179,7 +179,7 @@ class Monitor(KerasCallback, LoopInterface):
         return _make, (type(self), self._arguments), own or None
 
 
-_OWN = {"_arguments", "_session", "_fault", "_loop", "_fit", "_model", "params"}
+_OWN = {"_arguments", "_session", "_reporter", "_loop", "_fit", "_model", "params"}
 
 
 def _make(cls: type[Monitor], arguments: dict[str, Any]) -> Monitor:

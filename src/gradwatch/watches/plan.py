@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.core import select as selectors
@@ -154,8 +153,6 @@ class Plan:
         """Sites whose gradients are wanted of each replica, too."""
         self._infos = {i.site: i for i in available if i.site in wanted}
         self._dues: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Due] = {}
-        self.selections: dict[Any, Any] = {}
-        """What `readings` has worked out for the same things being due."""
 
     def due(self, moment: Moment) -> Due:
         """What is due at the moment; one and the same object for the same."""

@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorflow.python.eager.context import Context
 
 import gradwatch
-from gradwatch.capture.keras.replica_readings import refusal
+from gradwatch.capture.keras import refusal
 from gradwatch.parallel import ranks
 from tests.distributed.full_disk import bytes_of_journals
 from tests.distributed.patience import PATIENCE, be_patient, until, until_written

@@ -26,7 +26,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 import gradwatch
-from gradwatch.capture.loop import meeting
+from gradwatch.capture.loop import shard_meeting
 from gradwatch.capture.torch import torch_ranks
 from gradwatch.sinks import Sink, pipeline
 from gradwatch.watches.budget import Pacer
@@ -306,7 +306,7 @@ def main():
     warnings.simplefilter("ignore", gradwatch.GradwatchWarning)
     torch.set_num_threads(1)
     be_patient()
-    meeting.PATIENCE = PATIENCE
+    shard_meeting.PATIENCE = PATIENCE
     dist.init_process_group("gloo", store=met(), rank=RANK, world_size=RANKS)
     for scenario in sys.argv[4:]:
         began = time.perf_counter()

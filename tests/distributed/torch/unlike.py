@@ -19,7 +19,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import gradwatch
-from gradwatch.capture.loop import meeting
+from gradwatch.capture.loop import shard_meeting
 from gradwatch.capture.torch import torch_own_time
 from tests.distributed.patience import PATIENCE, be_patient
 
@@ -225,7 +225,7 @@ def budgets():
 
 def main():
     be_patient()
-    meeting.PATIENCE = PATIENCE
+    shard_meeting.PATIENCE = PATIENCE
     warnings.simplefilter("ignore", gradwatch.GradwatchWarning)
     torch.set_num_threads(1)
     # By a file: no port that another process may take first.

@@ -1,5 +1,6 @@
-"""Capturing the tensors of Keras's own training loop, `fit`."""
+"""Captures the tensors of Keras's own training loop, `fit`."""
 
-from gradwatch.capture.keras.fit import FitCapture, refusal
+from gradwatch.capture.keras.fit_capture import FitCapture
+from gradwatch.capture.keras.replica_refusal import refusal
 
 __all__ = ["FitCapture", "refusal"]

@@ -1,29 +1,36 @@
-"""Giving an object of Keras other attributes for a while."""
+"""Replaces attributes of Keras objects for a while."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 
 @contextmanager
-def attributes(owner: Any, **values: Any) -> Iterator[None]:
-    """Give an object other attributes while the context lasts.
+def replaced(replacements: Iterable[tuple[Any, Mapping[str, Any]]]) -> Iterator[None]:
+    """Replace attributes of several objects while the context lasts.
 
-    Through its `__dict__`, past the tracking of Keras and torch, so that what it had before, or
-    had not, is restored exactly, and nothing becomes part of its state.
+    They are set in the object's `__dict__`, past the attribute tracking of Keras and torch: the
+    state before is restored exactly, and nothing becomes part of the object's own state.
 
     Args:
-        owner: a model, optimizer or metric.
-        values: the attributes by name.
+        replacements: each object with its attributes by name.
     """
-    own = vars(owner)
-    before = {name: own[name] for name in values if name in own}
-    own.update(values)
+    done: list[tuple[dict[str, Any], Mapping[str, Any], dict[str, Any]]] = []
     try:
+        for owner, values in replacements:
+            own = vars(owner)
+            done.append((own, values, {name: own[name] for name in values if name in own}))
+            own.update(values)
         yield
     finally:
-        for name in values:
-            own.pop(name, None)
-        own.update(before)
+        for own, values, before in reversed(done):
+            for name in values:
+                own.pop(name, None)
+            own.update(before)
+
+
+def attributes(owner: Any, **values: Any) -> AbstractContextManager[None]:
+    """Replace attributes of one object while the context lasts, see `replaced`."""
+    return replaced([(owner, values)])

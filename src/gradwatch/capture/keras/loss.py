@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from gradwatch.capture.keras.batch import shapes
+from gradwatch.capture.keras.checked_batch import shapes
 
 
 def loss_of(

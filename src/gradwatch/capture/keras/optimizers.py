@@ -1,24 +1,27 @@
-"""Reading the true gradients off an optimizer as they are handed to it."""
+"""Reads the gradients off an optimizer as they are handed to it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import keras
 
+from gradwatch.capture.keras.attributes import replaced
+from gradwatch.capture.keras.backends import KerasBackend
 from gradwatch.capture.keras.variables import current_values
-from gradwatch.core import Kind
+from gradwatch.core import KerasModel, KerasOptimizer, Kind, Tensor
+from gradwatch.util import Reporter
 
-Keep = Callable[[Kind, int, Any], Any]
-"""Takes a kind, a variable's id and a tensor that was made for us; gives what is noted of it."""
+Keep = Callable[[Kind, int, Tensor], Any]
+"""Takes a kind, a variable's id and a tensor that was made for it; returns what is noted."""
 
 
 @dataclass
 class Gradients:
-    """What passed through the optimizers in one step, by the variable's id."""
+    """The tensors that passed through the optimizers in one step, by the variable's id."""
 
     computed: dict[int, Any] = field(default_factory=dict)
     """Unscaled, before clipping; None where the loss does not depend on the variable."""
@@ -36,7 +39,7 @@ class Gradients:
     """What the loss was multiplied by, by the optimizer's id; absent where by nothing."""
 
 
-def find_optimizers(model: Any) -> list[Any]:
+def find_optimizers(model: KerasModel) -> list[KerasOptimizer]:
     """The optimizers that the model and its layers hold as attributes."""
     found: dict[int, Any] = {}
 
@@ -63,7 +66,7 @@ def find_optimizers(model: Any) -> list[Any]:
     return list(found.values())
 
 
-def innermost(optimizer: Any) -> Any:
+def innermost(optimizer: KerasOptimizer) -> KerasOptimizer:
     """The optimizer that updates the weights, under any loss scaling."""
     while isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         optimizer = optimizer.inner_optimizer
@@ -72,45 +75,43 @@ def innermost(optimizer: Any) -> Any:
 
 @contextmanager
 def tapped(
-    optimizers: Sequence[Any],
-    fault: Callable[[Exception], None],
-    scope: Callable[[], Any],
-    aside: Callable[[], AbstractContextManager[None]] = nullcontext,
-    snapshots: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
+    optimizers: Sequence[KerasOptimizer],
+    backend: KerasBackend,
+    reporter: Reporter,
+    *,
+    snapshots: Callable[[Sequence[Tensor]], Sequence[Tensor]] | None = None,
     with_applied: bool = False,
-    mine: Callable[[], bool] | None = None,
     updated: Collection[int] | None = None,
     keep: Keep | None = None,
 ) -> Iterator[Gradients]:
-    """While the context lasts, note the gradients that the optimizers are given.
+    """Note the gradients that the optimizers are given, while the context lasts.
 
-    The tap sits on the outermost optimizer and undoes the loss scale itself:
+    The tap is on the outermost optimizer and undoes the loss scale itself:
     LossScaleOptimizer runs the inner one inside a conditional, from which no
     tensor can be carried out of a compiled step.
 
     Args:
         optimizers: the optimizers to tap.
-        fault: called with an exception of ours, instead of raising it.
-        scope: tells where tensors are being made, see `Backend.scope`.
-        aside: goes around what we compute, see `Backend.aside`.
+        backend: of the step.
+        reporter: takes internal errors, which are never raised.
         snapshots: copies variables' values; given if the values before the
             update are to be noted.
         with_applied: note also the gradients that the update rule will use.
-        mine: tells whether it is the replica to be noted that applies them; None if there
-            is but one.
-        updated: ids of the variables whose values are to be noted; None if of all.
-        keep: what to note in the place of gradients that are not the step's own but were made
-            from these, to be free of a scale or clipped; None to note them as they are.
+        updated: ids of the variables whose values are to be noted; None for all.
+        keep: replaces gradients that are not the step's own but were made from these, to
+            undo a scale or to clip them; None to note them as they are.
     """
     seen = Gradients()
-    outside = scope()
+    outside = backend.scope()
     # An optimizer's stateless_apply calls its own apply, a scaling one its inner's.
     inside = [False]
 
-    def note(optimizer: Any, grads: list[Any], variables: list[Any], values: Any = None) -> None:
+    def note(
+        optimizer: KerasOptimizer, grads: list[Tensor], variables: list[Any], values: Any = None
+    ) -> None:
         for variable in variables:
             seen.applications[id(variable)] = seen.applications.get(id(variable), 0) + 1
-        if scope() != outside:
+        if backend.scope() != outside:
             # JAX would notice the use of such a gradient only after the whole step.
             seen.lost |= {id(variable) for variable in variables}
             return
@@ -124,24 +125,25 @@ def tapped(
             seen.before.update(zip(new, snapshots(list(new.values())), strict=True))
         _note(seen, optimizer, grads, variables, with_applied, keep)
 
-    def tap(optimizer: Any) -> None:
+    def taps(optimizer: KerasOptimizer) -> dict[str, Any]:
         apply, stateless_apply = optimizer.apply, optimizer.stateless_apply
 
         def tapped_apply(grads: Any, trainable_variables: Any = None) -> Any:
-            if mine is not None and not mine():
-                return apply(grads, trainable_variables)
             grads = list(grads)
             if trainable_variables is not None:
                 trainable_variables = list(trainable_variables)
-            before = inside[0]
-            # Whatever is ours is called inside of this: the user's update must come to pass.
+            before, is_watched = inside[0], False
+            # Nothing of gradwatch is called outside of this `try`: the update must happen.
             try:
-                if not before:
-                    with aside():
+                is_watched = backend.is_watched_replica()
+                if is_watched and not before:
+                    with backend.aside():
                         variables = trainable_variables or optimizer._trainable_variables
                         note(optimizer, grads, variables)
             except Exception as error:
-                fault(error)
+                reporter.internal_error(error)
+            if not is_watched:
+                return apply(grads, trainable_variables)
             inside[0] = True
             try:
                 return apply(grads, trainable_variables)
@@ -156,39 +158,27 @@ def tapped(
                 if not before:
                     own, given = optimizer._trainable_variables, list(grads)
                     state = list(zip(optimizer.variables, optimizer_variables, strict=False))
-                    with keras.StatelessScope(state_mapping=state), aside():
+                    with keras.StatelessScope(state_mapping=state), backend.aside():
                         note(optimizer, given, own, trainable_variables)
             except Exception as error:
-                fault(error)
+                reporter.internal_error(error)
             inside[0] = True
             try:
                 return stateless_apply(optimizer_variables, grads, trainable_variables)
             finally:
                 inside[0] = before
 
-        # Into __dict__, past Keras's attribute tracking: nothing of ours may
-        # become part of the optimizer's state.
-        vars(optimizer)["apply"] = tapped_apply
-        vars(optimizer)["stateless_apply"] = tapped_stateless_apply
+        return {"apply": tapped_apply, "stateless_apply": tapped_stateless_apply}
 
-    names = ("apply", "stateless_apply")
-    # An instance may have methods of its own: the user's, or another monitor's.
-    own = [{n: vars(o)[n] for n in names if n in vars(o)} for o in optimizers]
-    try:
-        for optimizer in optimizers:
-            tap(optimizer)
+    # An instance may have such methods already: the user's, or another monitor's.
+    with replaced((optimizer, taps(optimizer)) for optimizer in optimizers):
         yield seen
-    finally:
-        for optimizer, methods in zip(optimizers, own, strict=True):
-            for name in names:
-                vars(optimizer).pop(name, None)
-            vars(optimizer).update(methods)
 
 
 def _note(
     seen: Gradients,
-    optimizer: Any,
-    grads: list[Any],
+    optimizer: KerasOptimizer,
+    grads: list[Tensor],
     variables: list[Any],
     with_applied: bool,
     keep: Keep | None,
@@ -218,8 +208,8 @@ def _note(
 
 def _note_applied(
     seen: Gradients,
-    optimizer: Any,
-    grads: list[Any],
+    optimizer: KerasOptimizer,
+    grads: list[Tensor],
     variables: list[Any],
     is_finite: Any,
     keep: Keep | None,
@@ -245,7 +235,7 @@ def _note_applied(
     if is_finite is not True:
         seen.updates.update({id(v): is_finite for _, v in present})
     if not is_of_keras(type(optimizer)._clip_gradients):
-        return  # To call the user's own clipping once more may change something.
+        return  # Clipping of the user is never called once more: it may have a state.
     for gradient, (_, variable) in zip(optimizer._clip_gradients(used), present, strict=True):
         if keep is not None:
             gradient = keep(Kind.APPLIED_GRADIENT, id(variable), gradient)
@@ -253,21 +243,21 @@ def _note_applied(
 
 
 def is_pure_schedule(rate: Any) -> bool:
-    """Whether a learning rate is a schedule that we may ask: one of Keras's own.
+    """Whether a learning rate is a schedule that may be called: one of Keras.
 
-    To call the user's once more than training does may change something.
+    A schedule of the user may have a state, which one more call would change.
     """
     is_schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
     return is_schedule and is_of_keras(type(rate))
 
 
 def is_of_keras(thing: Any) -> bool:
-    """Whether a class or function is Keras's own."""
+    """Whether a class or function is part of Keras."""
     return str(getattr(thing, "__module__", "")).partition(".")[0] == "keras"
 
 
-def _unscaled(gradient: Any, variable: Any, optimizer: Any) -> Any:
-    """The gradient of the loss itself, undone of the optimizer's loss scaling."""
+def _unscaled(gradient: Tensor, variable: Any, optimizer: KerasOptimizer) -> Tensor:
+    """The gradient of the loss itself, without the optimizer's loss scale."""
     if gradient is None or _takes_gradient_as_value(variable):
         return gradient
     scale = loss_scale(optimizer)
@@ -279,7 +269,7 @@ def _unscaled(gradient: Any, variable: Any, optimizer: Any) -> Any:
     return keras.ops.divide(gradient, scale)
 
 
-def loss_scale(optimizer: Any) -> Any:
+def loss_scale(optimizer: KerasOptimizer) -> Any:
     """What the optimizer multiplies the loss by; None if by nothing."""
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return optimizer.dynamic_scale
@@ -291,6 +281,6 @@ def _takes_gradient_as_value(variable: Any) -> bool:
     return bool(getattr(variable, "overwrite_with_gradient", False))
 
 
-def _name_scope(optimizer: Any) -> AbstractContextManager[Any]:
+def _name_scope(optimizer: KerasOptimizer) -> AbstractContextManager[Any]:
     scope: AbstractContextManager[Any] = keras.name_scope(optimizer.name, caller=optimizer)
     return scope

@@ -1,4 +1,4 @@
-"""Watching the outputs of layers in a training step, for the sites that are asked for."""
+"""Watches the outputs of layers in a training step, at the chosen sites."""
 
 from __future__ import annotations
 
@@ -9,31 +9,22 @@ from typing import Any, NamedTuple
 
 from gradwatch.capture.keras.layers import KnownLayers, LayersOf, ModelLayer
 from gradwatch.capture.keras.outputs import LayerTap, measured_tensor
-from gradwatch.capture.keras.taps import MEASURED, Passage, make_tap
-from gradwatch.capture.keras.taps.calls import gradient_remarks, site_paths
-from gradwatch.core import Kind, Site
+from gradwatch.capture.keras.taps import MEASURED, Passage, always, make_tap
+from gradwatch.capture.keras.taps.calls import gradient_notices, site_paths
+from gradwatch.capture.site_table import Row
+from gradwatch.core import KerasLayer, KerasModel, Kind, Site, Tensor
+from gradwatch.util import Reporter
 
 
-class Row(NamedTuple):
-    """A tensor to be summarised."""
+class EagerMeasuring(NamedTuple):
+    """Measures tensors as soon as they are there."""
 
-    position: int
-    """Of the site that was asked for and that it belongs to."""
-    site: Site
-    """What it is recorded as; a layer that is called twice has two of them."""
-    tensor: Any
-    """Or where its row is, if it has been measured already."""
-
-
-class Measuring(NamedTuple):
-    """How tensors are measured as soon as they are there."""
-
-    add: Callable[[Any, bool], Any]
-    """Takes a tensor and whether its histogram is wanted; gives what stands for it in a `Row`."""
+    add: Callable[[Tensor, bool], Any]
+    """Takes a tensor and whether it has a histogram; returns its place, for a `Row`."""
     with_histogram: Collection[int]
     """Positions among the sites."""
     kept: Collection[int]
-    """Positions of those whose tensors themselves are wanted."""
+    """Positions of the sites whose tensors themselves are needed."""
     scaled: bool
     """Whether gradients are of a scaled loss, so that they have to wait for the scale."""
 
@@ -46,28 +37,27 @@ class OutputWatch:
 
     Args:
         model: the Keras model.
-        fault: told of an exception of ours.
-        remark: told, in words, of what the user should know.
-        mine: tells whether it is the replica to be noted that runs; None if there is but one.
+        reporter: takes notices and internal errors.
+        is_watched_replica: tells whether the replica that is running is the observed one.
+        is_quiet: give no notice of outputs that cannot be recorded.
     """
 
     def __init__(
         self,
-        model: Any,
-        fault: Callable[[Exception], None],
-        remark: Callable[[str], None],
-        mine: Callable[[], bool] | None = None,
+        model: KerasModel,
+        reporter: Reporter,
+        is_watched_replica: Callable[[], bool] = always,
+        is_quiet: bool = False,
     ) -> None:
-        self._model = model
-        self._remark = remark
-        self._fault = fault
-        tap = make_tap(model, fault, mine)
-        self._tap = LayerTap(tap, fault, mine)
+        self._reporter = reporter
+        self._is_quiet = is_quiet
+        tap = make_tap(model, reporter, is_watched_replica)
+        self._tap = LayerTap(tap, reporter, is_watched_replica)
         self.aside = tap.aside
         self._known = LayersOf(model)
         self._at_step = KnownLayers([], {}, set())
-        self._measuring: Measuring | None = None
-        self._wishes: tuple[Any, _Wishes] | None = None
+        self._measuring: EagerMeasuring | None = None
+        self._chosen: _ChosenLayers | None = None
         self._sites: dict[tuple[Kind, str], Site] = {}
 
     @contextmanager
@@ -75,36 +65,38 @@ class OutputWatch:
         self,
         sites: Sequence[Site] | None,
         with_gradients: bool,
-        measuring: Measuring | None = None,
+        measuring: EagerMeasuring | None = None,
     ) -> Iterator[None]:
-        """Around the model's train step.
+        """Goes around the model's train step.
 
         Args:
-            sites: what is to be measured; None if that is not known as yet: every layer is noted.
+            sites: the sites to measure; None if they are not known yet: every layer is noted.
             with_gradients: whether there may be output gradients among them.
             measuring: measures tensors at once; None to keep them.
         """
         known = self._at_step = self._known.now()
         self._measuring = measuring
         if sites is None:
-            chosen = [each for each in known.every if id(each) not in known.inside_recurrent]
-            with self._tap.on(chosen, known.every, None if with_gradients else ()):
+            every = [each for each in known.every if id(each) not in known.inside_recurrent]
+            with self._tap.on(every, known.every, None if with_gradients else ()):
                 yield
             return
-        wishes = self._wishes_of(sites, known)
-        taken = None if measuring is None else partial(self._take, wishes, measuring)
-        with self._tap.on(wishes.layers, known.every, wishes.differentiated, taken):
+        if self._chosen is None or not self._chosen.is_for(sites, known):
+            self._chosen = _ChosenLayers(sites, known)
+        chosen = self._chosen
+        taken = None if measuring is None else partial(self._take, chosen, measuring)
+        with self._tap.on(chosen.layers, known.every, chosen.differentiated, taken):
             yield
 
-    def _wishes_of(self, sites: Sequence[Site], known: KnownLayers) -> _Wishes:
-        """What is wanted of which layers; worked out once for the same."""
-        if self._wishes is None or self._wishes[0] != (id(sites), id(known)):
-            self._wishes = (id(sites), id(known)), _Wishes(sites, known)
-        return self._wishes[1]
-
-    def _take(self, wishes: _Wishes, measuring: Measuring, layer: Any, passage: Passage) -> None:
-        """Have what passed a tap measured, and let go of it."""
-        model_layer, places = wishes.of[id(layer)]
+    def _take(
+        self,
+        chosen: _ChosenLayers,
+        measuring: EagerMeasuring,
+        layer: KerasLayer,
+        passage: Passage,
+    ) -> None:
+        """Measure what passed a tap, and release it."""
+        model_layer, places = chosen.of[id(layer)]
         if measuring.kept and any(position in measuring.kept for position in places.values()):
             return
         for kind, position in places.items():
@@ -119,7 +111,7 @@ class OutputWatch:
                 arrived.measured[Kind.OUTPUT_GRADIENT] = measuring.add(arrived.gradient, counted)
                 arrived.gradient = MEASURED
 
-            passage.measure_gradient, passage.fault = measure_gradient, self._fault
+            passage.measure_gradient, passage.reporter = measure_gradient, self._reporter
         passage.output = MEASURED
 
     def rows(self, sites: Sequence[Site], unscaled: Callable[[Any], Any]) -> list[Row]:
@@ -147,7 +139,7 @@ class OutputWatch:
             for path, passage in passages[site.path]
         ]
         self._tap.forget()
-        self._remark_on_gradients(rows, passages)
+        self._check_gradients(rows, passages)
         return rows
 
     def _site(self, kind: Kind, path: str) -> Site:
@@ -184,23 +176,27 @@ class OutputWatch:
         elif not calls:
             whys.append("not seen: the training step does not call the layer, or not directly")
         for why in dict.fromkeys(filter(None, whys)):
-            self._remark(f"Outputs of {layer.path} are not recorded: they are {why}.")
+            self._notice(f"Outputs of {layer.path} are not recorded: they are {why}.")
         seen = [call for call, why in zip(calls, whys, strict=False) if why is None]
         return list(site_paths(layer.path, seen))
 
-    def _remark_on_gradients(
+    def _check_gradients(
         self, rows: list[Row], passages: dict[str, list[tuple[str, Passage]]]
     ) -> None:
         gradients = [row for row in rows if row.site.kind is Kind.OUTPUT_GRADIENT]
         by_path = {path: passage for pairs in passages.values() for path, passage in pairs}
         missing = {r.site.path: by_path[r.site.path] for r in gradients if r.tensor is None}
         often = [path for path, passage in by_path.items() if passage.arrivals > 1]
-        for remark in gradient_remarks(missing, often if gradients else []):
-            self._remark(remark)
+        for notice in gradient_notices(missing, often if gradients else []):
+            self._notice(notice)
+
+    def _notice(self, text: str) -> None:
+        if not self._is_quiet:
+            self._reporter.notice(text)
 
 
-class _Wishes:
-    """What is wanted of which layers.
+class _ChosenLayers:
+    """The layers that have sites, and the positions of these.
 
     Args:
         sites: all sites that are measured.
@@ -208,7 +204,7 @@ class _Wishes:
     """
 
     def __init__(self, sites: Sequence[Site], known: KnownLayers) -> None:
-        self._kept = sites, known  # They are known again by their ids.
+        self._sites, self._known = sites, known
         places: dict[str, dict[Kind, int]] = {}
         for position, site in enumerate(sites):
             if site.kind.is_of_layer:
@@ -225,3 +221,6 @@ class _Wishes:
             key for key, (_, kinds) in chosen.items() if Kind.OUTPUT_GRADIENT in kinds
         }
         """Ids of the layers whose gradients are wanted."""
+
+    def is_for(self, sites: Sequence[Site], known: KnownLayers) -> bool:
+        return self._sites is sites and self._known is known

@@ -1,4 +1,4 @@
-"""What layers return in a training step, and the gradients with respect to it."""
+"""The outputs of layers in a training step, and the gradients with respect to them."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ import keras
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
+from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.layers import ModelLayer
-from gradwatch.capture.keras.taps import Passage, Tap
+from gradwatch.capture.keras.taps import Passage, Tap, always
 from gradwatch.capture.keras.taps.calls import MOST_CALLS, SATURATION_MARGIN, Call
-from gradwatch.core import Kind
+from gradwatch.core import KerasLayer, Kind, Tensor
 from gradwatch.measure import framework
+from gradwatch.util import Reporter
 
 
 class LayerTap:
     """Notes what chosen layers return, while a model's step is traced or run.
 
     Args:
-        tap: the framework's way of doing so.
-        fault: told of an exception of ours; the step goes on without the tap.
-        mine: tells whether it is the replica to be noted that runs; None if there is but one.
+        tap: of the framework.
+        reporter: takes internal errors; the step goes on without the tap.
+        is_watched_replica: tells whether the replica that is running is the observed one.
     """
 
     def __init__(
         self,
         tap: Tap,
-        fault: Callable[[Exception], None],
-        mine: Callable[[], bool] | None = None,
+        reporter: Reporter,
+        is_watched_replica: Callable[[], bool] = always,
     ) -> None:
         self._tap = tap
-        self._fault = fault
-        self._mine = mine
+        self._reporter = reporter
+        self._is_watched_replica = is_watched_replica
         self._calls: dict[int, list[Call]] = {}
         self._recomputing = 0
         self._differentiated: Collection[int] | None = None
@@ -52,12 +54,12 @@ class LayerTap:
     @contextmanager
     def on(
         self,
-        chosen: Collection[Any],
-        every_layer: Collection[Any],
+        chosen: Collection[KerasLayer],
+        every_layer: Collection[KerasLayer],
         differentiated: Collection[int] | None = None,
         taken: Callable[[Any, Passage], None] | None = None,
     ) -> Iterator[None]:
-        """While the context lasts, note what the chosen layers return.
+        """Note what the chosen layers return, while the context lasts.
 
         Args:
             chosen: the layers.
@@ -70,25 +72,20 @@ class LayerTap:
         self._recomputing = 0
         self._differentiated = differentiated
         self._taken = taken
-        ids = {id(layer) for layer in chosen}
-        wrapped: list[tuple[dict[str, Any], Any]] = []
         try:
-            for layer in every_layer:
-                rematerialised = _is_rematerialised(layer)
-                if rematerialised or id(layer) in ids:
-                    own = vars(layer)
-                    tapped = self._wrapped(layer, id(layer) in ids, rematerialised)
-                    wrapped.append((own, own.get("call")))
-                    # Into __dict__, past Keras's and torch's tracking of attributes.
-                    own["call"] = tapped
-            with self._tap.watching():
+            with replaced(self._taps(chosen, every_layer)), self._tap.watching():
                 yield
         finally:
-            for own, before in reversed(wrapped):
-                own.pop("call", None)
-                if before is not None:
-                    own["call"] = before
             self._taken = None
+
+    def _taps(
+        self, chosen: Collection[KerasLayer], every_layer: Collection[KerasLayer]
+    ) -> Iterator[tuple[KerasLayer, dict[str, Any]]]:
+        ids = {id(layer) for layer in chosen}
+        for layer in every_layer:
+            rematerialised = _is_rematerialised(layer)
+            if rematerialised or id(layer) in ids:
+                yield layer, {"call": self._wrapped(layer, id(layer) in ids, rematerialised)}
 
     def refusal(self, call: Call) -> str | None:
         """Why a call's tensors cannot be recorded; after the step. None if they can."""
@@ -113,11 +110,11 @@ class LayerTap:
             if not is_chosen or in_symbolic_scope():
                 return outputs
             try:
-                if self._mine is not None and not self._mine():
+                if not self._is_watched_replica():
                     return outputs
                 return self._note(layer, (args, kwargs), outputs, rematerialised)
             except Exception as error:
-                self._fault(error)
+                self._reporter.internal_error(error)
                 return outputs
 
         return tapped_call
@@ -157,7 +154,7 @@ class LayerTap:
             return outputs
         return passed[0] if is_single else keras.tree.pack_sequence_as(outputs, passed)
 
-    def _pass(self, tensor: Any, passage: Passage) -> Any:
+    def _pass(self, tensor: Tensor, passage: Passage) -> Tensor:
         passed = self._tap.through(tensor, passage)
         mask = get_keras_mask(tensor)
         if mask is not None and passed is not tensor:
@@ -165,8 +162,8 @@ class LayerTap:
         return passed
 
 
-def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: Any) -> Any:
-    """The tensor of a kind that one passage through a layer's tap yields, or where its row is.
+def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: Any) -> Tensor:
+    """The tensor of a kind that one passage through a layer's tap yields, or its row's place.
 
     Args:
         kind: one of those of layers.

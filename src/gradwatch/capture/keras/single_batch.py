@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from gradwatch.capture.keras.batch import as_tensors, check_batch, shapes
+from gradwatch.capture.keras.checked_batch import as_tensors, check_batch, shapes
 from gradwatch.capture.keras.differentiate import make_differentiator
 from gradwatch.capture.keras.layers import (
     ModelLayer,
@@ -22,14 +22,15 @@ from gradwatch.capture.keras.layers import (
 from gradwatch.capture.keras.loss import loss_of, require_loss
 from gradwatch.capture.keras.outputs import LayerTap
 from gradwatch.capture.keras.taps import make_tap
-from gradwatch.capture.keras.taps.calls import gradient_remarks, site_paths
+from gradwatch.capture.keras.taps.calls import gradient_notices, site_paths
 from gradwatch.capture.keras.variables import ModelVariable, model_variables
 from gradwatch.core import Kind, Site
 from gradwatch.core.select import Spec, choose
+from gradwatch.util import Reporter
 
 
 @dataclass(frozen=True)
-class Found:
+class BatchArray:
     """An array of a site, with what is to be said of it."""
 
     site: Site
@@ -48,9 +49,9 @@ class Batch:
     """What differentiating a batch has yielded."""
 
     loss: float
-    gradients: list[Found]
+    gradients: list[BatchArray]
     """With respect to weights and outputs, layer by layer."""
-    outputs: list[Found]
+    outputs: list[BatchArray]
     remarks: list[str]
     """What could not be seen, and why."""
 
@@ -90,6 +91,17 @@ def differentiate(
     return _Run(model, x, y, sample_weight, loss, training).of(chosen, weights)
 
 
+class _ErrorList(Reporter):
+    """Keeps internal errors, which are raised here: no training is under way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: list[BaseException] = []
+
+    def internal_error(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+
 class _Run:
     def __init__(
         self, model: Any, x: Any, y: Any, sample_weight: Any, loss: Any, training: bool
@@ -98,8 +110,8 @@ class _Run:
         self._batch = (x, y, sample_weight)
         self._loss = loss
         self._training = training
-        self._faults: list[Exception] = []
-        self._tap = LayerTap(make_tap(model, self._faults.append), self._faults.append)
+        self._errors = _ErrorList()
+        self._tap = LayerTap(make_tap(model, self._errors), self._errors)
         self._remarks: list[str] = []
         self._places: dict[str, tuple[ModelLayer, str]] = {}
 
@@ -134,8 +146,8 @@ class _Run:
                 for name, tensor in differentiator.run(step, compiled).items()
             }
         self._tap.forget()
-        if self._faults:
-            raise self._faults[0]
+        if self._errors.errors:
+            raise self._errors.errors[0]
         gradients, outputs = self._collect(chosen, weights, found)
         return Batch(float(found["loss"][1]), gradients, outputs, self._remarks)
 
@@ -167,7 +179,7 @@ class _Run:
                     result[f"{Kind.OUTPUT_GRADIENT} {path}"] = passage.gradient
                 elif passage.is_input or passage.is_probability:
                     missing[path] = passage
-        self._remarks += gradient_remarks(missing, [])
+        self._remarks += gradient_notices(missing, [])
         return result
 
     def _collect(
@@ -175,7 +187,7 @@ class _Run:
         chosen: list[ModelLayer],
         weights: list[tuple[ModelVariable, str, str]],
         found: dict[str, tuple[Any, np.ndarray[Any, Any]]],
-    ) -> tuple[list[Found], list[Found]]:
+    ) -> tuple[list[BatchArray], list[BatchArray]]:
         gradients, outputs = [], []
         types = {each.path: type(each.layer).__name__ for each in chosen}
         for layer in [*types, *(name for _, name, _ in weights if name not in types)]:
@@ -184,7 +196,7 @@ class _Run:
                     _, array = found.get(f"gradient {id(each.variable)}", (None, None))
                     whole = each.describe(Kind.GRADIENT)[0]
                     gradients.append(
-                        Found(
+                        BatchArray(
                             whole.site,
                             layer,
                             kind,
@@ -201,8 +213,8 @@ class _Run:
                 shape, dtype = values.shape, str(keras.backend.standardize_dtype(tensor.dtype))
                 _, array = found.get(f"{Kind.OUTPUT_GRADIENT} {path}", (None, None))
                 about = (layer, types[layer], shape, dtype, bool(holder.layer.trainable))
-                outputs.append(Found(Site(Kind.OUTPUT, path), *about, values))
-                gradients.append(Found(Site(Kind.OUTPUT_GRADIENT, path), *about, array))
+                outputs.append(BatchArray(Site(Kind.OUTPUT, path), *about, values))
+                gradients.append(BatchArray(Site(Kind.OUTPUT_GRADIENT, path), *about, array))
         return gradients, list({each.site: each for each in outputs}.values())
 
 

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from gradwatch.capture.keras.attributes import attributes
-from gradwatch.capture.keras.backends import Backend
+from gradwatch.capture.keras.backends import KerasBackend
 from gradwatch.capture.keras.variables import fit_of
+from gradwatch.core import KerasModel
 from gradwatch.core.schedule import Moment
+from gradwatch.util import Reporter
 
 
 @dataclass(frozen=True, eq=False)
 class Observer:
-    """Who measures a step, and who is told.
+    """A monitor of a training step."""
 
-    `take` is given each order and what came of it, as arrays on the device;
-    `fault` an exception of ours.
-    """
-
-    backend: Backend
+    backend: KerasBackend
     observation: Any
-    """An `Observation`, or what watches several replicas in its place."""
-    take: Callable[[Order, Any], None]
-    fault: Callable[[Exception], None]
+    """An `Observation`, or a `MirroredObservation` of several replicas."""
+    send: Callable[[StepRequest, Any], None]
+    """Takes each request and its measurement, as arrays on the device."""
+    reporter: Reporter
 
     @property
     def is_refused(self) -> bool:
@@ -33,8 +33,8 @@ class Observer:
 
 
 @dataclass(frozen=True)
-class Order:
-    """A measurement of one step."""
+class StepRequest:
+    """A measurement of one step, for one observer."""
 
     moment: Moment
     histograms: bool
@@ -47,38 +47,40 @@ class MeasuredCall:
     Args:
         step: runs the measured steps.
         model: the Keras model.
-        orders: the measurements of each step of the execution that comes next.
+        requests: the measurements of each step of the execution that comes next.
     """
 
-    def __init__(self, step: MeasuredStep, model: Any, orders: Sequence[Sequence[Order]]) -> None:
+    def __init__(
+        self, step: MeasuredStep, model: KerasModel, requests: Sequence[Sequence[StepRequest]]
+    ) -> None:
         self._step = step
         self._model = model
-        self._orders = [list(each) for each in orders]
+        self._requests = [list(each) for each in requests]
         self._fit = fit_of(model)
         self._own_function = vars(model)["train_function"]
-        vars(model)["train_function"] = self
+        model.__dict__["train_function"] = self
 
-    def join(self, orders: Sequence[Sequence[Order]]) -> None:
+    def join(self, requests: Sequence[Sequence[StepRequest]]) -> None:
         """Measure for another monitor of the same `fit` as well."""
-        for mine, others in zip(self._orders, orders, strict=True):
-            mine.extend(others)
+        for own, others in zip(self._requests, requests, strict=True):
+            own.extend(others)
 
     def put_back(self) -> None:
         """Give the model its own train function again."""
-        vars(self._model)["train_function"] = self._own_function
+        self._model.__dict__["train_function"] = self._own_function
 
     def __call__(self, *args: Any) -> Any:
-        # Before the model's step is run, all that is ours is called inside of this: the step
-        # is run in any case, and once.
-        vars(self._model)["train_function"] = self._own_function
+        # Before the model's step is run, nothing of gradwatch is called outside of this `try`:
+        # the step is run in any case, and once.
+        self._model.__dict__["train_function"] = self._own_function
         call = None
         try:
-            # Another callback may have raised after the order was given. The step was
+            # Another callback may have raised after the request was made. The step was
             # then never run, and this is one of another `fit`.
-            if fit_of(self._model) is self._fit and self._step.prepare(self._orders):
-                call = self._step.call_of(self._orders, self._own_function)
+            if fit_of(self._model) is self._fit and self._step.prepare(self._requests):
+                call = self._step.call_of(self._requests, self._own_function)
         except Exception as error:
-            _tell(self._orders, error)
+            _report(self._requests, error)
         return (call or self._own_function)(*args)
 
 
@@ -90,7 +92,7 @@ class MeasuredStep:
     that are not measured.
     """
 
-    def __init__(self, model: Any, backend: Backend) -> None:
+    def __init__(self, model: KerasModel, backend: KerasBackend) -> None:
         self._model = model
         self._backend = backend
         self._train_step = model.train_step
@@ -101,42 +103,44 @@ class MeasuredStep:
         """Whether any measured step was made."""
         return bool(self._compiled)
 
-    def prepare(self, orders: Sequence[Sequence[Order]]) -> bool:
+    def prepare(self, requests: Sequence[Sequence[StepRequest]]) -> bool:
         """Have Keras make the functions that are needed; whether it could.
 
         Nothing is traced yet. A model may have a `make_train_function` of its own,
         which does not do what Keras's does.
         """
         try:
-            wanted = {tuple(order.observer for order in each) for each in orders}
+            wanted = {tuple(request.observer for request in each) for each in requests}
             comes_in_several = self._model.steps_per_execution > 1
             with attributes(self._model, steps_per_execution=1):
                 if comes_in_several:
-                    # For a step that, by a fault of ours, cannot be measured.
+                    # For a step that, after an internal error, cannot be measured.
                     wanted.add(())
                 for observers in wanted:
                     if observers not in self._compiled:
                         self._compiled[observers] = self._compile(observers)
             return True
         except Exception as error:
-            _tell(orders, error)
+            _report(requests, error)
             return False
 
-    def call_of(self, orders: Sequence[Sequence[Order]], own_function: Any) -> Callable[..., Any]:
+    def call_of(
+        self, requests: Sequence[Sequence[StepRequest]], own_function: Any
+    ) -> Callable[..., Any]:
         """One execution of the train function: a step, or `steps_per_execution` steps.
 
         Args:
-            orders: for each step of the execution, its measurements.
-            own_function: the model's own, for where a fault of ours prevents measuring.
+            requests: for each step of the execution, its measurements.
+            own_function: the model's own, to be run after an internal error.
 
         Returns:
-            What takes the arguments of the model's own train function, and returns what that
-            would have returned.
+            A function that takes the arguments of the model's own train function, and returns
+            the same.
         """
         if self._model.steps_per_execution == 1:
-            return self._one(orders[0], own_function)
+            return self._one(requests[0], own_function)
         plain = self._compiled[()][0]
-        calls = [self._one(measurements, plain) for measurements in orders]
+        calls = [self._one(measurements, plain) for measurements in requests]
 
         # Several steps at once run in a loop on the device, out of which only
         # the last one's results come. So here they are run one by one.
@@ -155,53 +159,50 @@ class MeasuredStep:
 
         return several
 
-    def _one(self, orders: Sequence[Order], plain: Any) -> Callable[..., Any]:
+    def _one(self, requests: Sequence[StepRequest], plain: Any) -> Callable[..., Any]:
         """A single step, measured; `plain` is the function for one that is not."""
-        function, train_step = self._compiled[tuple(order.observer for order in orders)]
-        own, has_state = vars(self._model), self._backend.has_state
+        function, train_step = self._compiled[tuple(request.observer for request in requests)]
+        model, has_state = self._model, self._backend.has_state
 
         def one(*args: Any) -> Any:
-            # As in `MeasuredCall`: what is ours is called inside of a `try`, and leaves the
-            # arguments such that the model's own function can take them.
-            batch = None
+            # As in `MeasuredCall`: nothing of gradwatch is called outside of a `try`, and the
+            # arguments are left such that the model's own function can take them.
+            batch, replacement = None, ExitStack()
             if has_state:
                 batch = next(args[1])
                 args = (args[0], iter([batch]))
             try:
                 measured_args = args
-                for order in orders:
-                    measured_args = order.observer.backend.arguments(
-                        measured_args, order.histograms
+                for request in requests:
+                    measured_args = request.observer.backend.arguments(
+                        measured_args, request.histograms
                     )
+                # torch looks the train step up at each call, the others when building.
+                replacement.enter_context(attributes(model, train_step=train_step))
             except Exception as error:
-                _tell([orders], error)
+                _report([requests], error)
                 return plain(*((args[0], iter([batch])) if has_state else args))
-            # torch looks the train step up at each call, the others when building. Into
-            # __dict__, as in `attributes`.
-            before = {name: own[name] for name in ("train_step",) if name in own}
-            own["train_step"] = train_step
             try:
                 result = function(*measured_args)
             except Exception:
-                if not any(order.observer.is_refused for order in orders):
+                if not any(request.observer.is_refused for request in requests):
                     raise
                 result = None
             finally:
-                own.pop("train_step", None)
-                own.update(before)
+                replacement.close()
             if result is None:
                 # While it was traced, before it ran.
                 return plain(*args)
-            for order in reversed(orders):
+            for request in reversed(requests):
                 if has_state:
                     outputs, state = result
                     result, measured = (outputs["logs"], state), outputs["measured"]
                 else:
                     result, measured = result["logs"], result["measured"]
                 try:
-                    order.observer.take(order, measured)
+                    request.observer.send(request, measured)
                 except Exception as error:
-                    _tell([[order]], error)
+                    _report([[request]], error)
             return result
 
         return one
@@ -217,14 +218,14 @@ class MeasuredStep:
             return model.train_function, train_step
 
 
-def _tell(orders: Sequence[Sequence[Order]], error: Exception) -> None:
-    for each in orders:
-        for order in each:
-            order.observer.fault(error)
+def _report(requests: Sequence[Sequence[StepRequest]], error: Exception) -> None:
+    for each in requests:
+        for request in each:
+            request.observer.reporter.internal_error(error)
 
 
-def own_train_function(model: Any) -> Any:
-    """The model's own train function, put back if it was not."""
+def own_train_function(model: KerasModel) -> Any:
+    """The model's own train function, which is put back if it was replaced."""
     function = vars(model)["train_function"]
     if isinstance(function, MeasuredCall):
         function.put_back()

@@ -1,29 +1,31 @@
-"""What surrounds the network in a training step: its data, its loss, its learning rate."""
+"""The inputs of a training step that surround the network: data, loss, learning rate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 import keras
 
-from gradwatch.capture.keras.attributes import attributes
-from gradwatch.capture.keras.backends import Backend
+from gradwatch.capture.batch import ROOTS, batch_site
+from gradwatch.capture.keras.attributes import replaced
+from gradwatch.capture.keras.backends import KerasBackend
 from gradwatch.capture.keras.optimizers import find_optimizers, innermost, is_pure_schedule
-from gradwatch.capture.keras.output_watch import Row
-from gradwatch.core import Kind, Site, SiteInfo
+from gradwatch.capture.site_table import Row
+from gradwatch.core import KerasModel, KerasOptimizer, Kind, Site, SiteInfo, Tensor
+from gradwatch.util import Reporter
 
 LOSS = "loss"
 BATCH_SIZE, LEARNING_RATE, LOSS_SCALE = "batch_size", "learning_rate", "loss_scale"
-_ROOTS = {Kind.INPUT: "input", Kind.TARGET: "target", Kind.LOSS: LOSS, Kind.SCALAR: "scalar"}
+_ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar"}
 
 
-def around_sites(kinds: Collection[Kind]) -> list[SiteInfo]:
+def step_input_sites(kinds: Collection[Kind]) -> list[SiteInfo]:
     """The sites of those of the kinds that surround the network.
 
-    They are one a kind: which tensors there are is known only in the step.
+    There is one for each kind: which tensors there are is known only in the step.
     """
     return [
         SiteInfo(Site(kind, root), (), "float32", root, trainable=False)
@@ -32,75 +34,66 @@ def around_sites(kinds: Collection[Kind]) -> list[SiteInfo]:
     ]
 
 
-class AroundStep:
+def are_step_inputs_seen(model: KerasModel, kinds: Collection[Kind]) -> bool:
+    """Whether any of the kinds surrounds the network, and can be seen.
+
+    Not where torch compiles the step: its compiler follows the bookkeeping, and fails at it.
+    """
+    is_torch = keras.backend.backend() == "torch"
+    is_compiled = is_torch and model.compiled and model.jit_compile and not model.run_eagerly
+    return not is_compiled and any(kind in kinds for kind in _ROOTS)
+
+
+class StepInputs:
     """Notes the data of a step, the loss that it reports, and the optimizer's numbers.
 
-    The loss is what the metric called `loss` is told, which is how Keras comes by the
-    one that it shows: that of the batch, undone of any loss scaling.
+    The loss is taken from the updates of the metric called `loss`, from which Keras computes the
+    one that it shows: that of the batch, without any loss scale.
 
     Args:
         model: the Keras model.
-        kinds: what is to be noted.
-        backend: the tensors' own framework.
-        fault: told of an exception of ours; the step goes on without what it was about.
-        mine: tells whether it is the replica to be noted that runs; None if there is but one.
+        kinds: the kinds to note.
+        backend: of the step.
+        reporter: takes internal errors; the step goes on without the measurement.
     """
 
     def __init__(
         self,
-        model: Any,
+        model: KerasModel,
         kinds: Collection[Kind],
-        backend: Backend,
-        fault: Callable[[Exception], None],
-        mine: Callable[[], bool] | None = None,
+        backend: KerasBackend,
+        reporter: Reporter,
     ) -> None:
         self._model = model
-        self._kinds = frozenset(kinds)
+        # In this order everywhere: all processes must compile the same step.
+        self._kinds = [kind for kind in _ROOTS if kind in kinds]
         self._backend = backend
-        self._fault = fault
-        self._mine = mine
+        self._reporter = reporter
         self._data: Any = None
-        self._losses: list[Any] = []
-        self._rate: Any = None
+        self._losses: list[Tensor] = []
+        self._rate: Tensor = None
         self._scope: Any = None
-
-    @classmethod
-    def of(
-        cls,
-        model: Any,
-        kinds: Collection[Kind],
-        backend: Backend,
-        fault: Callable[[Exception], None],
-        mine: Callable[[], bool] | None = None,
-    ) -> AroundStep | None:
-        """One for the kinds that are asked for; None if none of them surrounds the network.
-
-        None also where torch compiles the step: its compiler follows our bookkeeping, and
-        fails at it.
-        """
-        wanted = [kind for kind in _ROOTS if kind in kinds]
-        if not wanted or _is_compiled_by_torch(model):
-            return None
-        return cls(model, wanted, backend, fault, mine)
 
     @contextmanager
     def watching(self, data: Any) -> Iterator[None]:
-        """Around the model's train step on that data."""
+        """Goes around the model's train step on that data."""
         self._data, self._losses, self._rate = data, [], None
         self._scope = self._backend.scope()
-        with ExitStack() as stack:
-            if Kind.LOSS in self._kinds:
-                for metric in self._trackers():
-                    update = self._noting_update(metric.update_state)
-                    stack.enter_context(attributes(metric, update_state=update))
-            if Kind.SCALAR in self._kinds:
-                for optimizer in map(innermost, self._optimizers):
-                    read = self._noting_rate(optimizer._get_current_learning_rate)
-                    stack.enter_context(attributes(optimizer, _get_current_learning_rate=read))
+        with replaced(self._taps()):
             yield
 
+    def _taps(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        if Kind.LOSS in self._kinds:
+            for metric in self._model.metrics:
+                if metric.name == LOSS:
+                    yield metric, {"update_state": self._noting_update(metric.update_state)}
+        if Kind.SCALAR in self._kinds:
+            for optimizer in map(innermost, self._optimizers):
+                read = self._noting_rate(optimizer._get_current_learning_rate)
+                yield optimizer, {"_get_current_learning_rate": read}
+
     def give(self, data: Any) -> None:
-        """The data of the step, where it is known only after `watching` has begun."""
+        """Take the data of the step, where it is known only after `watching` has begun."""
         self._data = data
 
     def rows(self, sites: Sequence[Site], state: Any) -> list[Row]:
@@ -110,44 +103,47 @@ class AroundStep:
             sites: all sites that are measured.
             state: on JAX, the training state after the step; elsewhere None.
         """
-        found: dict[Kind, list[tuple[str, Any]]] = {}
-        for kind, find in (
-            (Kind.INPUT, lambda: self._batch(0, Kind.INPUT)),
-            (Kind.TARGET, lambda: self._batch(1, Kind.TARGET)),
-            (Kind.LOSS, lambda: [(LOSS, x) for x in self._losses[-1:]]),
-            (Kind.SCALAR, lambda: [*self._batch_size(), *self._optimizer_numbers(state)]),
-        ):
+        found: dict[Kind, list[tuple[Site, Tensor]]] = {}
+        for kind in self._kinds:
             try:
-                found[kind] = list(find()) if kind in self._kinds else []
+                found[kind] = list(self._found(kind, state))
             except Exception as error:
-                self._fault(error)
+                self._reporter.internal_error(error)
         self._data, self._losses, self._rate = None, [], None
         return [
-            Row(position, Site(site.kind, path), tensor)
+            Row(position, own, tensor)
             for position, site in enumerate(sites)
-            for path, tensor in found.get(site.kind, ())
+            for own, tensor in found.get(site.kind, ())
         ]
 
-    def _batch(self, place: int, kind: Kind) -> Iterator[tuple[str, Any]]:
-        """The tensors of the batch's x or y, by their paths: `input`, `input/mask`, `target/0`."""
-        part = keras.utils.unpack_x_y_sample_weight(self._data)[place]
-        if part is None:
-            return
-        for keys, leaf in keras.tree.flatten_with_path(part):
-            number = _as_number(leaf)
-            if number is not None:
-                yield "/".join([_ROOTS[kind], *map(str, keys)]), number
+    def _found(self, kind: Kind, state: Any) -> Iterator[tuple[Site, Tensor]]:
+        if kind is Kind.LOSS:
+            yield from ((Site(kind, LOSS), loss) for loss in self._losses[-1:])
+        elif kind is Kind.SCALAR:
+            numbers = [*self._batch_size(), *self._optimizer_numbers(state)]
+            yield from ((Site(kind, name), number) for name, number in numbers)
+        else:
+            yield from self._batch(kind)
 
-    def _batch_size(self) -> Iterator[tuple[str, Any]]:
+    def _batch(self, kind: Kind) -> Iterator[tuple[Site, Tensor]]:
+        """The tensors of the batch's x or y."""
+        part = keras.utils.unpack_x_y_sample_weight(self._data)[kind is Kind.TARGET]
+        if part is not None:
+            for keys, leaf in keras.tree.flatten_with_path(part):
+                number = _as_number(leaf)
+                if number is not None:
+                    yield batch_site(kind, keys), number
+
+    def _batch_size(self) -> Iterator[tuple[str, Tensor]]:
         x = keras.utils.unpack_x_y_sample_weight(self._data)[0]
         first = next((leaf for leaf in keras.tree.flatten(x) if _as_number(leaf) is not None), None)
         if first is not None and len(first.shape):
             samples = keras.ops.convert_to_tensor(keras.ops.shape(first)[0])
             yield BATCH_SIZE, keras.ops.cast(samples, "float32")
 
-    def _optimizer_numbers(self, state: Any) -> Iterator[tuple[str, Any]]:
+    def _optimizer_numbers(self, state: Any) -> Iterator[tuple[str, Tensor]]:
         if len(self._optimizers) != 1:
-            return  # With several, it would have to be said whose they are.
+            return  # With several, the numbers would need a name for each.
         outer = self._optimizers[0]
         inner = innermost(outer)
         # On JAX the variables' values are in the state, and nowhere else.
@@ -166,15 +162,12 @@ class AroundStep:
             yield LOSS_SCALE, keras.ops.cast(_value(scale, values), "float32")
 
     @cached_property
-    def _optimizers(self) -> list[Any]:
+    def _optimizers(self) -> list[KerasOptimizer]:
         # Kept: torch asks at every measured step.
         return find_optimizers(self._model)
 
-    def _trackers(self) -> list[Any]:
-        return [metric for metric in self._model.metrics if metric.name == LOSS]
-
     def _noting_update(self, update: Any) -> Any:
-        """A metric's `update_state` that notes what it is told."""
+        """A metric's `update_state` that notes its argument."""
 
         def noting_update(values: Any, *args: Any, **kwargs: Any) -> Any:
             try:
@@ -182,13 +175,13 @@ class AroundStep:
                     with self._backend.aside():
                         self._losses.append(_mean(values))
             except Exception as error:
-                self._fault(error)
+                self._reporter.internal_error(error)
             return update(values, *args, **kwargs)
 
         return noting_update
 
     def _noting_rate(self, read: Any) -> Any:
-        """An optimizer's way to its learning rate, which is noted."""
+        """A function that reads an optimizer's learning rate, and notes it."""
 
         def noting_read() -> Any:
             rate = read()
@@ -197,20 +190,15 @@ class AroundStep:
                     with self._backend.aside():
                         self._rate = _mean(rate)
             except Exception as error:
-                self._fault(error)
+                self._reporter.internal_error(error)
             return rate
 
         return noting_read
 
     def _can_note(self) -> bool:
-        """Whether what is made here can leave the step, and is of the replica to be noted."""
-        is_mine = self._mine is None or self._mine()
-        return is_mine and bool(self._backend.scope() == self._scope)
-
-
-def _is_compiled_by_torch(model: Any) -> bool:
-    is_torch = keras.backend.backend() == "torch"
-    return is_torch and bool(model.compiled and model.jit_compile and not model.run_eagerly)
+        """Whether a tensor that is made here can leave the step, and is of this replica."""
+        is_outside = bool(self._backend.scope() == self._scope)
+        return is_outside and self._backend.is_watched_replica()
 
 
 def _mean(values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The rows of a measured step that are of variables: weights and all that has their shape."""
+"""The rows of a measured step that are of variables: weights and tensors of their shape."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gradwatch.capture.keras.optimizers import Gradients, Keep
-from gradwatch.capture.keras.output_watch import Row
+from gradwatch.capture.site_table import Row
 from gradwatch.core import Kind, Site
 from gradwatch.watches import Plan
 
@@ -16,7 +16,7 @@ Columns = tuple[int, int] | None
 class VariableRows:
     """Finds the tensors of a plan's variables in a step.
 
-    What is the same at every step is worked out once: torch asks at each that is measured.
+    All that is the same at every step is computed once: torch asks at each measured step.
 
     Args:
         plan: what is measured.
@@ -72,10 +72,10 @@ class VariableRows:
         return rows
 
     def keeping(self, add: Callable[[Any, bool], Any]) -> Keep:
-        """What has tensors measured at once, in the place of keeping them for `rows`.
+        """A function that measures tensors at once, instead of keeping them for `rows`.
 
         Args:
-            add: takes a tensor and whether its histogram is wanted; gives what stands for it.
+            add: takes a tensor and whether it has a histogram; returns the place of its row.
         """
         plan = self.plan
 

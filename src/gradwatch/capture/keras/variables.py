@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 from keras.src.backend.common.variables import get_autocast_scope
 
 from gradwatch.capture.gates import slices_of
-from gradwatch.core import Kind, Site, SiteInfo
+from gradwatch.core import KerasModel, Kind, Site, SiteInfo, Tensor
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ModelVariable:
         return [whole, *slices_of(whole)]
 
 
-def model_variables(model: Any) -> list[ModelVariable]:
+def model_variables(model: KerasModel) -> list[ModelVariable]:
     """All weights of the model in network order, each once, also if shared."""
     variables = list({id(v): v for v in _in_network_order(model)}.values())
     owners: dict[int, tuple[Any, ...]] = {}
@@ -57,7 +57,7 @@ def model_variables(model: Any) -> list[ModelVariable]:
     ]
 
 
-def sites_of(model: Any) -> list[SiteInfo]:
+def sites_of(model: KerasModel) -> list[SiteInfo]:
     """Every site of the model that can be watched, in network order."""
     trainable = {id(v) for v in model.trainable_variables}
     found = []
@@ -69,7 +69,20 @@ def sites_of(model: Any) -> list[SiteInfo]:
     return found
 
 
-def _in_network_order(model: Any) -> Iterator[Any]:
+Variables = Mapping[str, tuple[Any, tuple[int, int] | None]]
+"""By path, a variable and, if the path is of a slice, its columns."""
+
+
+def variables_by_path(model: KerasModel) -> Variables:
+    """All weights of the model and their slices, by path."""
+    return {
+        info.path: (each.variable, info.columns)
+        for each in model_variables(model)
+        for info in each.describe(Kind.WEIGHT)
+    }
+
+
+def _in_network_order(model: KerasModel) -> Iterator[Any]:
     # `model.weights` lists the trainable ones first; a reader looks for a
     # layer's variables side by side.
     for layer in model.layers:
@@ -77,7 +90,7 @@ def _in_network_order(model: Any) -> Iterator[Any]:
     yield from model.weights
 
 
-def _owner_chains(model: Any) -> Iterator[tuple[Any, ...]]:
+def _owner_chains(model: KerasModel) -> Iterator[tuple[Any, ...]]:
     """Chains of nested layers from the model down, breadth first; a shared layer once."""
     seen = {id(model)}
     level: list[tuple[Any, ...]] = [(model,)]
@@ -119,7 +132,7 @@ def _numbered(name: str, n: int) -> str:
     return name if n == 1 else f"{name}#{n}"
 
 
-def current_values(variables: Sequence[Any]) -> list[Any]:
+def current_values(variables: Sequence[Any]) -> list[Tensor]:
     """The variables' values, as `variable.value` would give them."""
     if keras.backend.backend() != "torch" or in_stateless_scope() or get_autocast_scope():
         return [variable.value for variable in variables]
@@ -128,6 +141,6 @@ def current_values(variables: Sequence[Any]) -> list[Any]:
     return [v.value if x is None else x for v, x in zip(variables, values, strict=True)]
 
 
-def fit_of(model: Any) -> Any:
-    """What tells one `fit` of the model from another: each has a History of its own."""
+def fit_of(model: KerasModel) -> Any:
+    """Identifies a `fit` of the model: each has a History of its own."""
     return vars(model).get("history")

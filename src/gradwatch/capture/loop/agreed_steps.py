@@ -1,4 +1,4 @@
-"""Which steps the ranks of a training measure together, without asking each other at any step."""
+"""The steps that all ranks of a training measure, without asking each other at any step."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gradwatch.watches import Timetable
 from gradwatch.watches.budget import GAP, START
 
 LEAD = 8
-"""How many steps ahead a change is announced, so that all have heard of it when it comes."""
+"""How many steps ahead a change is announced, so that all ranks know it when it comes."""
 MEET = 100
-"""Where no step is due of itself (`every="epoch"`), each of so many is measured: only there can
-the first rank tell the others that an epoch has begun."""
+"""Where no step is due by itself (`every="epoch"`), one in so many steps is measured: only there
+can the first rank announce that an epoch has begun."""
 _LOOK = 2 * MEET
 _FAR = 10**9 + 7
 
 
-class News(NamedTuple):
-    """What the first rank announces along with a measured step; zeros if there is nothing new.
+class ScheduleUpdate(NamedTuple):
+    """A change that the first rank announces with a measured step; zeros if there is none.
 
     Up to the step `until` all stays as it was; from `since` on the steps that a budget chooses are
     the multiples of `interval`; between the two there is none. At `epoch_step`, what is due
@@ -36,8 +36,8 @@ class AgreedSteps:
     """The steps that all ranks measure.
 
     Schedules of steps are the same everywhere. What only one rank can know, how often the
-    budget allows to measure and when an epoch begins, is the first rank's to announce,
-    and what it announces reaches all ranks in the same order. So all come to the same steps.
+    budget allows to measure and when an epoch begins, is announced by the first rank,
+    and its announcements reach all ranks in the same order. So all come to the same steps.
 
     Args:
         timetable: what is due when; its budget asks `is_paced` of this.
@@ -45,7 +45,7 @@ class AgreedSteps:
     Example:
 
     >>> from gradwatch.watches.budget import Pacer
-    >>> from gradwatch.capture.loop.agreed_steps import AgreedSteps, News
+    >>> from gradwatch.capture.loop.agreed_steps import AgreedSteps, ScheduleUpdate
     >>> from gradwatch.watches.plan import Timetable
     >>> from gradwatch.watches.watch import gradients
     >>> pacer = Pacer(0.01)
@@ -53,14 +53,14 @@ class AgreedSteps:
     >>> pacer.follow(steps.is_paced)
     >>> [step for step in range(1, 31) if steps.is_measured(step)]
     [1, 10, 20, 30]
-    >>> steps.hear(News(until=15, since=15, interval=5))
+    >>> steps.apply(ScheduleUpdate(until=15, since=15, interval=5))
     >>> [step for step in range(1, 31) if steps.is_measured(step)]
     [1, 10, 15, 20, 25, 30]
     """
 
     def __init__(self, timetable: Timetable) -> None:
         self._timetable = timetable
-        self._news: list[News] = []
+        self._updates: list[ScheduleUpdate] = []
         self._epoch_steps = {1}
         self._meets: bool | None = None
         self.goes_by_epoch = _is_due(timetable, _FAR, True) and not _is_due(timetable, _FAR, False)
@@ -70,9 +70,9 @@ class AgreedSteps:
         """Whether the budget chooses a step."""
         if step in self._epoch_steps:
             return True
-        for news in reversed(self._news):
-            if step >= news.until:
-                return step >= news.since and step % news.interval == 0
+        for update in reversed(self._updates):
+            if step >= update.until:
+                return step >= update.since and step % update.interval == 0
         return step % START == 0
 
     def is_measured(self, step: int) -> bool:
@@ -92,45 +92,44 @@ class AgreedSteps:
         """A step as schedules see it."""
         return Moment(step, epoch, stands_for_epoch=step in self._epoch_steps)
 
-    def hear(self, news: News) -> None:
-        """Something was announced."""
-        if news.interval:
-            self._news.append(news)
-        if news.epoch_step:
-            self._epoch_steps.add(news.epoch_step)
+    def apply(self, update: ScheduleUpdate) -> None:
+        """Follow an announcement."""
+        if update.interval:
+            self._updates.append(update)
+        if update.epoch_step:
+            self._epoch_steps.add(update.epoch_step)
 
 
-class Announcer:
-    """What the first rank has to announce.
+class ScheduleAnnouncer:
+    """Finds the changes that the first rank announces.
 
     Args:
-        pace: the interval that the budget wishes now, and whether it wishes a pause first; None
-            without a budget.
+        pace: the interval of the budget now, and whether a pause comes first; None without a
+            budget.
         goes_by_epoch: whether it matters that an epoch begins.
     """
 
     def __init__(self, pace: Callable[[], tuple[int, bool]] | None, goes_by_epoch: bool) -> None:
         self._pace = pace
         self._goes_by_epoch = goes_by_epoch
-        self._told = (START, False)
+        self._announced = (START, False)
         self._epoch: int | None = None
 
-    def news(self, step: int, epoch: int) -> News:
-        """What is new, when training has come to that step and epoch."""
+    def update(self, step: int, epoch: int) -> ScheduleUpdate:
+        """The change, when training has come to that step and epoch."""
         ahead = step + LEAD
         new_epoch = self._goes_by_epoch and self._epoch not in (None, epoch)
         self._epoch = epoch
         epoch_step = ahead if new_epoch else 0
         if self._pace is None:
-            return News(epoch_step=epoch_step)
-        wished = self._pace()
-        before, self._told = self._told, wished
-        interval, pauses = wished
+            return ScheduleUpdate(epoch_step=epoch_step)
+        before, self._announced = self._announced, self._pace()
+        interval, pauses = self._announced
         if pauses and not before[1]:
-            return News(ahead, ahead + GAP + LEAD, interval, epoch_step)
+            return ScheduleUpdate(ahead, ahead + GAP + LEAD, interval, epoch_step)
         if interval != before[0]:
-            return News(ahead, ahead, interval, epoch_step)
-        return News(epoch_step=epoch_step)
+            return ScheduleUpdate(ahead, ahead, interval, epoch_step)
+        return ScheduleUpdate(epoch_step=epoch_step)
 
 
 def _is_due(timetable: Timetable, step: int, stands_for_epoch: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Keeping tf.function's AutoGraph away from what is ours."""
+"""Keeps AutoGraph of tf.function from rewriting gradwatch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def as_it_is(method: F) -> F:
-    """Keep tf.function's AutoGraph from rewriting a method of ours that is called in it."""
-    # The mark that tf.autograph.experimental.do_not_convert leaves, without TensorFlow.
+def do_not_convert(method: F) -> F:
+    """Keep AutoGraph from rewriting a method that is called inside tf.function."""
+    # The mark of tf.autograph.experimental.do_not_convert, without importing TensorFlow.
     method.autograph_info__ = {}  # type: ignore[attr-defined]
     return method

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 from gradwatch.capture.keras.layers import output_sites_of
 from gradwatch.capture.keras.output_watch import OutputWatch
-from gradwatch.core import Site, SiteInfo
+from gradwatch.core import KerasModel, Site, SiteInfo, Tensor
+from gradwatch.util import Reporter
 
 
 class KerasLayers:
-    """See `Layers`; the tensors are noted as in `fit`.
+    """See `Layers`; the tensors are noted as in `fit`."""
 
-    Args:
-        model: the Keras model.
-        fault: told of an exception of ours.
-        remark: told, in words, of what the user should know.
-    """
-
-    def __init__(
-        self, model: Any, fault: Callable[[Exception], None], remark: Callable[[str], None]
-    ) -> None:
+    def __init__(self, model: KerasModel, reporter: Reporter) -> None:
         self._model = model
-        self._watch = OutputWatch(model, fault, remark)
+        self._watch = OutputWatch(model, reporter)
 
     @property
     def are_known(self) -> bool:
@@ -39,7 +31,7 @@ class KerasLayers:
     ) -> AbstractContextManager[None]:
         return self._watch.watching(sites, with_gradients)
 
-    def taken(self, sites: Sequence[Site]) -> Sequence[tuple[Site, Site, Any]]:
+    def taken(self, sites: Sequence[Site]) -> Sequence[tuple[Site, Site, Tensor]]:
         # The loss is the loop's own: whether it was scaled, only the loop knows.
         rows = self._watch.rows(sites, lambda gradient: gradient)
         return [(sites[row.position], row.site, row.tensor) for row in rows]

@@ -1,18 +1,18 @@
-"""Choosing layers of a model by the monitor's watches, and noting what they return."""
+"""Chooses layers of a model by the monitor's watches, and notes what they return."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 from typing import Any, Protocol
 
 from gradwatch.capture.errors import WrongTypeError
-from gradwatch.capture.loop.layer_tensors import Found, LayerTensors, itself, under
-from gradwatch.capture.loop.step_layout import narrowed
+from gradwatch.capture.loop.loop_plans import narrowed
+from gradwatch.capture.step_tensors import SiteTensor, StepTensors, under
 from gradwatch.core import Kind, Site, SiteInfo
+from gradwatch.util import Reporter
 from gradwatch.watches import Plan, Timetable
 
 
@@ -29,24 +29,17 @@ class Layers(Protocol):
     def watching(
         self, sites: Sequence[Site] | None, with_gradients: bool
     ) -> AbstractContextManager[None]:
-        """While the context lasts, note what happens at the sites; None for all of them.
+        """Note the tensors at the sites while the context lasts; None for all sites.
 
         Output gradients are noted only if they are among the sites and `with_gradients`.
         """
 
     def taken(self, sites: Sequence[Site]) -> Sequence[tuple[Site, Site, Any]]:
-        """What was noted: (one of the sites, what it is recorded as, its tensor)."""
+        """The noted tensors: (one of the sites, the site of the record, the tensor)."""
 
 
-def layers_of(
-    model: Any, fault: Callable[[Exception], None], remark: Callable[[str], None]
-) -> Layers:
-    """The layers of what the user gave.
-
-    Args:
-        model: a Keras model, or a torch module.
-        fault: told of an exception of ours.
-        remark: told, in words, of what the user should know.
+def layers_of(model: Any, reporter: Reporter) -> Layers:
+    """The layers of a Keras model, or of a torch module.
 
     Raises:
         TypeError: it is neither.
@@ -55,12 +48,12 @@ def layers_of(
     if keras is not None and isinstance(model, keras.Model):
         from gradwatch.capture.loop.keras_layers import KerasLayers
 
-        return KerasLayers(model, fault, remark)
+        return KerasLayers(model, reporter)
     is_keras = keras is not None and isinstance(model, keras.Layer)
     if torch is not None and isinstance(model, torch.nn.Module) and not is_keras:
         from gradwatch.capture.torch.torch_layers import TorchLayers
 
-        return TorchLayers(model, fault, remark)
+        return TorchLayers(model, reporter)
     raise WrongTypeError(
         "Layers are found in a Keras 3 model or a torch.nn.Module. Of anything else, "
         'give the tensors themselves: outputs={"hidden": tensor}. '
@@ -69,12 +62,12 @@ def layers_of(
 
 
 class LayerWatch:
-    """Notes what the watches of a monitor ask for of a model's layers.
+    """Notes the tensors of a model's layers that a monitor watches.
 
     Args:
         layers: those of the model.
         timetable: the watches.
-        group: what paths begin with, for selectors; may be empty.
+        group: the first part of the paths, for selectors; may be empty.
     """
 
     def __init__(self, layers: Layers, timetable: Timetable, group: str) -> None:
@@ -83,7 +76,7 @@ class LayerWatch:
         self._group = group
 
     def watching(self) -> AbstractContextManager[None]:
-        """While the context lasts, note what the chosen layers return."""
+        """Note what the chosen layers return while the context lasts."""
         chosen = self._chosen() if self._layers.are_known else None
         return self._layers.watching(chosen, Kind.OUTPUT_GRADIENT in self._timetable.kinds)
 
@@ -94,18 +87,17 @@ class LayerWatch:
             for info in self._layers.infos()
         ]
 
-    def take(self, prefix: str) -> LayerTensors:
-        """What was noted since the last time."""
-        found: dict[Site, list[Found]] = {}
-        taken = self._layers.taken(self._chosen())
-        for asked, own, tensor in taken:
-            entry = Found(Site(own.kind, under(prefix, own.path)), partial(itself, tensor))
+    def take(self, prefix: str) -> StepTensors:
+        """The tensors that were noted since the last time."""
+        found: dict[Site, list[SiteTensor]] = {}
+        for asked, own, tensor in self._layers.taken(self._chosen()):
+            entry = SiteTensor(Site(own.kind, under(prefix, own.path)), tensor)
             found.setdefault(Site(asked.kind, under(prefix, asked.path)), []).append(entry)
-        return LayerTensors(self.infos(prefix), found, [x for _, _, x in taken if x is not None])
+        return StepTensors(self.infos(prefix), found)
 
     def _chosen(self) -> list[Site]:
         own = [info.site for info in self._layers.infos()]
         offered = self.infos(self._group)
-        # A selector that matches nothing is heard of when it is recorded.
+        # A selector that matches nothing is reported when the step is recorded.
         wanted = set(Plan(narrowed(self._timetable, offered), offered).sites)
         return [site for site, info in zip(own, offered, strict=True) if info.site in wanted]

@@ -1,4 +1,4 @@
-"""Capturing the steps of a hand-written loop, as `Monitor`'s methods for loops ask for it."""
+"""Captures the steps of a hand-written loop, for the methods of `Monitor`."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from typing import Any
 from gradwatch.capture.capture_session import CaptureSession
 from gradwatch.capture.errors import WrongPlaceError
 from gradwatch.capture.guard import guarded
-from gradwatch.capture.loop.arguments import check_arguments, one_of
-from gradwatch.capture.loop.given import understand
 from gradwatch.capture.loop.layer_watch import layers_of
-from gradwatch.capture.loop.recorder import LoopRecorder
-from gradwatch.capture.loop.reduced import Reduced
+from gradwatch.capture.loop.loop_readings import check_loss
+from gradwatch.capture.loop.loop_recorder import LoopRecorder
+from gradwatch.capture.loop.outputs_context import NoOutputs, OutputsContext, require_own
+from gradwatch.capture.loop.reduced_gradients import ReducedGradients
 from gradwatch.capture.loop.replica_step import (
     OWN,
-    Asked,
-    Together,
-    measured_together,
-    record_step,
+    Calls,
+    ReplicaBarrier,
+    measure_together,
     record_together,
-    replica_context,
+    send_together,
     writes_common,
 )
-from gradwatch.capture.loop.seen import Seen, Unseen, require_own
+from gradwatch.capture.loop.step_arguments import StepArguments
 from gradwatch.capture.loop.step_count import group_name, whole_number
-from gradwatch.capture.loop.step_layout import check_loss
-from gradwatch.core import Kind, SiteInfo, TorchModule, TorchOptimizer
+from gradwatch.capture.replicas import replica_context
+from gradwatch.core import KerasOptimizer, Kind, SiteInfo, TorchModule, TorchOptimizer
 
 
 class LoopCapture:
@@ -38,10 +37,11 @@ class LoopCapture:
 
     def __init__(self, session: CaptureSession) -> None:
         self._session = session
-        self._fault = session.reporter.internal_error
+        self._reporter = session.reporter
         self._recorder: LoopRecorder | None = None
+        self._barrier = ReplicaBarrier()
 
-    # The session's questions.
+    # For the session.
 
     @property
     def reopens(self) -> bool:
@@ -69,154 +69,88 @@ class LoopCapture:
                 session.submit,
                 session.open,
                 lambda epoch: session.end_epoch(epoch, {}, 0),
-                session.reporter.notice,
+                session.reporter,
                 session.may_measure,
             )
         return self._recorder
 
-    # The calls of the loop.
+    # For the loop.
 
-    def record(self, **asked: Any) -> None:
+    def record(self, call: StepArguments) -> None:
         """See `Monitor.record`."""
         context = self._replica()
         if context is None:
-            self._record(**asked)
+            self._record(call)
         else:
             # Without a guard: TensorFlow stops replicas by an exception.
-            Together.on(self)(context, asked, self._record_together)
+            self._barrier(context, call, self._record_together)
 
     @guarded()
-    def _record_together(self, strategy: Any, every: Mapping[int, Asked]) -> None:
-        record_step(self.recorder, strategy, every)
+    def _record_together(self, strategy: Any, calls: Calls) -> None:
+        record_together(self.recorder, strategy, calls)
 
     @guarded()
-    def _record(
-        self,
-        *,
-        readings: Any,
-        gradients: Any,
-        variables: Any,
-        parameters: Any,
-        loss: Any,
-        previous: Any,
-        applied_gradients: Any,
-        names: Any,
-        outputs: Any,
-        output_gradients: Any,
-        inputs: Any,
-        targets: Any,
-        step: Any,
-        epoch: Any,
-        group: str | None,
-        micro_batch: int | None,
-        reduced: bool,
-    ) -> None:
+    def _record(self, call: StepArguments) -> None:
         """Record a step that one device runs."""
-        variables = one_of(variables, parameters)
-        if isinstance(gradients, Reduced):
-            gradients = gradients.in_order_of(variables)
-        tensors = {
-            "gradients": gradients,
-            "variables": variables,
-            "previous": previous,
-            "applied_gradients": applied_gradients,
-            "names": names,
-            "outputs": outputs,
-            "output_gradients": output_gradients,
-        }
-        batch = {"inputs": inputs, "targets": targets}
-        has_batch = inputs is not None or targets is not None
-        has_tensors = any(x is not None for x in tensors.values())
-        check_arguments(readings, has_tensors, loss, epoch, micro_batch, has_batch)
-        if loss is not None:
-            check_loss(loss)
-        name, part = group_name(group), whole_number("micro_batch", micro_batch)
-        step, epoch = whole_number("step", step), whole_number("epoch", epoch)
-        loop = self.recorder
-        require_own(outputs, loop, name)
-        progress = loop.progress(name)
-        if not has_tensors and readings is None and progress.is_watched:
+        call.check()
+        if call.loss is not None:
+            check_loss(call.loss)
+        loop, group, (step, epoch) = self.recorder, call.group_name, call.where
+        require_own(call.outputs, loop, group)
+        progress = loop.progress(group)
+        if progress.is_watched and not call.has_tensors and call.readings is None:
             # The steps are the optimizer's own, and this one is past.
             if epoch is not None:
                 loop.enter_epoch(epoch)
                 progress.next_epoch(epoch)
-            if loss is not None or has_batch:
-                loop.record_beside(progress.past(step), name, loss, **batch)
+            moment = progress.past(step)
+            if (call.loss is not None or call.has_batch) and loop.is_due(moment):
+                loop.record_inputs(call.parse_inputs(), moment, group, call.loss)
             return
         moment = progress.moment(step, epoch)
         is_first = progress.epoch is None
         loop.enter_epoch(moment.epoch)
-        if part is None:
-            loop.advance(name, moment, was_measured=readings is not None)
-        if readings is not None:
-            if isinstance(readings, Mapping) and OWN in readings:
-                record_together(loop, readings, moment, loss, name)
-            elif readings != {} and writes_common():
-                # It is, where a fault of ours kept us from measuring.
-                loop.record_readings(readings, moment, loss)
-            if has_batch and writes_common():
-                loop.record_beside(moment, name, None, **batch)
-        elif not has_tensors:
-            if writes_common():
-                loop.record_beside(moment, name, loss, **batch)
-        elif (is_first or loop.is_due(moment)) and writes_common():
-            # The first time in any case, so that a mistake is heard of at once.
-            given = understand(**tensors, **batch, group=name, micro_batch=part)
-            loop.record_tensors(given, moment, name, part, loss)
+        if call.part is None:
+            loop.advance(group, moment, was_measured=call.readings is not None)
+        is_due = loop.is_due(moment)
+        if call.readings is not None:
+            if isinstance(call.readings, Mapping) and OWN in call.readings:
+                send_together(loop, call.readings, moment, call.loss, group)
+            elif call.readings != {} and writes_common():
+                # They are empty after an internal error in `measure`.
+                loop.record_readings(call.readings, moment, call.loss)
+            if call.has_batch and is_due and writes_common():
+                loop.record_inputs(call.parse_inputs(), moment, group, None)
+        elif not call.has_tensors:
+            if is_due and writes_common():
+                loop.record_inputs(call.parse_inputs(), moment, group, call.loss)
+        elif (is_first or is_due) and writes_common():
+            # The first time in any case, so that a mistake is raised at once.
+            loop.record_tensors(call.parse(), moment, group, call.part, call.loss)
 
-    def measure(self, **asked: Any) -> dict[str, Any]:
+    def measure(self, call: StepArguments) -> dict[str, Any]:
         """See `Monitor.measure`."""
         context = self._replica()
         if context is None:
-            return self._measure(**asked)
-        result: dict[str, Any] = Together.on(self)(context, asked, self._measure_together)
+            return self._measure(call)
+        result: dict[str, Any] = self._barrier(context, call, self._measure_together)
         return result
 
     @guarded(dict)
-    def _measure_together(self, strategy: Any, every: Mapping[int, Asked]) -> dict[str, Any]:
-        histograms = next(iter(every.values()))["histograms"]
-        return measured_together(self.recorder, strategy, every, histograms)
+    def _measure_together(self, strategy: Any, calls: Calls) -> dict[str, Any]:
+        histograms = next(iter(calls.values())).histograms
+        return measure_together(self.recorder, strategy, calls, histograms)
 
     @guarded()
     def _replica(self) -> Any:
         return replica_context()
 
     @guarded(dict)
-    def _measure(
-        self,
-        *,
-        gradients: Any,
-        parameters: Any,
-        variables: Any,
-        loss: Any,
-        previous: Any,
-        applied_gradients: Any,
-        names: Any,
-        outputs: Any,
-        output_gradients: Any,
-        group: str | None,
-        micro_batch: int | None,
-        histograms: Any,
-        reduced: bool,
-    ) -> dict[str, Any]:
+    def _measure(self, call: StepArguments) -> dict[str, Any]:
         """Measure a step that one device runs."""
-        variables = one_of(variables, parameters)
-        if isinstance(gradients, Reduced):
-            gradients = gradients.in_order_of(variables)
-        name, part = group_name(group), whole_number("micro_batch", micro_batch)
-        require_own(outputs, self.recorder, name)
-        given = understand(
-            gradients=gradients,
-            variables=variables,
-            previous=previous,
-            applied_gradients=applied_gradients,
-            names=names,
-            outputs=outputs,
-            output_gradients=output_gradients,
-            group=name,
-            micro_batch=part,
-        )
-        return self.recorder.measure(given, name, part, loss, histograms)
+        loop, group = self.recorder, call.group_name
+        require_own(call.outputs, loop, group)
+        return loop.measure(call.parse(), group, call.part, call.loss, call.histograms)
 
     @guarded(bool)
     def due(
@@ -232,8 +166,8 @@ class LoopCapture:
         moment = progress.moment(whole_number("step", step), whole_number("epoch", epoch))
         return self.recorder.is_due(moment, histograms=histograms)
 
-    @guarded(Unseen)
-    def outputs_of(self, model: Any, group: str | None) -> Seen | Unseen:
+    @guarded(NoOutputs)
+    def outputs_of(self, model: Any, group: str | None) -> OutputsContext | NoOutputs:
         """See `Monitor.outputs_of`."""
         if replica_context() is not None:
             raise WrongPlaceError(
@@ -241,16 +175,15 @@ class LoopCapture:
                 "of layers are recorded there."
             )
         name = group_name(group)
-        layers = layers_of(model, self._fault, self.recorder.remark)
-        return Seen(layers, self.recorder, name, self._fault)
+        return OutputsContext(layers_of(model, self._reporter), self.recorder, name)
 
-    @guarded(Unseen)
-    def reduced_by(self, optimizer: Any) -> Reduced | Unseen:
+    @guarded(NoOutputs)
+    def reduced_by(self, optimizer: KerasOptimizer) -> ReducedGradients | NoOutputs:
         """See `Monitor.reduced_by`."""
-        return Reduced(optimizer, self._fault)
+        return ReducedGradients(optimizer, self._reporter)
 
     def tape(self, options: tuple[bool, bool], step: Any, epoch: Any, group: str | None) -> Any:
-        """See `Monitor.tape`; TensorFlow's own tape after an internal error."""
+        """See `Monitor.tape`; the tape of TensorFlow after an internal error."""
         tape = self._tape(options, step, epoch, group)
         if tape is None:
             import tensorflow as tf
@@ -260,10 +193,10 @@ class LoopCapture:
 
     @guarded()
     def _tape(self, options: tuple[bool, bool], step: Any, epoch: Any, group: str | None) -> Any:
-        from gradwatch.capture.loop.tape import make_tape
+        from gradwatch.capture.loop.tape import RecordingTape
 
-        where = (whole_number("step", step), whole_number("epoch", epoch), group_name(group))
-        return make_tape(self.recorder, self._fault, options, where)
+        where = (whole_number("step", step), whole_number("epoch", epoch))
+        return RecordingTape(self.recorder, self._barrier, options, where, group_name(group))
 
     @guarded()
     def watch_torch(
@@ -272,4 +205,4 @@ class LoopCapture:
         """See `gradwatch.watch`."""
         from gradwatch.capture.torch.torch_watch import TorchWatch
 
-        TorchWatch(module, optimizer, self.recorder, group_name(group), self._fault)
+        TorchWatch(module, optimizer, self.recorder, group_name(group))

@@ -2,66 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from gradwatch.capture.errors import WrongPlaceError
 from gradwatch.capture.guard import guarded
-from gradwatch.capture.loop.given import understand
-from gradwatch.capture.loop.loop_meaning import TAPED
-from gradwatch.capture.loop.recorder import LoopRecorder
-from gradwatch.capture.loop.replica_step import Asked, Together, record_step, replica_context
+from gradwatch.capture.loop.loop_recorder import LoopRecorder
+from gradwatch.capture.loop.replica_step import Calls, ReplicaBarrier, record_together
+from gradwatch.capture.loop.step_arguments import StepArguments
 from gradwatch.capture.loop.step_count import group_name
-from gradwatch.capture.loop.trees import leaves
-from gradwatch.capture.loop.variable_names import own_name
+from gradwatch.capture.meaning import TAPED
+from gradwatch.capture.replicas import replica_context
+from gradwatch.capture.trees import leaves
+from gradwatch.capture.variable_names import own_name
+from gradwatch.core import Tensor, Tree
 from gradwatch.core.schedule import Moment
 
-Where = tuple[int | None, int | None, str]
 
-
-def make_tape(
-    loop: LoopRecorder,
-    fault: Callable[[Exception], None],
-    options: tuple[bool, bool],
-    where: Where,
-) -> RecordingTape:
-    """A tape that tells the recorder of what it computes.
+class RecordingTape(tf.GradientTape):  # type: ignore[misc]
+    """See `Monitor.tape`.
 
     Args:
         loop: the recorder.
-        fault: told of an exception of ours.
+        barrier: where replicas come together.
         options: of `tf.GradientTape`: persistent, watch_accessed_variables.
-        where: step, epoch and group, as far as they are given.
+        where: step and epoch, as far as they are given.
+        group: the group; may be empty.
 
     Raises:
         RuntimeError: called inside `tf.function`.
     """
-    if not tf.executing_eagerly():
-        raise WrongPlaceError(
-            "monitor.tape() was called inside tf.function, where there are no values to record. "
-            "Use tf.GradientTape there, return readings = monitor.measure(gradients=grads, "
-            "parameters=variables) from the function, and call monitor.record(readings) outside."
-        )
-    loop.means(TAPED)
-    return RecordingTape(loop, fault, options, where)
-
-
-class RecordingTape(tf.GradientTape):  # type: ignore[misc]
-    """See `Monitor.tape`."""
 
     def __init__(
         self,
         loop: LoopRecorder,
-        fault: Callable[[Exception], None],
+        barrier: ReplicaBarrier,
         options: tuple[bool, bool],
-        where: Where,
+        where: tuple[int | None, int | None],
+        group: str,
     ) -> None:
+        if not tf.executing_eagerly():
+            raise WrongPlaceError(
+                "monitor.tape() was called inside tf.function, where there are no values to "
+                "record. Use tf.GradientTape there, return readings = monitor.measure("
+                "gradients=grads, parameters=variables) from the function, and call "
+                "monitor.record(readings) outside."
+            )
         super().__init__(*options)
+        loop.means(TAPED)
         self._loop = loop
-        self._fault = fault
-        self._step, self._epoch, self._group = where
+        self._barrier = barrier
+        self._reporter = loop.reporter
+        self._step, self._epoch = where
+        self._group = group
         self._moment: Moment | None = None
         self._calls: dict[str, int] = {}
 
@@ -96,22 +90,22 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
             raise
         context = self._replica()
         if context is None:
-            self._tell(target, sources, result, output_gradients, group)
+            self._record(target, sources, result, output_gradients, group)
         else:
-            asked = self._asked(target, sources, result, output_gradients, group)
-            # Not through a door of ours: TensorFlow stops replicas by an exception.
-            Together.on(self._loop)(context, asked, self._record_together)
+            call = self._arguments(target, sources, result, output_gradients, group)
+            # Not in a guarded method: TensorFlow stops replicas by an exception.
+            self._barrier(context, call or StepArguments(), self._record_together)
         return result
 
     @guarded()
     def _replica(self) -> Any:
         return replica_context() if tf.executing_eagerly() else None
 
-    @guarded(dict)
-    def _asked(
-        self, target: Any, sources: Any, result: Any, output_gradients: Any, group: str | None
-    ) -> dict[str, Any]:
-        """What a replica has to record."""
+    @guarded()
+    def _arguments(
+        self, target: Tree, sources: Tree, result: Tree, output_gradients: Tree, group: str | None
+    ) -> StepArguments | None:
+        """The arguments of a replica; None if there is nothing to record."""
         if self._calls:
             raise WrongPlaceError(
                 "A tape that is asked twice is not recorded inside of replicas of tf.distribute. "
@@ -120,28 +114,28 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
         self._calls[""] = 1
         chosen = _of_variables(sources, result)
         if not chosen:
-            return {}
+            return None
         variables, gradients = zip(*chosen, strict=True)
-        return {
-            "gradients": list(gradients),
-            "variables": list(variables),
-            "loss": None if output_gradients is not None else _loss(target),
-            "step": self._step,
-            "epoch": self._epoch,
-            "group": (self._group if group is None else group) or None,
-        }
+        return StepArguments(
+            gradients=list(gradients),
+            variables=list(variables),
+            loss=None if output_gradients is not None else _loss(target),
+            step=self._step,
+            epoch=self._epoch,
+            group=(self._group if group is None else group) or None,
+        )
 
     @guarded()
-    def _record_together(self, strategy: Any, every: Mapping[int, Asked]) -> None:
-        if all(every.values()):
-            record_step(self._loop, strategy, every)
+    def _record_together(self, strategy: Any, calls: Calls) -> None:
+        if all(call.variables is not None for call in calls.values()):
+            record_together(self._loop, strategy, calls)
 
     @guarded()
-    def _tell(
-        self, target: Any, sources: Any, result: Any, output_gradients: Any, group: str | None
+    def _record(
+        self, target: Tree, sources: Tree, result: Tree, output_gradients: Tree, group: str | None
     ) -> None:
         name = self._group if group is None else group_name(group)
-        # Our own sums are no business of a tape that is still recording.
+        # A tape that is still recording must not see these sums.
         if self._recording:
             with self.stop_recording():
                 self._note(target, sources, result, output_gradients, name)
@@ -149,10 +143,10 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
             self._note(target, sources, result, output_gradients, name)
 
     def _note(
-        self, target: Any, sources: Any, result: Any, output_gradients: Any, group: str
+        self, target: Tree, sources: Tree, result: Tree, output_gradients: Tree, group: str
     ) -> None:
         chosen = _of_variables(sources, result)
-        # Of inputs, for a gradient penalty, say: no part of the model.
+        # Gradients of inputs, for a gradient penalty for example, are no part of the model.
         if not chosen or not tf.executing_eagerly():
             return
         progress = self._loop.progress(group)
@@ -167,12 +161,12 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
         if self._calls[group] > 1:
             group = f"{group}/call_{self._calls[group]}".strip("/")
         variables, gradients = zip(*chosen, strict=True)
-        given = understand(gradients=gradients, variables=variables, group=group)
+        call = StepArguments(gradients=gradients, variables=variables, group=group or None)
         loss = None if output_gradients is not None else _loss(target)
-        self._loop.record_tensors(given, self._moment, group, None, loss)
+        self._loop.record_tensors(call.parse(), self._moment, group, None, loss)
 
 
-def _of_variables(sources: Any, result: Any) -> list[tuple[Any, Any]]:
+def _of_variables(sources: Tree, result: Tree) -> list[tuple[Tensor, Tensor]]:
     """The sources that are variables, with their gradients."""
     return [
         (source.value, gradient.value)
@@ -181,8 +175,8 @@ def _of_variables(sources: Any, result: Any) -> list[tuple[Any, Any]]:
     ]
 
 
-def _loss(target: Any) -> Any:
-    """What is differentiated: TensorFlow adds up all elements of all targets."""
+def _loss(target: Tree) -> Tensor:
+    """The number that is differentiated: TensorFlow adds up all elements of all targets."""
     sums = [
         tf.reduce_sum(tf.convert_to_tensor(leaf.value))
         for leaf in leaves(target)

@@ -14,13 +14,14 @@ from gradwatch.capture.keras.taps.calls import (
     MOST_CALLS,
     SATURATION_MARGIN,
     Call,
-    gradient_remarks,
+    gradient_notices,
     site_paths,
 )
-from gradwatch.capture.loop.layer_tensors import unit_axis
-from gradwatch.capture.loop.variable_names import dtype_name, unwrapped
+from gradwatch.capture.layer_tensors import unit_axis
+from gradwatch.capture.variable_names import dtype_name, unwrapped
 from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.measure import framework
+from gradwatch.util import Reporter
 
 _BOUNDS = {
     torch.nn.Sigmoid: (0.0, 1.0),
@@ -46,7 +47,7 @@ class _Hook:
         try:
             self._layers.note(self._path, outputs)
         except Exception as error:
-            self._layers.fault(error)
+            self._layers.reporter.internal_error(error)
 
     def __reduce__(self) -> Any:
         # Something of Python's own that does nothing: the file may be read without gradwatch.
@@ -58,22 +59,19 @@ class TorchLayers:
 
     Args:
         module: the user's module.
-        fault: told of an exception of ours.
-        remark: told, in words, of what the user should know.
+        reporter: takes notices and internal errors.
         is_on: whether anything is to be noted, asked at each call of a submodule.
     """
 
     def __init__(
         self,
         module: Any,
-        fault: Callable[[Exception], None],
-        remark: Callable[[str], None],
+        reporter: Reporter,
         is_on: Callable[[], bool] = lambda: True,
     ) -> None:
         self._given = module
         self._root = unwrapped(module)
-        self.fault = fault
-        self._remark = remark
+        self.reporter = reporter
         self._is_on = is_on
         self._calls: dict[str, list[Call]] = {}
         self._copied: set[str] = set()
@@ -140,8 +138,8 @@ class TorchLayers:
         by_path = {path: passage for pairs in passages.values() for path, passage in pairs}
         missing = {own.path: by_path[own.path] for own, x in gradients if x is None}
         often = [path for path, passage in by_path.items() if passage.arrivals > 1]
-        for remark in gradient_remarks(missing, often if gradients else []):
-            self._remark(remark)
+        for notice in gradient_notices(missing, often if gradients else []):
+            self.reporter.notice(notice)
         self._forget()
         return taken
 
@@ -221,7 +219,7 @@ class TorchLayers:
                 "torch.compile"
             )
         for why in dict.fromkeys(filter(None, whys)):
-            self._remark(f"Outputs of {path} are not recorded: they are {why}.")
+            self.reporter.notice(f"Outputs of {path} are not recorded: they are {why}.")
         return list(site_paths(path, [call for call in calls if call.refusal is None]))
 
 

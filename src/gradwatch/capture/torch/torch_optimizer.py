@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from gradwatch.capture.errors import WrongValueError
-from gradwatch.capture.loop.variable_names import Named, variables_of
+from gradwatch.capture.variable_names import NamedVariable, variables_of
+from gradwatch.util import Reporter
 
 
-def owned(module: Any, optimizer: Any, remark: Callable[[str], None]) -> list[Named]:
+def owned(module: Any, optimizer: Any, reporter: Reporter) -> list[NamedVariable]:
     """The module's parameters that the optimizer holds."""
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     everything = variables_of(module).named
@@ -21,7 +21,7 @@ def owned(module: Any, optimizer: Any, remark: Callable[[str], None]) -> list[Na
             "to its device."
         )
     if len(named) < len(held):
-        remark(
+        reporter.notice(
             f"The optimizer holds {len(held) - len(named)} parameters that the watched module does "
             "not: they are not recorded. Watch the module that holds all of them."
         )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
 import torch
 from torch import distributed as dist
 
-from gradwatch.capture.loop.variable_names import Named
+from gradwatch.capture.variable_names import NamedVariable
+from gradwatch.util import Reporter
 
 
 class Spread(Enum):
@@ -24,7 +25,7 @@ class Spread(Enum):
     """Each has a part: DTensors, as `fully_shard` (FSDP2) makes them."""
 
 
-def spread_of(module: Any, named: Sequence[Named]) -> Spread:
+def spread_of(module: Any, named: Sequence[NamedVariable]) -> Spread:
     """How a module's parameters are spread."""
     if not is_one_of_many():
         return Spread.OWN
@@ -77,11 +78,11 @@ class Shards:
     """Which part of each tensor this rank answers for, so that each element counts once.
 
     Args:
-        remark: told, in words, of what the user should know.
+        reporter: takes notices.
     """
 
-    def __init__(self, remark: Callable[[str], None]) -> None:
-        self._remark = remark
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
         self._is_first: bool = dist.get_rank() == 0
 
     def local(self, tensor: Any) -> Any:
@@ -96,7 +97,7 @@ class Shards:
         if not is_dtensor(tensor):
             return self._is_first
         if any(placement.is_partial() for placement in tensor.placements):
-            self._remark(
+            self._reporter.notice(
                 "A gradient that is still a sum over ranks (a DTensor with a Partial placement) "
                 "cannot be recorded without a collective, and is recorded with count 0."
             )

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from gradwatch.capture.loop.step_layout import Layout
+from gradwatch.capture.site_table import SiteTable
 from gradwatch.measure.torch import numbers_on
 
 
 @dataclass
 class Part:
-    """The measurements of some of a layout's rows, by their places among them."""
+    """The measurements of some of a table's rows, by their places among them."""
 
     places: list[int]
     rows: Any
@@ -25,7 +25,7 @@ class Part:
 
 
 def together(parts: Sequence[Part]) -> dict[str, Any]:
-    """The arrays of all parts, in the order of the layout's rows."""
+    """The arrays of all parts, in the order of the table's rows."""
     arrays = {
         "rows": _in_order([p.places for p in parts], [p.rows for p in parts]),
         "cells": _in_order([p.with_histogram for p in parts], [p.cells for p in parts]),
@@ -33,20 +33,20 @@ def together(parts: Sequence[Part]) -> dict[str, Any]:
     return arrays | {name: x for part in parts for name, x in part.values.items()}
 
 
-class Sublayouts:
-    """Layouts of only some rows of others; the same one for the same rows."""
+class Subtables:
+    """Tables of only some rows of others; the same one for the same rows."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, tuple[int, ...]], Layout] = {}
+        self._known: dict[tuple[int, tuple[int, ...]], SiteTable] = {}
 
-    def of(self, layout: Layout, parts: Sequence[Part]) -> Layout:
-        """The layout of the rows that the parts have."""
+    def of(self, table: SiteTable, parts: Sequence[Part]) -> SiteTable:
+        """The table of the rows that the parts have."""
         places = tuple(sorted(place for part in parts for place in part.places))
-        if len(places) == len(layout.rows):
-            return layout
-        key = layout.number, places
+        if len(places) == len(table.rows):
+            return table
+        key = table.number, places
         if key not in self._known:
-            self._known[key] = replace(layout, rows=tuple(layout.rows[i] for i in places))
+            self._known[key] = replace(table, rows=tuple(table.rows[i] for i in places))
         return self._known[key]
 
 

@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
+from gradwatch.util import Reporter
+
 Array = NDArray[np.float64]
 
 TOLD_AFTER = 60.0
@@ -44,8 +46,8 @@ class TorchRanks:
         self._store = dist.distributed_c10d._get_default_store().clone()
         self._group: dist.ProcessGroupGloo | None = None
 
-    def connect(self, is_over: Callable[[], bool], remark: Callable[[str], None]) -> str | None:
-        """See `Ranks`."""
+    def connect(self, is_over: Callable[[], bool], reporter: Reporter) -> str | None:
+        """See `RankLink`."""
         began, is_told = time.monotonic(), False
         while not self._are_all_there():
             if is_over():
@@ -55,7 +57,7 @@ class TorchRanks:
                 self._take(self._number + 1)
             elif not is_told and time.monotonic() - began > TOLD_AFTER:
                 is_told = True
-                remark(self._missing())
+                reporter.notice(self._missing())
             time.sleep(min(1.0, 0.01 + 0.1 * (time.monotonic() - began)))
         return self._join()
 
@@ -102,11 +104,11 @@ class TorchRanks:
         return None
 
     def add(self, numbers: Array) -> Array:
-        """See `Ranks`."""
+        """See `RankLink`."""
         return self._reduced(numbers, dist.ReduceOp.SUM)
 
     def highest(self, numbers: Array) -> Array:
-        """See `Ranks`."""
+        """See `RankLink`."""
         return self._reduced(numbers, dist.ReduceOp.MAX)
 
     def _reduced(self, numbers: Array, how: dist.ReduceOp) -> Array:

@@ -11,12 +11,11 @@ import torch
 
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
 from gradwatch.capture.guard import guarded
-from gradwatch.capture.loop.given import ABSENT, given_of
-from gradwatch.capture.loop.layer_tensors import LayerTensors
 from gradwatch.capture.loop.layer_watch import LayerWatch
-from gradwatch.capture.loop.loop_meaning import REPLICATED, SHARDED, WATCHED
-from gradwatch.capture.loop.recorder import LoopRecorder
-from gradwatch.capture.loop.step_layout import Layout
+from gradwatch.capture.loop.loop_recorder import LoopRecorder
+from gradwatch.capture.meaning import REPLICATED, SHARDED, WATCHED
+from gradwatch.capture.site_table import SiteTable
+from gradwatch.capture.step_tensors import ABSENT, StepTensors, variable_tensors
 from gradwatch.capture.torch import torch_own_time
 from gradwatch.capture.torch.torch_facts import facts_of
 from gradwatch.capture.torch.torch_layers import TorchLayers
@@ -29,7 +28,7 @@ from gradwatch.capture.torch.torch_parallel import (
     replicated_by,
     spread_of,
 )
-from gradwatch.capture.torch.torch_parts import Part, Sublayouts, together
+from gradwatch.capture.torch.torch_parts import Part, Subtables, together
 from gradwatch.capture.torch.torch_replicas import Replica, is_check, with_exact_sums
 from gradwatch.capture.torch.torch_sharded import Sharded
 from gradwatch.capture.values import value_name
@@ -44,7 +43,7 @@ class _Step:
     """A step that is due and under way."""
 
     moment: Moment
-    layout: Layout
+    table: SiteTable
     before: dict[str, Any]
     """The values before the step of parameters whose update is watched, by path."""
     gradients: Part | None
@@ -64,7 +63,6 @@ class TorchWatch:
         optimizer: of its parameters.
         loop: the recorder.
         group: the name that paths begin with; may be empty.
-        fault: told of an exception of ours.
 
     Raises:
         TypeError, ValueError: module and optimizer are not these, or do not belong
@@ -77,7 +75,6 @@ class TorchWatch:
         optimizer: Any,
         loop: LoopRecorder,
         group: str,
-        fault: Callable[[Exception], None],
     ) -> None:
         if not isinstance(module, torch.nn.Module):
             raise WrongTypeError(f"watch() takes a torch.nn.Module. Received: {type_of(module)}")
@@ -90,16 +87,16 @@ class TorchWatch:
             )
         why = refusal(module)
         if why is not None:
-            loop.remark(why)
+            loop.reporter.notice(why)
             return
-        self._named = owned(module, optimizer, loop.remark)
+        self._named = owned(module, optimizer, loop.reporter)
         self._by_path = {f"{group}/{n.path}" if group else n.path: n for n in self._named}
         self._loop = loop
         self._group = group
-        self._fault = fault
+        self._reporter = loop.reporter
         self._step: _Step | None = None
         self._moment: Moment | None = None
-        self._known_layout: tuple[Any, Layout] | None = None
+        self._known_table: tuple[Any, SiteTable] | None = None
         self._outputs = self._watch_outputs(module)
         self._spread = spread_of(module, self._named)
         self._is_one_of_many = is_one_of_many()
@@ -107,18 +104,18 @@ class TorchWatch:
         self._is_recorder = is_first_of(self._parallel)
         self._replica = None if self._parallel is None else Replica(self._parallel)
         self._own_time: torch_own_time.OwnTime | None = None
-        self._sublayouts = Sublayouts()
+        self._subtables = Subtables()
         self._last: tuple[int, float] | None = None
-        layout = self._layout()  # A selector that matches nothing is heard of now.
+        table = self._table()  # A selector that matches nothing is heard of now.
         if self._spread is Spread.SHARDED and loop.is_meeting:
-            loop.remark(
+            loop.reporter.notice(
                 "A second sharded module in one monitor is not recorded. Give it a monitor of its "
                 "own, with a directory of its own."
             )
             return
         self._sharded: Sharded | None = None
         if self._spread is Spread.SHARDED:
-            self._sharded = Sharded(loop, group, layout)
+            self._sharded = Sharded(loop, group, table)
             loop.is_meeting = True
             loop.at_end.append(self._sharded.leave)
         elif self._is_one_of_many and not self._is_recorder:
@@ -170,16 +167,16 @@ class TorchWatch:
         if not is_due:
             return
         if self._parallel is not None and not self._parallel.require_backward_grad_sync:
-            self._loop.remark(
+            self._loop.reporter.notice(
                 "optimizer.step() was called inside no_sync(): its gradients are not averaged over "
                 "the ranks. Those of rank 0 are recorded."
             )
-        layout = self._layout()
-        updated = {s.path for s in layout.plan.sites if s.kind is Kind.UPDATE}
+        table = self._table()
+        updated = {s.path for s in table.plan.sites if s.kind is Kind.UPDATE}
         updated = updated if self._is_recorder else set()
         snapshot = framework("torch").snapshot
         before = {path: snapshot(self._local(self._by_path[path].value)) for path in updated}
-        step = _Step(moment, layout, before, None)
+        step = _Step(moment, table, before, None)
         has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
         if not has_closure and self._is_recorder:
             # Now: nothing forbids an optimizer to change them.
@@ -210,20 +207,20 @@ class TorchWatch:
         layers = None
         if self._outputs is not None and self._outputs_due(step.moment):
             layers = self._outputs.take(self._group)
-            # They come last in a layout: the gradients' places stay the same.
-            step.layout = self._layout(layers)
+            # They come last in a table: the gradients' places stay the same.
+            step.table = self._table(layers)
         parts = []
         if self._is_recorder:
             parts = [step.gradients or self._part(step, None, _is_gradient)]
             parts.append(self._part(step, None, _is_rest_of_variable))
         if self._sharded is not None:
-            self._sharded.send(step.moment, step.layout, parts)
+            self._sharded.send(step.moment, step.table, parts)
             parts = []
         if layers is not None:
             parts.append(self._part(step, None, _is_of_layer, layers))
         if parts:
-            layout = self._sublayouts.of(step.layout, parts)
-            self._loop.send(step.moment, layout, framework("torch"), together(parts), None)
+            table = self._subtables.of(step.table, parts)
+            self._loop.send(step.moment, table, framework("torch"), together(parts))
 
     def _send_time(self, moment: Moment) -> None:
         """Record how long steps take: a sign of life of each rank, and what to compare them by."""
@@ -232,7 +229,7 @@ class TorchWatch:
         if last is not None and moment.step > last[0]:
             seconds = (self._last[1] - last[1]) / (moment.step - last[0])
             numbers = {"step_seconds": seconds} | ({} if own is None else {"own_seconds": own})
-            self._loop.send_numbers(moment, self._group, numbers)
+            self._loop.send_sites(moment, self._group, [], dict, numbers)
 
     def _is_compared(self, moment: Moment) -> bool:
         """Whether all ranks record the weights of which they have copies."""
@@ -242,10 +239,10 @@ class TorchWatch:
     def _record_replica(self, moment: Moment, was_due: bool) -> None:
         """Record this rank's copy of the weights, as far as that is not done already."""
         assert self._replica is not None
-        layout = self._layout()
-        due = layout.plan.due(moment).summaries if was_due and self._is_recorder else ()
-        done = {layout.plan.sites[i] for i in due}
-        weights = {s: self._by_path[s.path].value for _, s in layout.rows if s.kind is Kind.WEIGHT}
+        table = self._table()
+        due = table.plan.due(moment).summaries if was_due and self._is_recorder else ()
+        done = {table.plan.sites[i] for i in due}
+        weights = {s: self._by_path[s.path].value for _, s in table.rows if s.kind is Kind.WEIGHT}
         if not weights:
             return
         wanted = {s: x for s, x in weights.items() if id(x) not in self._replica.own}
@@ -262,12 +259,12 @@ class TorchWatch:
         step: _Step,
         scale: Any,
         is_meant: Callable[[Kind], bool],
-        layers: LayerTensors | None = None,
+        layers: StepTensors | None = None,
     ) -> Part:
         """Measure what is of the kinds that are meant."""
-        plan, rows = step.layout.plan, step.layout.rows
+        plan, rows = step.table.plan, step.table.rows
         outputs = {
-            f.site: f for several in (layers or LayerTensors()).found.values() for f in several
+            x.site: x for several in (layers or StepTensors()).tensors.values() for x in several
         }
         tensors = {
             place: outputs[site].tensor() if site in outputs else self._tensor(site, step, scale)
@@ -325,17 +322,17 @@ class TorchWatch:
             return not self._sharded.is_over and self._sharded.steps.is_measured(moment.step)
         return self._loop.is_due(moment)
 
-    def _layout(self, layers: LayerTensors | None = None) -> Layout:
+    def _table(self, layers: StepTensors | None = None) -> SiteTable:
         if self._outputs is not None:
-            return self._new_layout(layers)
+            return self._new_table(layers)
         # Parameters seldom change but in their values, and working it out anew is slow.
         values = [n.value for n in self._named]
         form = tuple([(x.requires_grad, x.shape, x.dtype) for x in values])
-        if self._known_layout is None or self._known_layout[0] != form:
-            self._known_layout = form, self._new_layout(None)
-        return self._known_layout[1]
+        if self._known_table is None or self._known_table[0] != form:
+            self._known_table = form, self._new_table(None)
+        return self._known_table[1]
 
-    def _new_layout(self, layers: LayerTensors | None) -> Layout:
+    def _new_table(self, layers: StepTensors | None) -> SiteTable:
         learned = [None if n.value.requires_grad else ABSENT for n in self._named]
         by_kind: dict[Kind, list[Any]] = {
             Kind.WEIGHT: [n.value for n in self._named],
@@ -344,23 +341,23 @@ class TorchWatch:
         parameters = sum(n.value.numel() for n in self._named)
         if Kind.UPDATE in self._loop.timetable.affordable(parameters).kinds:
             by_kind[Kind.UPDATE] = learned
-        given = given_of(self._named, by_kind, framework("torch"), self._group)
+        tensors = variable_tensors(self._named, by_kind, framework("torch").difference, self._group)
         if self._outputs is not None:
-            given = given.beside(layers or LayerTensors(self._outputs.infos(self._group)))
-        return self._loop.layouts.layout_of(given, self._group, None)
+            tensors += layers or StepTensors(self._outputs.infos(self._group))
+        return self._loop.table(tensors, self._group)
 
     def _watch_outputs(self, module: Any) -> LayerWatch | None:
         """What notes the outputs of submodules; None if they are not watched."""
-        timetable, remark = self._loop.timetable, self._loop.remark
+        timetable = self._loop.timetable
         if not timetable.is_asked_for_outputs:
             return None  # Hooks in the module are the user's to ask for.
         if hasattr(module, "_flatten_layers"):
-            remark(
+            self._reporter.notice(
                 "watch() does not record the outputs of the layers of a Keras model. Do so with "
                 "monitor.outputs_of(model) and record(outputs=...)."
             )
             return None
-        layers = TorchLayers(module, self._fault, remark, self._is_noting)
+        layers = TorchLayers(module, self._reporter, self._is_noting)
         return LayerWatch(layers, timetable, self._group)
 
     def _is_noting(self) -> bool:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import gradwatch
 from gradwatch import Kind
-from gradwatch.capture.keras.replica_readings import refusal
+from gradwatch.capture.keras import refusal
 from tests.distributed.tensorflow.models import BATCH, Task, making, tasks
 from tests.distributed.tensorflow.on_two_devices.conftest import Keep
 from tests.distributed.tensorflow.truth import assert_same_summaries, assert_summarises

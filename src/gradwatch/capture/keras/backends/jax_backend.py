@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import keras
 import numpy as np
 
+from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.backends.wrapped_step import watched
+from gradwatch.core import KerasModel
 from gradwatch.measure import framework
 
 try:
@@ -19,21 +19,19 @@ except ImportError:  # before JAX 0.10
     from jax.core import get_opaque_trace_state
 
 
-class JaxBackend:
-    """The step maps (state, batch) to (logs, state), and the function too.
+class JaxBackend(KerasBackend):
+    """The step maps (state, batch) to (logs, state), and so does the function.
 
-    Whether histograms are due travels beside the batch: a compiled step sees
+    Whether histograms are due is passed along with the batch: a compiled step sees
     nothing but its arguments.
     """
 
     framework = framework("jax")
     has_state = True
-    holds_random_state = False
-    own_step_has_run = False
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: KerasModel) -> None:
         self._compiled = bool(model.jit_compile and not model.run_eagerly)
-        self.while_compiling: Mapping[str, Any] = _sharding_attributes(model)
+        self.while_compiling = _sharding_attributes(model)
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
         def measure(due: Any, result: Any) -> Any:
@@ -44,31 +42,25 @@ class JaxBackend:
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         state, iterator = args
         data = next(iterator)
-        # Not compiled, Python's own bool chooses; lax.cond would compile every time.
+        # Not compiled, a bool of Python chooses; lax.cond would compile every time.
         due = np.bool_(histograms_due) if self._compiled else histograms_due
         return state, iter([(due, data)])
 
-    def one_batch(self, args: Any) -> Any:
-        return args
-
     def advance(self, args: Any, result: Any) -> Any:
         return (result[1], args[1])
-
-    def aside(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
     def scope(self) -> Any:
         return get_opaque_trace_state(convention="nnx")
 
 
-def _sharding_attributes(model: Any) -> dict[str, Any]:
-    """How the state is laid out on several devices, for when Keras compiles a step.
+def _sharding_attributes(model: KerasModel) -> dict[str, Any]:
+    """The layout of the state on several devices, for when Keras compiles a step.
 
-    It asks the variables, which have no values while the model trains; now they have.
+    Keras asks the variables, which have no values while the model trains. Now they have.
     """
     if keras.distribution.distribution() is None:
         return {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Keras has said already what it thinks of them.
+        warnings.simplefilter("ignore")  # Keras has given these warnings already.
         shardings = model._get_state_sharding_spec()
     return {"_get_state_sharding_spec": lambda: shardings}

@@ -1,4 +1,4 @@
-"""Bringing together what the replicas of a training step have measured."""
+"""Merges the measurements of the replicas of a training step."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from gradwatch.capture.keras.output_watch import Row
 from gradwatch.capture.keras.step_inputs import BATCH_SIZE
+from gradwatch.capture.site_table import Row
 from gradwatch.core import FIELDS, Kind
 
 SPREAD = frozenset({Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.SATURATED, Kind.INPUT, Kind.TARGET})

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
 
+from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.backends.tensorflow_random import holds_random_state
 from gradwatch.capture.keras.backends.wrapped_step import RefusedError, watched
+from gradwatch.core import KerasModel
 from gradwatch.measure import framework
-from gradwatch.measure.tensorflow_graph import marked, use_copies
 
 
-class TensorFlowBackend:
+class TensorFlowBackend(KerasBackend):
     """The step is a function of the batch; the function built from it, of an iterator."""
 
     framework = framework("tensorflow")
-    has_state = False
-    while_compiling: Mapping[str, Any] = MappingProxyType({})
-    holds_random_state = False
-    own_step_has_run = False
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: KerasModel) -> None:
         self._is_graph = not (model.run_eagerly or model.jit_compile)
-        # Read by the compiled step. It belongs to nobody's model or checkpoint.
+        # Read by the compiled step. It is no part of any model or checkpoint.
         self._histograms_due = tf.Variable(False, trainable=False, name="gradwatch_histograms_due")
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
@@ -55,20 +50,13 @@ class TensorFlowBackend:
             raise StopIteration
         return (iter([batch.get_value()]),)
 
-    def advance(self, args: Any, result: Any) -> Any:
-        return args
-
     def aside(self) -> AbstractContextManager[None]:
-        return marked() if self._is_graph else nullcontext()
+        return self.framework.aside() if self._is_graph else nullcontext()
 
     def use_copies(self, outputs: Any) -> None:
-        """When all is measured: see `tensorflow_graph`.
-
-        Args:
-            outputs: what the model's own step returned.
-        """
+        """See `Framework.use_copies`."""
         if self._is_graph:
-            use_copies(outputs)
+            self.framework.use_copies(outputs)
 
     def scope(self) -> Any:
         # The bodies of loops and branches are graphs of their own.

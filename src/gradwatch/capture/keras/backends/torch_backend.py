@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.backends.wrapped_step import watched
+from gradwatch.core import KerasModel
 from gradwatch.measure import framework
 from gradwatch.measure.torch_eager import EagerStep
 
 
-class TorchBackend:
+class TorchBackend(KerasBackend):
     """The step is a function of the batch; nothing is traced unless it is compiled."""
 
     framework = framework("torch")
-    has_state = False
-    holds_random_state = False
-    own_step_has_run = False
-    while_compiling: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self) -> None:
         self._histograms_due = False
@@ -37,19 +33,7 @@ class TorchBackend:
         self._histograms_due = histograms_due
         return args
 
-    def eager_step(self, model: Any, parameters: int) -> EagerStep | None:
+    def eager_step(self, model: KerasModel, size: Callable[[], int]) -> EagerStep | None:
         if model.compiled and model.jit_compile and not model.run_eagerly:
             return None
-        return EagerStep(parameters, self._histograms_due)
-
-    def one_batch(self, args: Any) -> Any:
-        return args
-
-    def advance(self, args: Any, result: Any) -> Any:
-        return args
-
-    def aside(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def scope(self) -> Any:
-        return None
+        return EagerStep(size(), self._histograms_due)

@@ -1,4 +1,4 @@
-"""A train step with ours around it, which runs the user's whatever happens to ours."""
+"""A measured train step, which runs the user's own whatever happens to the measurement."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def watched(
     Args:
         train_step: the model's, or one that is watched already.
         observation: what watches it, see `Observation`.
-        measure: makes the measurements, of the flag that came beside the batch, None without a
-            state, and of what the step returned.
-        has_state: see `Backend`.
+        measure: makes the measurements, from the flag that came with the batch, None without a
+            state, and from the result of the step.
+        has_state: see `KerasBackend`.
     """
-    fault = observation.fault
+    internal_error = observation.reporter.internal_error
 
     def measured_train_step(*args: Any) -> Any:
-        # All that is ours is called inside of a `try`, and none of it by way of a function
-        # of ours: the model's step is run in any case, and once.
+        # Nothing of gradwatch is called outside of a `try`, and nothing of gradwatch calls the
+        # model's step: it is run in any case, and once.
         due = None
         if has_state:
             state, (due, data) = args
@@ -39,7 +39,7 @@ def watched(
             watching.__enter__()
         except Exception as error:
             watching = None
-            fault(error)
+            internal_error(error)
         try:
             result = train_step(*args)
         finally:
@@ -47,14 +47,14 @@ def watched(
                 if watching is not None:
                     watching.__exit__(None, None, None)
             except Exception as error:
-                fault(error)
+                internal_error(error)
         measured: Any = {}
         try:
             measured = measure(due, result)
-        except (SelectionError, RefusedError):  # The user's to hear of.
+        except (SelectionError, RefusedError):  # Raised to the user.
             raise
         except Exception as error:
-            fault(error)
+            internal_error(error)
         if has_state:
             return {"logs": result[0], "measured": measured}, result[1]
         return {"logs": result, "measured": measured}

@@ -1,4 +1,4 @@
-"""Reading a tensor and its gradient as they pass by, one module per framework."""
+"""Reads a tensor and its gradient as they pass by, one module per framework."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from gradwatch.core import Kind
+from gradwatch.core import KerasModel, Kind, Tensor
+from gradwatch.util import Reporter
 
 
 @dataclass
@@ -20,33 +21,33 @@ class Passage:
     arrivals: int = 0
     """How many gradients came; with several backward passes, more than one."""
     wants_gradient: bool = True
-    """Whether anybody asks for it; else nothing is done to the tensor but to note it."""
+    """Whether the gradient is watched; else the tensor is only noted."""
     is_probability: bool = False
     """Whether Keras may compute a loss of it from the logits behind it."""
     is_input: bool = False
     """Whether the layer returned its input as it is."""
     measured: dict[Kind, Any] = field(default_factory=dict)
-    """Where the rows are of what has been measured already, see `EagerStep`."""
+    """Places of the rows that have been measured already, see `EagerStep`."""
     measure_gradient: Callable[[Passage], None] | None = None
-    """Measures it as it comes, and lets it go."""
-    fault: Callable[[Exception], None] | None = None
-    """Told of an exception of that."""
+    """Measures the gradient as it comes, and lets it go."""
+    reporter: Reporter | None = None
+    """Takes internal errors of that."""
 
     @property
     def is_measured(self) -> bool:
-        """Whether its tensors have been let go of."""
+        """Whether its tensors have been measured and released."""
         return self.output is MEASURED
 
     def note_gradient(self, gradient: Any) -> None:
         self.gradient = gradient
         self.arrivals += 1
-        # Called in the midst of the user's backward pass, into which nothing may be raised.
+        # Called in the midst of the user's backward pass: nothing may be raised.
         try:
             if self.measure_gradient is not None:
                 self.measure_gradient(self)
         except Exception as error:
-            if self.fault is not None:
-                self.fault(error)
+            if self.reporter is not None:
+                self.reporter.internal_error(error)
 
 
 MEASURED = object()
@@ -57,21 +58,21 @@ class Tap(Protocol):
     """One framework's way to note a tensor and its gradient, without changing either."""
 
     def aside(self, function: Any) -> Any:
-        """A function of ours that runs in the step, kept out of what is compiled."""
+        """A function that runs in the step, kept out of what is compiled."""
 
     def watching(self) -> AbstractContextManager[None]:
-        """Around a step: what is computed inside, at this level, can leave it."""
+        """Goes around a step: tensors that are made inside, at this level, can leave it."""
 
-    def through(self, tensor: Any, passage: Passage) -> Any:
-        """What is to go on in the place of the tensor: itself wherever that is possible.
+    def through(self, tensor: Tensor, passage: Passage) -> Tensor:
+        """The tensor that goes on in its place: itself wherever that is possible.
 
-        It, and later its gradient if that is wanted, are noted in `passage`.
+        The tensor, and later its gradient if that is wanted, are noted in `passage`.
 
         Raises:
-            TypeError: what it is given is not a plain tensor of numbers.
+            TypeError: it is not a plain tensor of numbers.
         """
 
-    def can_leave(self, tensor: Any) -> bool:
+    def can_leave(self, tensor: Tensor) -> bool:
         """Whether a noted tensor exists at the step's own level.
 
         In a compiled step, one that was made inside a loop, a branch or a
@@ -79,16 +80,15 @@ class Tap(Protocol):
         """
 
 
-def make_tap(
-    model: Any, fault: Callable[[Exception], None], mine: Callable[[], bool] | None = None
-) -> Tap:
-    """The tap of the backend that Keras is running on, for a step of that model.
+def always() -> bool:
+    """Whether the only replica is the watched one."""
+    return True
 
-    Args:
-        model: the Keras model.
-        fault: told of an exception of ours.
-        mine: tells whether it is the replica to be noted that runs; None if there is but one.
-    """
+
+def make_tap(
+    model: KerasModel, reporter: Reporter, is_watched_replica: Callable[[], bool] = always
+) -> Tap:
+    """The tap of the backend that Keras is running on, for a step of that model."""
     # Not at the top: plain torch modules are tapped where there is no Keras.
     import keras
 
@@ -96,7 +96,7 @@ def make_tap(
     if name == "tensorflow":
         from gradwatch.capture.keras.taps.tensorflow_tap import TensorFlowTap
 
-        return TensorFlowTap(fault, mine)
+        return TensorFlowTap(reporter, is_watched_replica)
     if name == "jax":
         from gradwatch.capture.keras.taps.jax_tap import JaxTap
 

@@ -35,8 +35,8 @@ def site_paths(path: str, calls: Sequence[Call]) -> Iterator[tuple[str, Passage]
                 yield (f"{called}:{i}" if several else called), passage
 
 
-def gradient_remarks(missing: Mapping[str, Passage], often: Sequence[str]) -> Iterator[str]:
-    """What the user should know of gradients with respect to outputs.
+def gradient_notices(missing: Mapping[str, Passage], often: Sequence[str]) -> Iterator[str]:
+    """The notices about gradients with respect to outputs.
 
     Args:
         missing: the outputs that no gradient came back to, by their paths.

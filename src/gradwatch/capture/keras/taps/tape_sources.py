@@ -1,4 +1,4 @@
-"""Asking every `tf.GradientTape` of a training step for gradients of more tensors."""
+"""Asks every `tf.GradientTape` of a training step for gradients of more tensors."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from gradwatch.util import Reporter
+
 
 class _Listener(NamedTuple):
     sources: Callable[[], list[Any]]
     arrived: Callable[[list[Any]], None]
-    fault: Callable[[Exception], None]
+    reporter: Reporter
 
 
 _lock = threading.Lock()
@@ -26,7 +28,7 @@ _differentiating = threading.local()
 def asking_tapes(
     sources: Callable[[], list[Any]],
     arrived: Callable[[list[Any]], None],
-    fault: Callable[[Exception], None],
+    reporter: Reporter,
 ) -> Iterator[None]:
     """While the context lasts, tapes also differentiate with respect to these sources.
 
@@ -36,14 +38,15 @@ def asking_tapes(
     Args:
         sources: gives the tensors, when a tape is asked for gradients.
         arrived: takes their gradients, each None where the tape's target does not depend on it.
-        fault: told of an exception of ours; the tape then answers as without us.
+        reporter: takes internal errors; the tape then answers as without a monitor.
 
     Example:
 
     >>> import tensorflow as tf
     >>> from gradwatch.capture.keras.taps.tape_sources import asking_tapes
+    >>> from gradwatch.util import Reporter
     >>> hidden, seen = [], []
-    >>> with asking_tapes(lambda: hidden, seen.extend, print):
+    >>> with asking_tapes(lambda: hidden, seen.extend, Reporter()):
     ...     with tf.GradientTape() as tape:
     ...         x = tf.Variable(3.0)
     ...         hidden.append(2.0 * x)
@@ -52,7 +55,7 @@ def asking_tapes(
     >>> float(gradient), float(seen[0])
     (24.0, 12.0)
     """
-    listener = _Listener(sources, arrived, fault)
+    listener = _Listener(sources, arrived, reporter)
     _install(listener)
     try:
         yield
@@ -94,12 +97,12 @@ def _gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -
         try:
             listener.arrived(found)
         except Exception as error:
-            listener.fault(error)
+            listener.reporter.internal_error(error)
     return result
 
 
 def _asked() -> list[tuple[_Listener, list[Any]]]:
-    """The listeners that want anything of this tape."""
+    """The listeners that need gradients of this tape."""
     asked = []
     for listener in tuple(_listeners):
         try:
@@ -107,5 +110,5 @@ def _asked() -> list[tuple[_Listener, list[Any]]]:
             if tensors:
                 asked.append((listener, tensors))
         except Exception as error:
-            listener.fault(error)
+            listener.reporter.internal_error(error)
     return asked

@@ -1,4 +1,4 @@
-"""Reading TensorFlow's tensors: eager, in a graph, or compiled by XLA."""
+"""Reads TensorFlow tensors: eager, in a graph, or compiled by XLA."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradwatch.capture.keras.taps import Passage
+from gradwatch.capture.keras.taps import Passage, always
 from gradwatch.capture.keras.taps.tape_sources import asking_tapes
+from gradwatch.util import Reporter
 
 # Ops by which Keras recognises probabilities, whose loss it then computes from the op's input.
 _PROBABILITIES = ("Softmax", "Sigmoid")
@@ -18,19 +19,17 @@ _PROBABILITIES = ("Softmax", "Sigmoid")
 class TensorFlowTap:
     """Notes tensors as they are; asks the step's own tapes for their gradients.
 
-    Nothing is put between a layer and what follows it: a tape that is asked for the gradient
-    of one more tensor hands out what it computes anyway.
+    Nothing is put between a layer and its successor: a tape that is asked for the gradient
+    of one more tensor returns a tensor that it computes anyway.
 
     Args:
-        fault: told of an exception of ours.
-        mine: tells whether it is the replica to be noted that runs; None if there is but one.
+        reporter: takes internal errors.
+        is_watched_replica: tells whether the replica that is running is the observed one.
     """
 
-    def __init__(
-        self, fault: Callable[[Exception], None], mine: Callable[[], bool] | None = None
-    ) -> None:
-        self._fault = fault
-        self._mine = mine
+    def __init__(self, reporter: Reporter, is_watched_replica: Callable[[], bool] = always) -> None:
+        self._reporter = reporter
+        self._is_watched_replica = is_watched_replica
         self._graph: Any = None
         self._wanted: list[tuple[Any, Passage]] = []
 
@@ -42,7 +41,7 @@ class TensorFlowTap:
         self._graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         self._wanted = []
         try:
-            with asking_tapes(self._sources, self._arrived, self._fault):
+            with asking_tapes(self._sources, self._arrived, self._reporter):
                 yield
         finally:
             self._wanted = []
@@ -67,7 +66,7 @@ class TensorFlowTap:
     def _sources(self) -> list[Any]:
         """The tensors whose gradients are wanted, if the tape is one of the step itself."""
         graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-        if graph is not self._graph or (self._mine is not None and not self._mine()):
+        if graph is not self._graph or not self._is_watched_replica():
             return []
         return [tensor for tensor, _ in self._wanted]
 

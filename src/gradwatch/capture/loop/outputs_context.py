@@ -1,44 +1,36 @@
-"""What `Monitor.outputs_of` gives: a context that sees what layers return."""
+"""The context of `Monitor.outputs_of`, which notes what layers return."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
 from gradwatch.capture.guard import guarded
-from gradwatch.capture.loop.layer_tensors import LayerTensors
 from gradwatch.capture.loop.layer_watch import Layers, LayerWatch
-from gradwatch.capture.loop.recorder import LoopRecorder
+from gradwatch.capture.loop.loop_recorder import LoopRecorder
+from gradwatch.capture.step_tensors import StepTensors
 
 
-class Seen:
+class OutputsContext:
     """See `Monitor.outputs_of`.
 
     Args:
-        layers: those of the model; None if a fault of ours prevents it.
+        layers: those of the model.
         loop: the recorder.
         group: as for `record`.
-        fault: told of an exception of ours.
     """
 
-    def __init__(
-        self,
-        layers: Layers | None,
-        loop: LoopRecorder,
-        group: str,
-        fault: Callable[[Exception], None],
-    ) -> None:
+    def __init__(self, layers: Layers, loop: LoopRecorder, group: str) -> None:
         self._loop = loop
         self._group = group
-        self._fault = fault
-        self._watch = None if layers is None else LayerWatch(layers, loop.timetable, group)
+        self._reporter = loop.reporter
+        self._watch = LayerWatch(layers, loop.timetable, group)
         self._stack = ExitStack()
         self._was_entered = False
-        self._taken: dict[str, LayerTensors] = {}
+        self._taken: dict[str, StepTensors] = {}
 
-    def __enter__(self) -> Seen:
+    def __enter__(self) -> OutputsContext:
         self._was_entered = True
         self._taken = {}
         self._begin()
@@ -47,11 +39,11 @@ class Seen:
     @guarded()
     def _begin(self) -> None:
         if not any(kind.is_of_layer for kind in self._loop.timetable.kinds):
-            self._loop.remark(
+            self._reporter.notice(
                 "outputs_of() was called, but the monitor watches no outputs. Make it with "
                 "watch=[gradwatch.outputs(...), gradwatch.output_gradients(...)]."
             )
-        elif self._watch is not None:
+        else:
             self._stack.enter_context(self._watch.watching())
 
     @guarded()
@@ -59,7 +51,7 @@ class Seen:
         self._stack.close()
 
     def require(self, loop: LoopRecorder, group: str) -> None:
-        """Refuse to be handed to another monitor or group, or without having seen anything.
+        """Refuse to be given to another monitor or group, or before any output was noted.
 
         Raises:
             ValueError: it is.
@@ -77,21 +69,21 @@ class Seen:
                 "`with monitor.outputs_of(model) as seen:`."
             )
 
-    def layer_tensors(self, prefix: str) -> LayerTensors:
-        """What was seen. The same, if asked again."""
+    def layer_tensors(self, prefix: str) -> StepTensors:
+        """The noted tensors; the same, if asked again."""
         self._take(prefix)
-        return self._taken.get(prefix, LayerTensors())
+        return self._taken.get(prefix, StepTensors())
 
     @guarded()
     def _take(self, prefix: str) -> None:
-        if self._watch is not None and prefix not in self._taken:
+        if prefix not in self._taken:
             self._taken[prefix] = self._watch.take(prefix)
 
 
-class Unseen(dict[str, Any]):
-    """What `Monitor.outputs_of` gives where a fault of ours keeps it from seeing: no outputs."""
+class NoOutputs(dict[str, Any]):
+    """The context of `Monitor.outputs_of` after an internal error: it notes no outputs."""
 
-    def __enter__(self) -> Unseen:
+    def __enter__(self) -> NoOutputs:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -99,12 +91,12 @@ class Unseen(dict[str, Any]):
 
 
 def require_own(outputs: Any, loop: LoopRecorder, group: str) -> None:
-    """Refuse what cannot be meant as `outputs=`.
+    """Refuse values that cannot be meant as `outputs=`.
 
     Raises:
         TypeError, ValueError: it is not for this monitor and group, or no outputs at all.
     """
-    if isinstance(outputs, Seen):
+    if isinstance(outputs, OutputsContext):
         outputs.require(loop, group)
     elif hasattr(outputs, "layers") and callable(outputs):
         raise WrongTypeError(

@@ -1,7 +1,7 @@
-"""Where the ranks of a training bring together what each has measured of its shards.
+"""Merges the measurements that the ranks of a training have made of their shards.
 
-Each rank has a thread for it. So whatever one of them does or fails to do, fills its disk,
-closes its monitor, dies, no thread that trains ever waits for another on our account.
+Each rank has a thread for it. So whatever happens to one of them (its disk is full, its monitor
+is closed, it dies), no thread that trains ever waits for another rank because of gradwatch.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.capture.loop.agreed_steps import AgreedSteps, Announcer, News
+from gradwatch.capture.loop.agreed_steps import AgreedSteps, ScheduleAnnouncer, ScheduleUpdate
 from gradwatch.core import CELLS, FIELDS, IDENTITY
+from gradwatch.util import Reporter
 
 Array = NDArray[np.float64]
 
@@ -27,13 +28,13 @@ PATIENCE = 30.0
 _LOOK = 100_000
 
 
-class Ranks(Protocol):
-    """The way from rank to rank; used on one thread only."""
+class RankLink(Protocol):
+    """The connection of a rank to all others; used on one thread only."""
 
     index: int
     count: int
 
-    def connect(self, is_over: Callable[[], bool], remark: Callable[[str], None]) -> str | None:
+    def connect(self, is_over: Callable[[], bool], reporter: Reporter) -> str | None:
         """Wait for the others, as long as need be; why not, in words, if it cannot be."""
 
     def add(self, numbers: Array) -> Array:
@@ -43,8 +44,8 @@ class Ranks(Protocol):
         """The maxima over all ranks."""
 
 
-class Entry:
-    """What this rank has measured at a step.
+class ShardEntry:
+    """The measurement of this rank at a step.
 
     Args:
         wait: waits for the device and returns `rows`, and `cells` if there are any.
@@ -61,7 +62,7 @@ class Entry:
         self.is_done.set()
 
 
-class Meeting:
+class ShardMeeting:
     """Merges the measurements of all ranks, step by step, by two small all-reduces a step.
 
     All ranks take the steps in the same order, see `AgreedSteps`. One that has nothing to
@@ -69,41 +70,41 @@ class Meeting:
     it leaves, and all end.
 
     Args:
-        ranks: the way to the others.
+        ranks: the connection to the others.
         steps: which steps are measured.
         rows: how many tensors there are.
         cells: of how many of them there are histograms.
         announcer: of the first rank.
-        remark: told, in words, of what the user should know.
+        reporter: takes notices.
     """
 
     def __init__(
         self,
-        ranks: Ranks,
+        ranks: RankLink,
         steps: AgreedSteps,
         rows: int,
         cells: int,
-        announcer: Announcer | None,
-        remark: Callable[[str], None],
+        announcer: ScheduleAnnouncer | None,
+        reporter: Reporter,
     ) -> None:
         self._ranks = ranks
         self._steps = steps
         self._shape = (rows, cells)
         self._announcer = announcer
-        self._remark = remark
-        self._entries: dict[int, Entry] = {}
+        self._reporter = reporter
+        self._entries: dict[int, ShardEntry] = {}
         self._change = threading.Condition()
         self._passed, self._epoch = 0, 1
         self._awaited = 0
         self._is_leaving = self._is_stuck = False
         self.is_over = False
-        """Whether nothing is brought together any more."""
+        """Whether nothing is merged any more."""
         self._thread = threading.Thread(target=self._run, name="gradwatch-ranks", daemon=True)
         self._thread.start()
 
     # On the thread that trains.
 
-    def put(self, step: int, entry: Entry) -> None:
+    def put(self, step: int, entry: ShardEntry) -> None:
         """What was measured at a step, before it has passed."""
         with self._change:
             if len(self._entries) < KEPT and not self.is_over:
@@ -126,7 +127,7 @@ class Meeting:
 
     # On the thread that fetches.
 
-    def result(self, entry: Entry) -> dict[str, Any]:
+    def result(self, entry: ShardEntry) -> dict[str, Any]:
         """Of the whole tensors, `rows` and `cells`; empty if they could not be had."""
         # Once the others have been waited for in vain, not again for each step.
         if entry.is_done.wait(0.0 if self._is_stuck else PATIENCE):
@@ -140,7 +141,7 @@ class Meeting:
     def _run(self) -> None:
         why: str | None
         try:
-            why = self._ranks.connect(lambda: self._is_leaving, self._remark)
+            why = self._ranks.connect(lambda: self._is_leaving, self._reporter)
             step = 0
             while why is None:
                 step, is_there = self._next(step)
@@ -156,7 +157,7 @@ class Meeting:
         for entry in left.values():
             entry.done(None)
         if why and not self._is_leaving:
-            self._remark(why)
+            self._reporter.notice(why)
 
     def _next(self, step: int) -> tuple[int, bool]:
         """The next measured step, and whether training has come there; it may have left before.
@@ -180,7 +181,9 @@ class Meeting:
         finally:
             entry.is_done.set()
 
-    def _merge(self, step: int, is_there: bool, entry: Entry, own: dict[str, Any]) -> str | None:
+    def _merge(
+        self, step: int, is_there: bool, entry: ShardEntry, own: dict[str, Any]
+    ) -> str | None:
         count, with_cells = self._shape
         has_cells = self._steps.has_cells(step)
         bounds = [-own["rows"][:, SUMS], own["rows"][:, SUMS + 1]]
@@ -192,15 +195,15 @@ class Meeting:
                 "parameters are not recorded any more. A schedule must be a function of the step "
                 "alone, and all ranks must begin to watch at the same step."
             )
-        news = self._news()
-        parts = [own["rows"][:, :SUMS].ravel(), [own["is_missing"], not is_there], news]
+        update = self._update()
+        parts = [own["rows"][:, :SUMS].ravel(), [own["is_missing"], not is_there], update]
         if has_cells:
             parts.append(own["cells"].ravel())
         total = self._ranks.add(np.concatenate([np.asarray(p, np.float64) for p in parts]))
-        sums, (missing, leaving), heard, cells = np.split(
-            total, np.cumsum([count * SUMS, 2, len(news)])
+        sums, (missing, leaving), announced, cells = np.split(
+            total, np.cumsum([count * SUMS, 2, len(update)])
         )
-        self._steps.hear(News(*(int(number) for number in heard)))
+        self._steps.apply(ScheduleUpdate(*(int(number) for number in announced)))
         if not missing:
             low, high = -highest[:count], highest[count : 2 * count]
             rows = np.column_stack([sums.reshape(count, SUMS), low, high])
@@ -214,12 +217,12 @@ class Meeting:
             )
         return None
 
-    def _own(self, step: int) -> tuple[Entry, dict[str, Any]]:
+    def _own(self, step: int) -> tuple[ShardEntry, dict[str, Any]]:
         """What this rank has to give for a step."""
         with self._change:
             for early in [s for s in self._entries if s < step]:
                 self._entries.pop(early).done(None)  # All others did not measure it.
-            entry = self._entries.pop(step, None) or Entry(_nothing)
+            entry = self._entries.pop(step, None) or ShardEntry(_nothing)
         count, with_cells = self._shape
         nothing: dict[str, Any] = {
             "rows": np.tile(IDENTITY, (count, 1)),
@@ -235,10 +238,10 @@ class Meeting:
         except Exception:
             return entry, nothing
 
-    def _news(self) -> News:
+    def _update(self) -> ScheduleUpdate:
         if self._announcer is None:
-            return News()
-        return self._announcer.news(self._passed, self._epoch)
+            return ScheduleUpdate()
+        return self._announcer.update(self._passed, self._epoch)
 
 
 def _nothing() -> Mapping[str, Any]:

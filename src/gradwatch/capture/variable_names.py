@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
-from gradwatch.capture.loop.trees import Leaf, leaves
+from gradwatch.capture.trees import Leaf, leaves
 from gradwatch.measure import family
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedVariable:
     """A variable under the path that it has in the run."""
 
     path: str
@@ -36,7 +36,7 @@ class Variables:
         position: for gradients given as a tree, the same by the keys that lead to it.
     """
 
-    named: list[Named]
+    named: list[NamedVariable]
     order: list[int]
     position: Mapping[tuple[str, ...], int]
 
@@ -93,7 +93,7 @@ def unique(paths: Sequence[str]) -> list[str]:
     At the layer's place, so that the variables of a second layer of one name stay
     together: `dense/kernel`, `dense/bias`, `dense#2/kernel`, `dense#2/bias`.
 
-    >>> from gradwatch.capture.loop.variable_names import unique
+    >>> from gradwatch.capture.variable_names import unique
     >>> unique(["a/w", "a/b", "a/w", "x", "x"])
     ['a/w', 'a/b', 'a#2/w', 'x', 'x#2']
     """
@@ -182,7 +182,7 @@ def _paired(
     learned = {id(v) for v in trainable if _is_trainable(v)}
     paths = unique([path for path, _, _ in found])
     named = [
-        Named(path, value_of(v), id(v) in learned, owners, is_keras=value_of(v) is not v)
+        NamedVariable(path, value_of(v), id(v) in learned, owners, is_keras=value_of(v) is not v)
         for path, (_, v, owners) in zip(paths, found, strict=True)
     ]
     keys = {tuple(path.split("/")): i for i, path in enumerate(paths)}
@@ -192,7 +192,7 @@ def _paired(
     return Variables(named, [position[id(v)] for v in trainable], keys)
 
 
-def _with_indices(named: list[Named]) -> list[Named]:
+def _with_indices(named: list[NamedVariable]) -> list[NamedVariable]:
     """Layers numbered in the order in which their variables come, from both ends."""
     layers = list(dict.fromkeys(n.path.rpartition("/")[0] or n.path for n in named))
     place = {layer: (i, i - len(layers)) for i, layer in enumerate(layers)}
@@ -215,7 +215,7 @@ def _of_tree(given: Any, names: Any) -> Variables:
             raise WrongTypeError(f"A variable is expected where there is text: {leaf.value!r}")
     paths = _given_names(names, found)
     named = [
-        Named(path, value_of(v), _is_trainable(v), is_keras=value_of(v) is not v)
+        NamedVariable(path, value_of(v), _is_trainable(v), is_keras=value_of(v) is not v)
         for path, v in zip(unique(paths), [leaf.value for leaf in found], strict=True)
     ]
     named = _with_indices(named)

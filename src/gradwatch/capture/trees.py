@@ -21,7 +21,7 @@ def leaves(tree: Any) -> list[Leaf]:
 
     Dicts keep their own order, as a network is read, where JAX would sort them.
 
-    >>> from gradwatch.capture.loop.trees import leaves
+    >>> from gradwatch.capture.trees import leaves
     >>> [leaf.keys for leaf in leaves({"b": [1.0, None], "a": 2.0})]
     [('b', '0'), ('b', '1'), ('a',)]
     """

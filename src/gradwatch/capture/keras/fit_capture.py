@@ -1,0 +1,212 @@
+"""Follows `model.fit` from step to step, and measures the steps that are due."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from gradwatch.capture.keras.backends import make_backend
+from gradwatch.capture.keras.describe_model import facts_of
+from gradwatch.capture.keras.fit_plan import FitPlan
+from gradwatch.capture.keras.observation import Observation
+from gradwatch.capture.keras.optimizers import find_optimizers
+from gradwatch.capture.keras.replica_refusal import replicas_of
+from gradwatch.capture.keras.step import (
+    MeasuredCall,
+    MeasuredStep,
+    Observer,
+    StepRequest,
+    own_train_function,
+)
+from gradwatch.capture.keras.step_counter import FitStepCounter
+from gradwatch.capture.meaning import fit_meaning
+from gradwatch.capture.recorder import Recorder, Submit
+from gradwatch.capture.replicas import replica_name
+from gradwatch.capture.site_table import SiteTable
+from gradwatch.capture.values import names_due
+from gradwatch.core import KerasModel, Kind, ModelFacts, ReportedLoss, Site, SiteInfo
+from gradwatch.core.schedule import Moment
+from gradwatch.measure import Fetched
+from gradwatch.util import Reporter
+from gradwatch.watches import Due, Plan, Timetable
+from gradwatch.watches.budget import Pacer
+
+_RANDOM_STATE = (
+    "Nothing is measured: the training step draws random numbers by operations of tf.random, which "
+    "keep their state inside the compiled step, so that a measured step would draw others. Measure "
+    "from the first step on (every=1), draw them with keras.random and a SeedGenerator, or compile "
+    "the model with run_eagerly=True."
+)
+
+
+class FitCapture:
+    """Measures the due steps of a model's `fit`, once or repeatedly.
+
+    Before a step that is due, the model's `train_function` is replaced by one
+    that puts the model's own back as its first act: between steps, and through
+    any exception in a step, the model is as Keras made it.
+
+    Args:
+        model: the model being fitted.
+        timetable: what to measure, and when.
+        pacer: notes when steps begin.
+        submit: hands readings to the session.
+        reporter: takes notices and internal errors.
+
+    Raises:
+        ValueError: a selector matches nothing.
+    """
+
+    def __init__(
+        self,
+        model: KerasModel,
+        timetable: Timetable,
+        pacer: Pacer,
+        submit: Submit,
+        reporter: Reporter,
+    ) -> None:
+        self._model = model
+        parameters = sum(math.prod(variable.shape) for variable in model.trainable_variables)
+        self._timetable = timetable.affordable(parameters)
+        self._plan = FitPlan(model, self._timetable)
+        self._pacer = pacer
+        self._reporter = reporter
+        self._recorder = Recorder(submit, reporter)
+        self._backend = make_backend(model)
+        self._own_function = own_train_function(model)
+        self._counter = FitStepCounter(model)
+        if any(w.per_replica for w in timetable.watches) and replicas_of(model) == 1:
+            reporter.notice(
+                "gradients(per_replica=True): this training has no replicas whose gradients could "
+                "be told apart, so only the gradients themselves are recorded."
+            )
+        self._measured_step = MeasuredStep(model, self._backend)
+        self._observer = self._make_observer()
+        self._plan.make_if_built()
+
+    def serves(self, model: KerasModel) -> bool:
+        """Whether this capture, with all that it has compiled, can be used for another `fit`."""
+        # compile() makes Keras build a new train function.
+        return model is self._model and own_train_function(model) is self._own_function
+
+    @property
+    def next_step(self) -> int:
+        """The number of the next step, as far as it is known before it begins."""
+        return self._counter.steps_so_far() + 1
+
+    def reported(self, batch: int, loss: float) -> ReportedLoss:
+        """What Keras reports when the batch with that index in the epoch has ended."""
+        stride = self._model.steps_per_execution
+        return ReportedLoss(self._counter.step_of(batch), batch + 1, loss, stride)
+
+    def facts(self) -> ModelFacts:
+        """The facts about the model."""
+        return facts_of(self._model)
+
+    def stop(self) -> None:
+        """Have `fit` end after the step that is under way, as early stopping does."""
+        self._model.stop_training = True
+
+    def meaning(self) -> Mapping[Kind, str]:
+        """The meaning of the measurements of each kind, in words."""
+        return fit_meaning(find_optimizers(self._model), replicas_of(self._model))
+
+    def infos(self) -> list[SiteInfo]:
+        """The descriptions of the chosen sites; none before the model's variables exist."""
+        known = [] if self._plan.current is None else self._plan.current.infos
+        # Sites that surround the network are known only in the step.
+        return [info for info in known if info.kind.is_of_variable or info.kind.is_of_layer]
+
+    def begin_epoch(self, epoch: int, batches: int | None) -> None:
+        """Epoch `epoch`, counted from 1, begins; `batches` is None if not known."""
+        self._pacer.pause()
+        self._counter.begin_epoch(epoch, batches)
+        if self._counter.steps_so_far() and not self._measured_step.has_run:
+            self._backend.own_step_has_run = True
+
+    def begin_batch(self, batch: int) -> None:
+        """The batch with that index in the epoch, or several from it on, come next."""
+        moments = self._counter.moments(batch)
+        self._plan.make_if_built()
+        due = [moment for moment in moments if self._timetable.is_due(moment)]
+        is_ordinary = not due or all(map(self._timetable.is_ordinary, due))
+        self._pacer.tick(moments, bool(due), counts=is_ordinary)
+        if self._observer.is_refused:
+            self._reporter.notice(_RANDOM_STATE)
+        elif due or self._backend.holds_random_state:
+            self._measure_next(moments)
+        else:
+            self._backend.own_step_has_run = True
+
+    def end(self) -> None:
+        """`fit` has ended."""
+        self._counter.end()
+
+    def release(self) -> None:
+        """Leave the model as Keras made it, also where another callback prevented a step."""
+        own_train_function(self._model)
+
+    def _measure_next(self, moments: list[Moment]) -> None:
+        """Replace the model's train function for its next call."""
+        if self._plan.is_outdated:
+            self._plan.renew()
+            self._observer = self._make_observer()
+        every = self._backend.holds_random_state
+        requests = [
+            [self._request(m)] if every or self._timetable.is_due(m) else [] for m in moments
+        ]
+        replaced = vars(self._model)["train_function"]
+        if isinstance(replaced, MeasuredCall):
+            # By another monitor that watches this fit.
+            replaced.join(requests)
+        else:
+            MeasuredCall(self._measured_step, self._model, requests)
+
+    def _request(self, moment: Moment) -> StepRequest:
+        histograms = any(self._timetable.histograms_due(moment))
+        return StepRequest(moment, histograms, self._observer)
+
+    def _send(self, request: StepRequest, measured: Mapping[str, Any]) -> None:
+        """Send a measurement, without waiting for it."""
+        if not measured:
+            return
+        try:
+            plan, moment = self._plan.require(), request.moment
+            due = plan.due(moment)
+            if not due.summaries:
+                return  # It was measured for the sake of its random numbers alone.
+            fetch = self._backend.framework.fetch
+            self._recorder.send(
+                moment,
+                fetch(measured, names_due(due, measured)),
+                count=len(due.summaries),
+                unseen=request.observer.observation.coverage.unseen,
+            )
+            if due.per_replica and "replicas" in measured:
+                wait = fetch(measured, ["replicas"])
+                for replica in range(replicas_of(self._model)):
+                    self._recorder.send(
+                        moment,
+                        numbers=partial(_of_replica, replica, plan, due, wait),
+                        group=replica_name(replica),
+                        count=len(due.per_replica),
+                    )
+        except Exception as error:
+            self._reporter.internal_error(error)
+
+    def _make_observer(self) -> Observer:
+        observation = self._backend.observation(
+            lambda backend: Observation(self._model, self._plan, backend, self._recorder)
+        )
+        return Observer(self._backend, observation, self._send, self._reporter)
+
+
+def _of_replica(
+    replica: int, plan: Plan, due: Due, wait: Fetched, table: SiteTable | None
+) -> dict[Site, Any]:
+    """The gradients of one replica: packed summaries by site."""
+    rows = wait()["replicas"][replica]
+    sites = {at: plan.sites[i] for at, i in enumerate(plan.per_replica) if i in due.per_replica}
+    return {Site(s.kind, f"{replica_name(replica)}/{s.path}"): rows[at] for at, s in sites.items()}

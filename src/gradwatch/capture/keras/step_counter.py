@@ -1,0 +1,101 @@
+"""Counts the training steps of `fit` on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from gradwatch.capture.keras.optimizers import find_optimizers, innermost
+from gradwatch.capture.keras.variables import fit_of
+from gradwatch.core import KerasModel, KerasOptimizer
+from gradwatch.core.schedule import Moment
+
+
+class FitStepCounter:
+    """Counts training steps without waiting for the device.
+
+    It starts from the optimizer's own counter. Every batch counts, also a
+    micro-batch of an accumulated gradient, and one whose update loss scaling
+    skipped.
+    """
+
+    def __init__(self, model: KerasModel) -> None:
+        self._model = model
+        self._optimizers: list[KerasOptimizer] = []
+        self._fit: Any = None
+        self._epoch = 0
+        self._batches: int | None = None
+        self._before_epoch = 0
+        self._begun = 0
+        """The steps of the epoch, the one that is under way included."""
+        self._optimizer_before: int | None = None
+        """What the optimizer had counted when the epoch began, or `fit` ended."""
+
+    def steps_so_far(self) -> int:
+        return self._before_epoch + self._begun
+
+    def step_of(self, batch: int) -> int:
+        return self._before_epoch + batch + 1
+
+    def begin_epoch(self, epoch: int, batches: int | None) -> None:
+        # Not when fit begins: a callback may have restored a checkpoint since.
+        is_same_fit = fit_of(self._model) is self._fit
+        if not is_same_fit:
+            self._optimizers = find_optimizers(self._model)
+        self._catch_up(is_same_fit)
+        self._fit = fit_of(self._model)
+        self._epoch, self._batches = epoch, batches
+
+    def moments(self, batch: int) -> list[Moment]:
+        """The steps of the execution that begins with a batch."""
+        end = batch + self._model.steps_per_execution
+        if self._batches is not None:
+            end = max(batch + 1, min(end, self._batches))
+        self._begun = end
+        representative = 0 if self._batches is None else self._batches - 1
+        return [
+            Moment(self._before_epoch + b + 1, self._epoch, stands_for_epoch=b == representative)
+            for b in range(batch, end)
+        ]
+
+    def end(self) -> None:
+        self._catch_up(is_same_fit=True)
+
+    def _catch_up(self, is_same_fit: bool) -> None:
+        """Count what was really run since the last time; nothing may be under way."""
+        # Not `iterations`, which with gradient accumulation counts the updates.
+        counters = [_number(innermost(o)._iterations.value) for o in self._optimizers]
+        counted = max(counters, default=0)
+        if self._optimizer_before is None or counted < self._optimizer_before:
+            # The first time, or the model has gone back to a checkpoint.
+            self._before_epoch = counted
+        else:
+            run = counted - self._optimizer_before
+            least, most = self._steps_run(is_same_fit)
+            # Outside these bounds the optimizer's counter is no witness: it skips
+            # steps, or is applied more than once in one. Unless it is another fit:
+            # then the model may have been trained without a monitor.
+            is_witness = least <= run and (run <= most or not is_same_fit)
+            self._before_epoch += run if is_witness else most
+        self._begun = 0
+        self._optimizer_before = counted
+
+    def _steps_run(self, is_same_fit: bool) -> tuple[int, int]:
+        """The least and the greatest number of steps that may have been run of those begun."""
+        least = most = self._begun
+        at_once = self._model.steps_per_execution
+        if not is_same_fit:
+            least -= at_once  # That fit was interrupted, perhaps within a step.
+        elif self._batches is None and keras.backend.backend() != "torch":
+            # Keras finds the end of the data by beginning a step that has none, after
+            # an execution that may have had only some. (torch gets the data first.)
+            least -= 2 * at_once - 1
+            most -= 0 if self._model.stop_training else at_once
+        skips_steps = any(o is not innermost(o) for o in self._optimizers)
+        return (most, most) if skips_steps else (least, most)
+
+
+def _number(counter: Any) -> int:
+    # What tf.distribute keeps on several devices is no number itself.
+    return int(counter.read_value() if hasattr(counter, "read_value") else counter)

@@ -1,0 +1,60 @@
+"""The arguments of `record` that are no tensors of the network: readings and the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gradwatch.capture.errors import WrongPlaceError, WrongTypeError, WrongValueError
+from gradwatch.capture.shapes import common_framework
+from gradwatch.core import Tensor
+from gradwatch.measure import Framework
+
+
+def check_loss(loss: Tensor) -> Framework:
+    """The framework of a loss.
+
+    Raises:
+        TypeError, ValueError: it is no number, or not a single one.
+    """
+    own = common_framework([loss])
+    shape = tuple(getattr(loss, "shape", ()))
+    if shape != ():
+        raise WrongValueError(
+            f"loss= is one number for the step. Received: shape={shape}. Give its mean or sum, "
+            "whichever it is that the gradients are of."
+        )
+    return own
+
+
+def loss_row(loss: Tensor) -> Tensor:
+    """The packed summary of a loss."""
+    return check_loss(loss).measure([loss])[0][0]
+
+
+def framework_of_readings(readings: Any) -> Framework:
+    """The framework of a measurement that was made by `measure`.
+
+    Raises:
+        TypeError, ValueError, RuntimeError: it is none, or not one of a single step, or it is
+            recorded inside a compiled function.
+    """
+    if not isinstance(readings, Mapping) or not {"rows", "table"} <= set(readings):
+        raise WrongTypeError(
+            "record() takes, without a name, what monitor.measure() returned. Tensors are given "
+            "by name: record(gradients=grads, variables=variables). "
+            f"Received: {type(readings).__name__}"
+        )
+    own = common_framework([readings["rows"]])
+    if own.is_traced(readings["rows"]):
+        raise WrongPlaceError(
+            "monitor.record() was called inside a compiled function. Return the readings from it, "
+            "and record them outside."
+        )
+    shape = tuple(readings["rows"].shape)
+    if len(shape) != 2:
+        raise WrongValueError(
+            f"record() takes the readings of one step. Received: rows of shape {shape}. "
+            "Those of several steps, as of a scan, are recorded one by one."
+        )
+    return own

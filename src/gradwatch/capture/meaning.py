@@ -1,0 +1,158 @@
+"""The meaning of recorded numbers in words: what was measured, and when in the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from gradwatch.core import KerasOptimizer, Kind
+
+_UPDATE = "change of the variable in the step: its value after minus before"
+_DEAD_UNIT = (
+    "1 for each unit whose outputs were 0 for the whole batch, else 0: the mean is the share of "
+    "dead units, the sum their number"
+)
+_SATURATED = (
+    "1 for each output within 0.01 of a bound of its sigmoid or tanh, else 0: the mean is the "
+    "share of saturated outputs"
+)
+
+RECORDED: Mapping[Kind, str] = {
+    Kind.GRADIENT: "gradient that the loop gave to record() or measure(), as it was then",
+    Kind.APPLIED_GRADIENT: "gradient that the loop says its update rule used",
+    Kind.WEIGHT: "value of the variable when the loop gave it to record() or measure()",
+    Kind.UPDATE: _UPDATE,
+    Kind.LOSS: "loss of the step, as the loop gave it",
+    Kind.OUTPUT: "what the layer returned in the step, or what the loop gave as its output",
+    Kind.OUTPUT_GRADIENT: "gradient of what the loop differentiated with respect to the layer's "
+    "output, with a loss scale still in it if the loss was scaled",
+    Kind.DEAD_UNIT: _DEAD_UNIT,
+    Kind.SATURATED: _SATURATED,
+}
+"""In hand-written loops."""
+
+TAPED: Mapping[Kind, str] = {
+    Kind.GRADIENT: "gradient that tape.gradient() returned: of its target, before any clipping, "
+    "with a loss scale still in it if the target was scaled",
+    Kind.WEIGHT: "value of the variable when tape.gradient() was called, before the step's update",
+    Kind.LOSS: "target of tape.gradient(), summed over its elements",
+}
+"""From `Monitor.tape`."""
+
+_AT_STEP = "parameter's .grad when optimizer.step() was called"
+_SINCE_BACKWARD = (
+    "accumulated over backward() calls, with the loss scale of a GradScaler divided out, after "
+    "any clipping that was done before"
+)
+
+WATCHED: Mapping[Kind, str] = {
+    Kind.GRADIENT: f"{_AT_STEP}: {_SINCE_BACKWARD}",
+    Kind.WEIGHT: "value of the parameter after optimizer.step()",
+    Kind.UPDATE: "change of the parameter in optimizer.step(): its value after minus before",
+}
+"""Of a torch module that `watch` follows."""
+
+_OF_RANK: Mapping[Kind, str] = {
+    Kind.SCALAR: "of this rank: step_seconds, the time of a step; own_seconds, what of it the rank "
+    "was by itself before it waited for others, both on average since the last measured one; "
+    "replica_of, the first rank that has a copy of the same weights; replica_hardware, which "
+    "stands for what the rank computes on",
+    Kind.LOSS: "loss of the step, as the loop of this rank gave it: of the rank's own part of the "
+    "batch, unless the loop has averaged it",
+}
+
+REPLICATED: Mapping[Kind, str] = {
+    **WATCHED,
+    **_OF_RANK,
+    Kind.GRADIENT: f"{_AT_STEP}: averaged over all ranks by DistributedDataParallel, "
+    f"{_SINCE_BACKWARD}",
+}
+"""Of a module that several ranks have copies of."""
+
+SHARDED: Mapping[Kind, str] = {
+    **WATCHED,
+    **_OF_RANK,
+    Kind.GRADIENT: f"{_AT_STEP}, of the whole parameter: the shards of all ranks, reduced over "
+    f"the ranks, {_SINCE_BACKWARD}",
+}
+"""Of a module whose parameters are spread over the ranks."""
+
+
+def fit_meaning(optimizers: Sequence[KerasOptimizer], replicas: int = 1) -> Mapping[Kind, str]:
+    """The meaning of the measurements of each kind in `fit`.
+
+    Args:
+        optimizers: those of the model.
+        replicas: how many train together, each on its share of the batch.
+    """
+    words = {
+        Kind.WEIGHT: "value of the variable after the step",
+        Kind.UPDATE: _UPDATE,
+        Kind.GRADIENT: _joined(_computed, optimizers),
+        Kind.APPLIED_GRADIENT: _joined(_applied, optimizers),
+        Kind.OUTPUT: "what the layer returned in the training step",
+        Kind.OUTPUT_GRADIENT: "gradient of the training loss with respect to what the layer "
+        "returned, on the step's own batch, with any loss scale divided out",
+        Kind.DEAD_UNIT: _DEAD_UNIT,
+        Kind.SATURATED: _SATURATED,
+    }
+    if replicas > 1:
+        reduced = _joined(partial(_reduced, replicas), optimizers)
+        words |= {
+            Kind.WEIGHT: "value of the variable after the step: the same on all replicas, or the "
+            "first's of what each keeps for itself",
+            Kind.GRADIENT: reduced,
+            Kind.APPLIED_GRADIENT: reduced,
+            Kind.LOSS: f"mean of the losses of {replicas} replicas, each on its share of the batch",
+        }
+    return words
+
+
+def _joined(describe: Callable[[KerasOptimizer], str], optimizers: Sequence[KerasOptimizer]) -> str:
+    texts = {optimizer.name: describe(optimizer) for optimizer in optimizers}
+    if len(set(texts.values())) <= 1:
+        return next(iter(texts.values()), "gradient of the training loss")
+    return "; ".join(f"{name}: {text}" for name, text in texts.items())
+
+
+def _computed(optimizer: KerasOptimizer) -> str:
+    words = ["gradient of the training loss on the step's own batch", *_scaling(optimizer)]
+    inner = _innermost(optimizer)
+    if inner.gradient_accumulation_steps:
+        words.append(f"of one micro-batch of {inner.gradient_accumulation_steps}")
+    if _clipping(inner):
+        words.append(f"before clipping ({_clipping(inner)})")
+    return ", ".join(words)
+
+
+def _reduced(replicas: int, optimizer: KerasOptimizer) -> str:
+    words = [f"gradient that the update rule used, the sum over {replicas} replicas"]
+    words += _scaling(optimizer)
+    clipping = _clipping(_innermost(optimizer))
+    words.append(f"each clipped by itself before ({clipping})" if clipping else "not clipped")
+    words.append("of each one's share of the training loss")
+    return ", ".join(words)
+
+
+def _applied(optimizer: KerasOptimizer) -> str:
+    inner = _innermost(optimizer)
+    words = ["gradient that the update rule used"]
+    if inner.gradient_accumulation_steps:
+        words.append(f"mean of {inner.gradient_accumulation_steps} micro-batches")
+    words.append(f"after clipping ({_clipping(inner)})" if _clipping(inner) else "not clipped")
+    return ", ".join(words)
+
+
+def _scaling(optimizer: KerasOptimizer) -> list[str]:
+    inner = _innermost(optimizer)
+    is_scaled = inner is not optimizer or inner.loss_scale_factor
+    return ["with the loss scale divided out"] if is_scaled else []
+
+
+def _innermost(optimizer: KerasOptimizer) -> KerasOptimizer:
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def _clipping(optimizer: KerasOptimizer) -> str:
+    limits = {n: getattr(optimizer, n, None) for n in ("clipnorm", "clipvalue", "global_clipnorm")}
+    return ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)

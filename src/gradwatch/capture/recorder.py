@@ -1,0 +1,123 @@
+"""Measures the tensors of a step and sends its reading to the session."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gradwatch.capture.readings import reading_of
+from gradwatch.capture.site_table import Row, SiteTable, SiteTables
+from gradwatch.capture.values import values_of
+from gradwatch.core import Reading, Site, Summary
+from gradwatch.core.schedule import Moment
+from gradwatch.measure import Fetched, Framework
+from gradwatch.util import Reporter
+
+Submit = Callable[[Callable[[], Reading | None], int | None], None]
+"""Takes a function that waits for a step's arrays and makes its reading, and the number of its
+sites if known."""
+
+Numbers = Callable[[SiteTable | None], Mapping[Site, Any]]
+"""Waits for packed summaries of further sites; is given the table of the reading, if any."""
+
+
+def no_numbers(table: SiteTable | None) -> Mapping[Site, Any]:
+    """No further sites."""
+    return {}
+
+
+class Recorder:
+    """Measures tensors and sends readings, for `fit` and for loops.
+
+    It never waits for the device: arrays are fetched on another thread.
+
+    Args:
+        submit: hands a reading to the session.
+        reporter: takes notices and internal errors.
+
+    Attributes:
+        tables: the sites of all measurements that were made.
+    """
+
+    def __init__(self, submit: Submit, reporter: Reporter) -> None:
+        self.reporter = reporter
+        self.tables = SiteTables()
+        self._submit = submit
+        self._sites: dict[tuple[Site, ...], tuple[Site, ...]] = {}
+
+    def measure(
+        self,
+        own: Framework,
+        table: SiteTable,
+        rows: Sequence[Row],
+        histograms: Any,
+        eager: Any = None,
+    ) -> dict[str, Any]:
+        """The summaries of the rows of a table, as arrays on the device.
+
+        Args:
+            own: the framework of the tensors.
+            table: of these rows.
+            rows: the tensors.
+            histograms: whether to count histogram cells: a flag of the framework, or a bool.
+            eager: the `EagerStep` that has measured some of them already, if any.
+
+        Returns:
+            `rows`; `cells`, if there are histograms; the values for probes; and `table`, the
+            table's number: a constant, so that a compiled function returns nothing but arrays.
+        """
+        tensors = [row.tensor for row in rows]
+        result = {}
+        if eager is not None:
+            result["rows"], result["cells"] = eager.measure(tensors, table.with_cells)
+        elif table.plan.with_histogram:
+            result["rows"], result["cells"] = own.measure(tensors, table.with_cells, histograms)
+        else:
+            result["rows"] = own.measure(tensors)[0]
+        result["table"] = own.constant(table.number)
+        return result | values_of(table.plan, rows, own.copy)
+
+    def send(
+        self,
+        moment: Moment,
+        wait: Fetched = dict,
+        *,
+        table: SiteTable | None = None,
+        numbers: Numbers = no_numbers,
+        group: str = "",
+        count: int | None = None,
+        unseen: frozenset[Site] = frozenset(),
+    ) -> None:
+        """Send the reading of a step.
+
+        Args:
+            moment: the step.
+            wait: waits for the arrays of a measurement, see `measure`; it may return none.
+            table: of the measurement, if it is known already.
+            numbers: further sites.
+            group: of a reading that has no other sites than these.
+            count: how many sites the reading will have, if known.
+            unseen: sites whose tensors were not seen, recorded with count 0.
+        """
+        when = time.time()
+
+        def make_reading() -> Reading | None:
+            arrays = wait()
+            if arrays:
+                known = table or self.tables.numbered(int(arrays["table"]))
+                reading = reading_of(moment, when, known, arrays, numbers(known))
+                reading = replace(reading, unseen=unseen) if unseen else reading
+                return reading if len(reading) else None
+            rows = numbers(None)
+            if not rows:
+                return None
+            # The same object for the same sites, by which sinks recognise them at once.
+            sites = self._sites.setdefault(tuple(rows), tuple(rows))
+            summary = Summary.unpack(np.stack([np.asarray(row) for row in rows.values()]))
+            return Reading(moment.step, moment.epoch, when, sites, summary, group=group)
+
+        self._submit(make_reading, count)
