@@ -8,8 +8,7 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Reading, Site
-from gradwatch.core import Grouping, Summary, l2
-from gradwatch.core.statistics import l1
+from gradwatch.core import STATISTICS, Grouping, Summary, l2
 
 rng = np.random.default_rng(0)
 TENSORS = {
@@ -134,7 +133,7 @@ def test_the_model_and_its_layers_have_totals_in_every_reading(make_monitor):
     (reading,) = keep.readings
     everything = together(TENSORS)
     total = reading.total(Kind.GRADIENT)
-    assert float(l1(total)) == pytest.approx(np.abs(everything).sum())
+    assert float(STATISTICS["l1"](total)) == pytest.approx(np.abs(everything).sum())
     assert float(l2(total)) == pytest.approx(np.linalg.norm(everything))
     layer = reading.layers(Kind.GRADIENT)["encoder_1"]
     assert float(layer.sum) == pytest.approx(together(MEMBERS["encoder"][:2]).sum())

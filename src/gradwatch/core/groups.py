@@ -1,4 +1,4 @@
-"""Groups of sites that the user has named, such as `encoder`: who belongs to them."""
+"""Groups of sites that the user has named, such as `encoder`: their members."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Grouping:
         groups: for each name a selector, or a list of them.
 
     Raises:
-        TypeError: a selector is of a form that a site's address cannot answer.
+        TypeError: a selector needs more than a site's address, such as a layer's type.
 
     Example:
 
@@ -45,7 +45,7 @@ class Grouping:
         return replace(reading, members=self._found[sites])
 
     def unmatched(self) -> list[str]:
-        """The names of groups of which no reading has had a member, if there was any reading."""
+        """The names of groups without a member in any reading so far."""
         named = {name for members in self._found.values() for name in members}
         return [name for name in self._groups if name not in named] if self._found else []
 
@@ -79,10 +79,7 @@ def _selectors(name: str, spec: Any) -> tuple[list[selectors.Selector], list[sel
                 f"The group {name!r} is chosen by path patterns, regular expressions or functions "
                 f"of a SiteInfo. Received: {each!r} (of type {type(each).__name__})"
             )
-    excluded = [s for s in specs if isinstance(s, str) and s.startswith("!")]
-    including = [selectors.as_selector(s) for s in specs if s not in excluded]
-    excluding = [selectors.as_selector(s[1:]) for s in excluded]
-    return including or [selectors.everything()], excluding
+    return selectors.split(specs)
 
 
 def _info(site: Site) -> SiteInfo:

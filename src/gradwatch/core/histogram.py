@@ -2,20 +2,20 @@
 
 A bin is a sign, a binary exponent and the top two mantissa bits: four bins an
 octave, from 2^-64 (5.4e-20) to 2^64 (1.8e19), the same for every tensor, step
-and machine. The bits of the float itself say which bin, so a bfloat16, float16
-or float8 tensor is binned without rounding. Zero, what is too small, what is
-too large and what is not finite have cells of their own, and the counts of all
-cells add up to the number of elements.
+and machine. The bits of the float itself give the bin, so a bfloat16, float16
+or float8 tensor is binned without rounding. Zeros, elements that are too small or
+too large, and elements that are not finite have cells of their own. The counts of
+all cells add up to the number of elements.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwatch.core.framework_types import Tensor
 from gradwatch.core.statistics import finite
 from gradwatch.core.summary import Summary
 
@@ -25,7 +25,7 @@ LOWEST_EXPONENT, HIGHEST_EXPONENT = -64, 64
 MANTISSA_BITS = 2
 BINS_A_SIDE = (HIGHEST_EXPONENT - LOWEST_EXPONENT) << MANTISSA_BITS
 
-# Cells from most negative to most positive value, then what is not finite:
+# Cells from most negative to most positive value, then elements that are not finite:
 #   0                        finite, <= -2^64
 #   1 .. B                   -2^64 .. -2^-64
 #   B + 1                    negative, above -2^-64
@@ -72,7 +72,7 @@ class Histogram:
     summary: Summary
 
     @classmethod
-    def of(cls, tensor: Any) -> Histogram:
+    def of(cls, tensor: Tensor) -> Histogram:
         """The histogram of an array, by the NumPy reference."""
         from gradwatch.core.reference import count_cells
 

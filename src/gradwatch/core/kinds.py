@@ -1,8 +1,8 @@
 """The table of kinds: what can be measured at a site.
 
 A kind is one entry here, or one call of `add_kind` in a module of your own. Labels, units,
-totals, tags and menus everywhere come from it. What fills it is its source: a capture, or a probe
-of a watch (see `gradwatch.watches.probed`).
+totals, tags and menus everywhere come from it. Its source is a capture, or the probe of a
+watch (see `gradwatch.watches.probed`).
 """
 
 from __future__ import annotations

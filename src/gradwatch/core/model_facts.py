@@ -1,4 +1,4 @@
-"""What is known of a model and its training beyond the numbers that are measured."""
+"""Facts about a model and its training, besides measurements."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class LayerFacts:
     Attributes:
         path: as in the layer's sites.
         class_name: such as `Dense`, `Conv2D`, `BatchNormalization`.
-        activation: the name of what its output goes through: `relu`, `linear`, ...
+        activation: the name of the activation of its output: `relu`, `linear`, ...
         units: how many features or channels it returns.
         trainable: whether any of its variables is trained.
-        dtype: that it computes in.
+        dtype: the type that it computes in.
     """
 
     path: str
@@ -32,7 +32,7 @@ class LayerFacts:
 
 @dataclass(frozen=True)
 class LossFacts:
-    """What is minimised; None where a fact is not known.
+    """The loss function; None where a fact is not known.
 
     Attributes:
         name: in snake case: `mean_squared_error`, `sparse_categorical_crossentropy`, ...
@@ -40,8 +40,8 @@ class LossFacts:
         is_nonnegative: whether it cannot be below 0 for targets in its domain; None to go by
             the name.
         reduction: `sum_over_batch_size`, `sum`, ...
-        is_of_own_step: whether a training step of the user's makes it. It need not fall
-            then: that of two networks that play against each other does not.
+        is_of_own_step: whether a training step of the user computes it. It need not fall
+            then: in a GAN, it does not.
     """
 
     name: str | None = None
@@ -53,13 +53,13 @@ class LossFacts:
 
 @dataclass(frozen=True)
 class OptimizerFacts:
-    """What takes the steps; None where a fact is not known.
+    """The optimizer; None where a fact is not known.
 
     Attributes:
         name: in lower case: `adam`, `sgd`, ...
-        learning_rate: as it begins.
+        learning_rate: at the start of the training.
         is_scheduled: whether the learning rate changes by a schedule.
-        loss_scale: that the training begins with; None without loss scaling.
+        loss_scale: at the start of the training; None without loss scaling.
     """
 
     name: str | None = None
@@ -70,13 +70,13 @@ class OptimizerFacts:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What is known of a model; a rule that needs what is unknown stays silent.
+    """The facts about a model. A rule stays silent if a fact that it needs is missing.
 
     Attributes:
         layers: in the order of their execution; those inside others before these.
-        outputs: the paths of the layers whose outputs the loss is given.
-        loss: what is minimised, if it is one loss on one output.
-        optimizer: what takes the steps.
+        outputs: the paths of the layers whose outputs enter the loss.
+        loss: the loss function, if it is one loss on one output.
+        optimizer: the optimizer.
         targets_are_whole: whether the targets are whole numbers.
         batch_size: how many samples a step is given.
         precision: of the computation: `float32`, `mixed_float16`, `mixed_bfloat16`, ...
@@ -129,7 +129,7 @@ class ModelFacts:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ModelFacts:
-        """From what `to_json` made; what is missing is unknown, what is strange is left out."""
+        """The inverse of `to_json`; a fact that is missing there is unknown."""
         return cls(
             layers=[_known(LayerFacts, each) for each in values.get("layers") or ()],
             outputs=values.get("outputs") or (),

@@ -1,4 +1,4 @@
-"""What one step yielded: the summaries of all its sites, as columns."""
+"""The measurements of one step: the summaries of all its sites, as columns."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ class Reading:
         sites: what was measured, in network order.
         summary: one row of numbers a site, in the order of `sites`.
         cells: histogram counts by the position of their site in `sites`.
-        group: the part of the training that it is a reading of, such as
-            `generator`; its sites' paths begin with it. Empty for all of it.
-        micro_batch: the index of the micro-batch of which it is a reading; None
-            for the step as a whole.
-        pictures: of tensors that are drawn, RGB images by their site.
+        group: the part of the training that was measured, such as `generator`; the paths
+            of its sites begin with it. Empty for the whole training.
+        micro_batch: the index of the measured micro-batch; None for the step as a whole.
+        pictures: RGB images of tensors by their site.
         members: positions in `sites` of the members of each group of sites that
             the user has named, see `gradwatch.Totals`.
         unseen: sites whose tensors were not seen in the step: their rows are empty.
@@ -102,7 +101,7 @@ class Reading:
 
     @property
     def scope(self) -> str:
-        """What its totals are the totals of: `model`, or the group and micro-batch."""
+        """The name of its totals: `model`, or the group and micro-batch."""
         return scope(self.group, self.micro_batch) or "model"
 
     def losses(self) -> dict[str, float]:
@@ -156,7 +155,7 @@ class SiteFilter:
         """The reading without them; itself if it has none of them."""
         if self._known is None or self._known[0] is not reading.sites:
             kept = [i for i, site in enumerate(reading.sites) if not self._is_left_out(site)]
-            # One and the same tuple for the same sites, by which sinks know them again.
+            # One tuple for the same sites: sinks recognise them by its identity.
             self._known = reading.sites, kept, tuple(reading.sites[i] for i in kept)
         _, kept, sites = self._known
         if len(kept) == len(reading.sites):

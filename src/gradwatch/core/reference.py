@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwatch.core.framework_types import Tensor
 from gradwatch.core.histogram import BINS_A_SIDE, CELLS, LOWEST_EXPONENT, NONFINITE, ZERO
 
 Array = NDArray[np.float64]
 
 
-def summarize(tensor: Any) -> Array:
+def summarize(tensor: Tensor) -> Array:
     """The packed summary of an array."""
     x = _as_float64(tensor)
     ok = x[np.isfinite(x)]
@@ -38,7 +37,7 @@ def _row(x: Array, ok: Array) -> Array:
     )
 
 
-def count_cells(tensor: Any) -> Array:
+def count_cells(tensor: Tensor) -> Array:
     """The histogram of an array: how many elements fall into each cell."""
     x = _as_float64(tensor)
     with np.errstate(invalid="ignore"):
@@ -51,7 +50,7 @@ def count_cells(tensor: Any) -> Array:
     return np.bincount(cell, minlength=CELLS).astype(np.float64)
 
 
-def _as_float64(tensor: Any) -> Array:
+def _as_float64(tensor: Tensor) -> Array:
     x = np.asarray(tensor)
     if np.iscomplexobj(x):
         raise TypeError(f"Complex tensors cannot be summarised. Received: dtype={x.dtype}")

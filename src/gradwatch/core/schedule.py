@@ -1,6 +1,6 @@
 """When to measure: schedules and how they combine.
 
-Wherever a schedule is asked for, the short forms do: `10` (every 10th step),
+A schedule can be given in a short form: `10` (every 10th step),
 `"epoch"` (once an epoch), `[1, 2, 100]` (these steps) or a function of the
 step. The named ones combine with `|`, `&` and `~`:
 
@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Moment:
-    """A training step as a schedule sees it; everything is counted from 1."""
+    """A training step, as schedules see it; everything is counted from 1."""
 
     step: int
     epoch: int = 1
@@ -36,8 +36,8 @@ class Schedule:
     name: str
     due: Callable[[Moment], bool]
     is_fixed: bool = False
-    """Whether the moment alone decides, so that all who ask come to the same. Of a function of the
-    user's, nobody knows."""
+    """Whether the moment alone decides, so that every process chooses the same steps. A function
+    of the user may depend on anything."""
 
     def __repr__(self) -> str:
         return self.name

@@ -1,6 +1,6 @@
 """Which sites to measure: selectors and how they combine.
 
-Wherever a selector is asked for, the short forms do:
+A selector can be given in a short form:
 
 | given | selects |
 |---|---|
@@ -12,8 +12,8 @@ Wherever a selector is asked for, the short forms do:
 | `keras.layers.Dense` | the variables of layers of that type |
 | a function | sites for which it is true; it is given a `SiteInfo` |
 
-Selectors combine with `|`, `&` and `~`; several given side by side select what
-any of them selects, less what one with a `!` names.
+Selectors combine with `|`, `&` and `~`. A list of them selects the sites that any of
+them selects, without those that one with a `!` names.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Selector:
     name: str
     matches: Callable[[SiteInfo], bool]
     of_slices: bool = False
-    """Whether it is about slices of variables too, such as `kernel[forget]`, which
-    only a selector that says so selects."""
+    """Whether it selects slices of variables too, such as `kernel[forget]`. Other selectors
+    never do."""
 
     def selects(self, info: SiteInfo) -> bool:
         """Whether the site is chosen."""
@@ -179,22 +179,31 @@ def as_selector(spec: Spec) -> Selector:
     )
 
 
+def split(specs: Iterable[Spec]) -> tuple[list[Selector], list[Selector]]:
+    """The selectors of sites to include, everything if there is none, and of those to exclude."""
+    including: list[Selector] = []
+    excluding: list[Selector] = []
+    for spec in specs:
+        if isinstance(spec, str) and spec.startswith("!"):
+            excluding.append(as_selector(spec[1:]))
+        else:
+            including.append(as_selector(spec))
+    return including or [everything()], excluding
+
+
 def choose(specs: Iterable[Spec], sites: Sequence[SiteInfo], function_name: str) -> list[SiteInfo]:
-    """The sites that any of the selectors selects, less those excluded by `!`.
+    """The sites that any of the selectors selects, without those excluded by `!`.
 
     Args:
         specs: selectors in any form; none at all selects every site.
-        sites: what there is to choose from.
+        sites: the sites to choose from.
         function_name: the function that made the watch, for messages: `gradients`.
 
     Raises:
         SelectionError: a selector matched nothing, or nothing is left.
     """
     specs = list(specs)
-    excluding = [as_selector(s[1:]) for s in specs if isinstance(s, str) and s.startswith("!")]
-    including = [
-        as_selector(s) for s in specs if not (isinstance(s, str) and s.startswith("!"))
-    ] or [everything()]
+    including, excluding = split(specs)
     for selector in including + excluding:
         if sites and not any(selector.selects(info) for info in sites):
             raise SelectionError(_nothing_matched(selector, sites, function_name))
@@ -216,8 +225,8 @@ def _nothing_matched(selector: Selector, sites: Sequence[SiteInfo], function_nam
     paths = list(dict.fromkeys(i.path for i in sites if selector.of_slices or i.columns is None))
     components = sorted({part for p in paths for part in p.split("/")})
     quoted = "/".join(re.findall(r"'(.*?)'", selector.name))
-    asked = [word for word in re.split(r"[/*?]+", quoted) if word]
-    near = [c for word in asked for c in get_close_matches(word, components, n=3, cutoff=0.5)]
+    words = [word for word in re.split(r"[/*?]+", quoted) if word]
+    near = [c for word in words for c in get_close_matches(word, components, n=3, cutoff=0.5)]
     closest = [p for p in paths if set(near) & set(p.split("/"))][:5]
     if closest:
         hint = f"Closest: {', '.join(closest)}."

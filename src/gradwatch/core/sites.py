@@ -1,4 +1,4 @@
-"""Addresses: what is measured, and where in the model it is."""
+"""Addresses of measurements: a kind, and a path in the model."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Site:
     def is_slice(self) -> bool:
         """Whether it is a part of another site, such as `lstm/kernel[forget]`.
 
-        Totals leave it out, or they would count its elements twice.
+        Totals leave it out: they would count its elements twice.
         """
         return self.path.endswith("]")
 
 
 @dataclass(frozen=True)
 class SiteInfo:
-    """A site together with all that a selector may ask about it."""
+    """A site with all that selectors use."""
 
     site: Site
     shape: tuple[int, ...]
@@ -59,8 +59,8 @@ class SiteInfo:
     owners: tuple[object, ...] = field(default=(), repr=False)
     """The layers that hold it, outermost first."""
     columns: tuple[int, int] | None = None
-    """Of a slice of a variable, such as an LSTM's gate: where it begins and ends
-    on the variable's last axis."""
+    """For a slice of a variable, such as an LSTM's gate: its first column and the one after
+    its last, on the variable's last axis."""
 
     @property
     def kind(self) -> Kind:

@@ -250,7 +250,7 @@ def add_statistic(statistic: Statistic) -> Statistic:
 
 
 def statistics_of(kind: Kind) -> dict[str, Statistic]:
-    """The statistics that a kind can be asked for, by name."""
+    """All statistics of a kind, by name."""
     if kind.is_number:
         return {**STATISTICS, VALUE.name: VALUE}
     if kind is Kind.UPDATE:

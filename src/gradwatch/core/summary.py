@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwatch.core.framework_types import Tensor
+
 Array = NDArray[np.float64]
 
 # How each field merges; the order is also the layout of a packed row.
@@ -44,7 +46,7 @@ IDENTITY: Array = np.array(
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What is kept of a tensor; the numbers are float64, exact for counts to 2^53.
+    """Ten numbers about a tensor, in float64; counts are exact to 2^53.
 
     `sum`, `sum_abs`, `sum_squares`, `min` and `max` are over the finite
     elements. With no finite element `min` is +inf and `max` is -inf, which is
@@ -73,7 +75,7 @@ class Summary:
     max: Array
 
     @classmethod
-    def of(cls, tensor: Any) -> Summary:
+    def of(cls, tensor: Tensor) -> Summary:
         """The summary of an array, by the float64 NumPy reference."""
         from gradwatch.core.reference import summarize
 

@@ -33,10 +33,9 @@ class Console(Sink):
     Shown are the newest values of each kind that is watched; `update/w` is the L2
     norm of the update relative to that of the weights, `out zeros` the share of the
     layer's outputs that are 0, and `NaN/Inf` the number of elements that are not
-    finite, shown if there are any. Below it stands how often is measured, and what
-    that costs. The output is never
-    wider than the terminal: long names are shortened in the middle, and if that
-    is not enough, columns are left out. Into a file or a pipe it is plain text,
+    finite, shown if there are any. The last line is the measuring interval and its cost.
+    The output is never wider than the terminal: long names are shortened in the middle,
+    and if that is not enough, columns are left out. Into a file or a pipe it is plain text,
     100 columns wide unless the environment variable `COLUMNS` says otherwise.
     Characters of a name that would not print, or would act on the terminal, are
     shown escaped.
@@ -44,7 +43,7 @@ class Console(Sink):
     Args:
         max_rows: how many layers to show. Of more than that, the first and last
             ones and those with the largest and smallest gradients are shown.
-        file: where to print; by default what `sys.stdout` is at that time.
+        file: where to print; `sys.stdout` at that time if not given.
 
     Example:
 
@@ -89,7 +88,7 @@ class Console(Sink):
 
     def write(self, reading: Reading) -> None:
         if reading.micro_batch is not None:
-            return  # What it is a part of is shown.
+            return  # The whole step is shown.
         rows = reading.summary.pack()
         with self._lock:
             self._step = reading.step
@@ -239,15 +238,15 @@ def _columns(lines: list[_Line], most: int) -> list[TextColumn]:
 
 
 def _choose(gradients: Sequence[float], most: int) -> list[int]:
-    """Which layers to show: the ends and the extremes by turns, in network order."""
+    """The layers to show: the first, last, largest and smallest in turn, in network order."""
     first = range(len(gradients))
     if len(gradients) <= most:
         return list(first)
     measured = [i for i in first if not np.isnan(gradients[i])]
     largest = sorted(measured, key=lambda i: -gradients[i])
     turns = [list(first), list(first)[::-1], largest, largest[::-1]]
-    wishes = (turn[k] for k in first for turn in turns if k < len(turn))
-    return sorted(list(dict.fromkeys(wishes))[:most])
+    candidates = (turn[k] for k in first for turn in turns if k < len(turn))
+    return sorted(list(dict.fromkeys(candidates))[:most])
 
 
 def _zeros(s: Summary) -> Array:

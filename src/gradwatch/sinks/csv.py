@@ -32,13 +32,12 @@ class CSV(Sink):
     The columns are `step, epoch, time, kind, path`, then every statistic in
     `gradwatch.core.STATISTICS`, then `update_ratio`, which only rows of kind
     `update` have. Rows of kind `group_gradient` are of a group of tensors, where
-    there are `Totals` of them. Counts are whole numbers; the others are written so that they
-    read back as the same float64, including `nan`, `inf` and `-inf`.
+    there are `Totals` of them. Counts are whole numbers; other numbers read back as the
+    same float64, including `nan`, `inf` and `-inf`.
 
-    A resumed run goes on in the same file; where it repeats steps of an earlier
-    attempt, the later row is the valid one. A half line that a crash left is cut
-    off. If the file has other columns, the table continues in `summaries-2.csv`,
-    and so on.
+    A resumed run continues the same file. Where it repeats steps of an earlier attempt, the
+    later row is the valid one. An incomplete line that a crash left is removed. If the file
+    has other columns, the table continues in `summaries-2.csv`, and so on.
 
     Names may contain anything, and a row is always one line: control
     characters, line separators, lone surrogates and the backslash are written as
@@ -143,7 +142,7 @@ def _column(statistic: Statistic, summary: Summary) -> Any:
 
 
 def safe(name: str) -> str:
-    """The name on one line, and nothing that a spreadsheet would run."""
+    """The name on one line, in a form that no spreadsheet takes for a formula."""
     escaped = _UNSAFE.sub(lambda c: c[0].encode("unicode_escape").decode(), name)
     return f"'{escaped}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else escaped
 

@@ -56,7 +56,7 @@ class EventFile:
 
     @property
     def lost(self) -> bool:
-        """Whether the file was deleted. A new `EventFile` is better than going on then.
+        """Whether the file was deleted, so that a new `EventFile` is needed.
 
         A running TensorBoard would go on reading at the old position of the path.
         """
@@ -67,7 +67,7 @@ class EventFile:
         self._file.append(b"".join(map(record, events)))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 

@@ -39,11 +39,11 @@ class Place(NamedTuple):
 class ScalarTable:
     """The numbers that are the same few at each step of the same sites.
 
-    They are the statistics of sites, layers, named groups and the whole model; the shares of
-    zeros of outputs; the ratios of updates; the epoch; and what is a number by itself.
+    They are the statistics of sites, layers, named groups and the whole model, the shares of
+    zeros in outputs, the ratios of updates, the epoch, and kinds that are numbers.
 
     Args:
-        reading: one with these sites; the table does for all others with the same.
+        reading: one with these sites; the table fits all others with the same sites.
         statistics: the names of the statistics.
 
     Example:
@@ -66,7 +66,7 @@ class ScalarTable:
 
     def __init__(self, reading: Reading, statistics: Sequence[str]) -> None:
         self.of = (reading.sites, reading.members)
-        """What it was made from, kept so that it can be recognised by its identity."""
+        """Its sites and groups, kept so that their identities stay valid."""
         self._statistics = tuple(statistics)
         self._places, self._source, self._starts = _places(reading)
         sites = reading.sites
@@ -142,7 +142,7 @@ class ScalarTable:
         """A row of all numbers for each reading, and which of them are to be shown."""
         epochs = np.array([[reading.epoch] for reading in readings], np.float64)
         parts = [(epochs, np.ones(epochs.shape, bool))]
-        # Small arrays: what is not there is not worked out.
+        # For small arrays, every operation that is left out counts.
         if self._updates:
             ratios = self._ratios(rows)
             parts.insert(0, (ratios, ~np.isnan(ratios)))

@@ -10,7 +10,7 @@ from gradwatch.store import StoreWriter, writer_for
 
 
 class Store(Sink):
-    """Keeps all that is measured in the run's directory, for `gradwatch.open` to read.
+    """Writes all measurements into the run's directory, for `gradwatch.open` to read.
 
     Readings are appended to a journal, so a kill of the process loses none that
     was written and a loss of power at most the last second; full journals are turned
@@ -19,7 +19,7 @@ class Store(Sink):
 
     Args:
         rank: the number of this process among those that train together in one
-            directory; what the engine says, `torch.distributed`, say, if not given.
+            directory; if not given, as the framework knows it, such as `torch.distributed`.
 
     Example:
 

@@ -44,15 +44,15 @@ class TensorBoard(Sink):
     | `model/gradient_l2` | all variables together |
     | `group_gradient_l2/encoder` | a group of variables, where there are `Totals` of them |
     | `gradient_picture/sequential/conv/kernel` | its picture, where one was drawn |
-    | `spectral_norm/sequential/dense/kernel` | its spectral norm, where it was asked for |
+    | `spectral_norm/sequential/dense/kernel` | its spectral norm, where it is watched |
     | `update_ratio/sequential/dense/kernel` | the update's size relative to the variable's |
     | `model/epoch` | the epoch that the step was in |
     | `loss` | the loss, where a hand-written loop gives it |
 
-    The same goes for all other kinds, such as `weight` and `output_gradient`. In a loop with
-    named groups, the totals are those of each: `generator/gradient_l2`. A lone surrogate
-    in a name, which cannot be written, appears as `\\udc80`. A histogram has at
-    most 64 buckets; its bounds, sums and counts are exact.
+    Other kinds, such as `weight` and `output_gradient`, have the same tags. In a loop with
+    named groups, each has its totals: `generator/gradient_l2`. A lone surrogate in a name,
+    which cannot be written, appears as `\\udc80`. A histogram has at most 64 buckets; its
+    bounds, sums and counts are exact.
 
     Args:
         scalars: the statistics to write, of those in `gradwatch.core.STATISTICS`.
@@ -107,7 +107,7 @@ class TensorBoard(Sink):
         except BaseException:
             self._tables.clear()
             raise
-        # Only now: what a failed write did not bring to disk is owed again.
+        # Only now: a failed write has described nothing.
         self._described |= described
         self._fresh = False
         self._next_step = readings[-1].step + 1
@@ -118,7 +118,7 @@ class TensorBoard(Sink):
             self._events = None
 
     def _event_file(self, run: RunInfo) -> EventFile:
-        """The file to write to: made at the first reading, and anew when it was deleted."""
+        """The file to write to: made at the first reading, and again if it was deleted."""
         if self._events is None or self._events.lost:
             self.close()
             self._events = EventFile(run.directory)
@@ -128,7 +128,7 @@ class TensorBoard(Sink):
         return self._events
 
     def _restart(self, run: RunInfo) -> list[bytes]:
-        """Makes TensorBoard drop the steps that an earlier attempt recorded in vain."""
+        """Makes TensorBoard drop the steps of an earlier attempt that this one repeats."""
         # Twice, because TensorBoard takes the first START that it ever meets in
         # a directory for the beginning, and drops nothing for it.
         return [start_event(self._next_step, time.time())] * 2 if run.first_step > 1 else []
@@ -157,7 +157,7 @@ class TensorBoard(Sink):
             yield summary_event(reading.step, reading.time, others, encoded[i])
 
     def _table_for(self, reading: Reading) -> ScalarTable:
-        """The table for readings of these sites, which are known by their identity."""
+        """The table for readings of these sites, which are recognised by their identity."""
         key = (id(reading.sites), id(reading.members) if reading.members else 0, reading.scope)
         if key not in self._tables:
             if len(self._tables) >= KEPT_TABLES:
@@ -169,7 +169,7 @@ class TensorBoard(Sink):
 def _others(
     reading: Reading, nonfinite: Array, meaning: Callable[[str, Kind | str], str]
 ) -> Iterator[bytes]:
-    """What not every step has: counts of what is not finite, pictures, histograms."""
+    """Values that not every step has: counts of non-finite elements, pictures, histograms."""
     for i in np.flatnonzero(nonfinite > 0).tolist():
         site = reading.sites[i]
         if not site.kind.is_number:
@@ -219,15 +219,15 @@ def _widen(low: float, limits: Array, counts: Array) -> tuple[Array, Array]:
     last = len(limits) - 1
     for i in np.flatnonzero(np.diff(limits, prepend=low) == 0):
         if i < last:
-            limits[i] = _beside(limits[i], np.inf, limits[i + 1])
+            limits[i] = _nearest(limits[i], np.inf, limits[i + 1])
         elif i > 0:
-            limits[i - 1] = _beside(limits[i], -np.inf, limits[i - 2] if i > 1 else low)
+            limits[i - 1] = _nearest(limits[i], -np.inf, limits[i - 2] if i > 1 else low)
     # No number may be left between the two, for subnormal ones: then they are one bucket.
     keep = np.append(np.diff(limits) > 0, True)
     return _merged(limits, counts, keep)
 
 
-def _beside(value: float, towards: float, bound: float) -> float:
+def _nearest(value: float, towards: float, bound: float) -> float:
     """The nearest number on that side, as a float32 if that is short of `bound`.
 
     TensorBoard keeps edges as float32, where a nearer one would be `value` again.

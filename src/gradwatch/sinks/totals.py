@@ -17,10 +17,9 @@ from gradwatch.util import printable
 class Totals(Sink):
     """Prints totals over the whole model and over groups that you name.
 
-    A total is merged from the tensors' summaries: nothing is concatenated or
-    kept, and the L2 norm of the whole is the root of the sum of squares. Beside
-    it, `TensorBoard` gets the groups as `group_gradient_l2/encoder` (with its own
-    choice of statistics) and `CSV` as rows of kind `group_gradient`.
+    A total is merged from the tensors' summaries: the L2 norm of the whole is the root of the
+    sum of squares. `TensorBoard` shows the groups too, as `group_gradient_l2/encoder` with its
+    own choice of statistics, and `CSV` as rows of kind `group_gradient`.
 
     `sum` is the signed sum, in which positive and negative elements cancel; `l1`
     is the sum of magnitudes. NaN and Inf elements are in neither: their number
@@ -35,7 +34,7 @@ class Totals(Sink):
             are only to be in the files.
         statistics: what to print, of those in `gradwatch.core.STATISTICS`.
         kind: what to print it of; groups are in the files for all kinds.
-        file: where to print; by default what `sys.stdout` is at that time.
+        file: where to print; `sys.stdout` at that time if not given.
 
     Raises:
         ValueError: a statistic does not exist, or `every` is negative.
@@ -63,7 +62,9 @@ class Totals(Sink):
         file: TextIO | None = None,
     ) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 0:
-            raise ValueError(f"every is a number of recorded steps. Received: every={every!r}")
+            raise ValueError(
+                f"every must be >= 0 steps. Received: every={every!r}"
+            )
         self.groups = dict(groups or {})
         self.every = every
         self.statistics = (statistics,) if isinstance(statistics, str) else tuple(statistics)
@@ -80,7 +81,7 @@ class Totals(Sink):
         total = reading.total(self.kind)
         if total is None or not self.every:
             return
-        # Counted for each scope: in a GAN two readings come by turns.
+        # Counted for each scope: in a GAN two readings alternate.
         self._seen[reading.scope] = self._seen.get(reading.scope, 0) + 1
         if self._seen[reading.scope] % self.every == 0:
             named = {reading.scope: total, **reading.named_totals(self.kind)}
@@ -96,9 +97,9 @@ class Totals(Sink):
     def _print(self, line: str) -> None:
         stream = sys.stdout if self._file is None else self._file
         if stream is not None:
-            # Whatever is wrong with the output, that is no reason to fail.
+            # A broken output must not end the recording.
             with suppress(Exception):
-                # In one piece: this is not the only thread that prints.
+                # In one call: other threads print too.
                 stream.write(f"{line}\n")
                 stream.flush()
 

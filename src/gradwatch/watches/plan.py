@@ -12,15 +12,15 @@ from gradwatch.watches.probes.probe import Probe
 from gradwatch.watches.watch import Watch
 
 MOST_COPIED = 50_000_000
-"""Parameters, of which a copy is made for the size of their updates though nobody asked for it:
-200 MB in float32, while a measured step lasts."""
+"""The most parameters that are copied to measure updates that the user has not asked for: 200 MB
+in float32, during a measured step."""
 
 
 class Timetable:
-    """When anything is due, whatever the model.
+    """The watches of a monitor and their schedules, for any model.
 
     Args:
-        watches: the user's wishes.
+        watches: what to measure.
         every: the schedule of watches that have none of their own.
     """
 
@@ -39,23 +39,18 @@ class Timetable:
         self._schedules = list({id(schedule): schedule for schedule in every_one}.values())
 
     @property
-    def has_default(self) -> bool:
-        """Whether any watch follows the schedule of those that have none of their own."""
-        return any(watch.every is None and not watch.optional for watch in self.watches)
-
-    @property
     def probe_meaning(self) -> dict[Kind, str]:
         """In words, what the probes of watches measure."""
         kinds = [watch.probe.kind for watch in self.watches if watch.probe is not None]
         return {kind: kind.meaning for kind in kinds if kind is not None}
 
     def along(self, *kinds: Kind) -> Timetable:
-        """The same with these kinds too, wherever they can be had."""
+        """The same, and these kinds where they can be measured."""
         more = [Watch(kind, optional=True) for kind in kinds if kind not in self.kinds]
         return Timetable([*self.watches, *more], self.every)
 
     def affordable(self, parameters: int) -> Timetable:
-        """The same, less what nobody has asked for and a model of that size has no room for."""
+        """The same, without updates that the user has not asked for if the model is too large."""
         if parameters <= MOST_COPIED:
             return self
         kept = [w for w in self.watches if not (w.optional and w.kind is Kind.UPDATE)]
@@ -63,16 +58,16 @@ class Timetable:
 
     @property
     def is_asked_for_outputs(self) -> bool:
-        """Whether somebody has asked for what layers return."""
+        """Whether the user has asked for outputs of layers or their gradients."""
         return any(watch.kind.is_of_layer and not watch.optional for watch in self.watches)
 
     def is_due(self, moment: Moment) -> bool:
         """Whether anything is due."""
-        # Asked at every step; most watches share one schedule, or two.
+        # Called at every step; most watches share one or two schedules.
         return any(schedule.due(moment) for schedule in self._schedules)
 
     def is_ordinary(self, moment: Moment) -> bool:
-        """Whether what is due is no more than usual: no histogram of a schedule of its own."""
+        """Whether no probe is due, and no histogram on a schedule of its own."""
         return not any(
             (isinstance(watch.histogram, Schedule) and watch.histogram.due(moment))
             or (watch.probe is not None and schedule.due(moment))
@@ -80,19 +75,19 @@ class Timetable:
         )
 
     def summaries_due(self, moment: Moment) -> list[bool]:
-        """For each watch, whether its sites are to be summarised."""
-        # A histogram brings its summary along: the two belong together.
+        """For each watch, whether summaries are due."""
+        # A histogram needs its summary.
         return [
             summary.due(moment) or (histogram is not None and histogram.due(moment))
             for summary, histogram in zip(self._summaries, self._histograms, strict=True)
         ]
 
     def histograms_due(self, moment: Moment) -> list[bool]:
-        """For each watch, whether its sites get a histogram."""
+        """For each watch, whether histograms are due."""
         return [h is not None and h.due(moment) for h in self._histograms]
 
     def probes_due(self, moment: Moment) -> list[bool]:
-        """For each watch, whether the values of its sites are to be probed."""
+        """For each watch, whether its probe is due."""
         now = self.summaries_due(moment)
         return [
             watch.probe is not None and is_due
@@ -100,27 +95,27 @@ class Timetable:
         ]
 
     def has_histograms(self) -> list[bool]:
-        """For each watch, whether its sites ever get a histogram."""
+        """For each watch, whether it has histograms at any step."""
         return [h is not None for h in self._histograms]
 
 
 @dataclass(frozen=True)
 class Due:
-    """What is due at one moment, as positions in the plan's `sites`."""
+    """The measurements that are due at a step, as positions in the plan's `sites`."""
 
     summaries: tuple[int, ...]
     histograms: frozenset[int]
     probes: tuple[tuple[Probe, int], ...] = ()
-    """What is to be done with the values of which site."""
+    """The probes that are due, each with the position of its site."""
     per_replica: tuple[int, ...] = ()
-    """Gradients that are due of each replica, too."""
+    """Gradients that are also due for each replica."""
 
 
 class Plan:
     """The sites of a run, in network order, and which of them are due when.
 
     Args:
-        timetable: when what is due.
+        timetable: the watches and their schedules.
         available: all sites of the model.
 
     Raises:
@@ -147,15 +142,15 @@ class Plan:
         self.with_histogram = self._union(self._own, timetable.has_histograms())
         probed = self._union(self._own, [watch.probe is not None for watch in timetable.watches])
         self.with_values: tuple[int, ...] = tuple(sorted(probed))
-        """Sites whose values themselves are wanted by a probe."""
+        """Sites with a probe, which needs their values."""
         per_replica = self._union(self._own, [watch.per_replica for watch in timetable.watches])
         self.per_replica: tuple[int, ...] = tuple(sorted(per_replica))
-        """Sites whose gradients are wanted of each replica, too."""
+        """Sites whose gradients are also measured for each replica."""
         self._infos = {i.site: i for i in available if i.site in wanted}
         self._dues: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Due] = {}
 
     def due(self, moment: Moment) -> Due:
-        """What is due at the moment; one and the same object for the same."""
+        """The measurements that are due at the moment; equal ones are one object."""
         now = self._timetable.summaries_due(moment)
         histograms = self._timetable.histograms_due(moment)
         key = (tuple(now), tuple(histograms))
@@ -190,11 +185,11 @@ class Plan:
 
     @property
     def infos(self) -> list[SiteInfo]:
-        """All that is known of the sites, in network order."""
+        """The sites with their facts, in network order."""
         return [self._infos[site] for site in self.sites]
 
     def info(self, position: int) -> SiteInfo:
-        """All that is known of a site."""
+        """The site at a position, with its facts."""
         return self._infos[self.sites[position]]
 
     @staticmethod
@@ -204,7 +199,7 @@ class Plan:
 
 
 def _any_of(schedules: Sequence[Schedule]) -> Schedule:
-    """Whenever one of them is due."""
+    """Due whenever one of them is due."""
     distinct = list({id(schedule): schedule for schedule in schedules}.values())
     if len(distinct) == 1:
         return distinct[0]
@@ -212,9 +207,9 @@ def _any_of(schedules: Sequence[Schedule]) -> Schedule:
 
 
 def _along(watch: Watch) -> list[Kind]:
-    """What is measured along with a watch's own sites, though without histograms."""
+    """The kinds that are measured together with a watch's own, without histograms."""
     if watch.kind is Kind.UPDATE:
-        # So that the ratio of the two is known.
+        # For the ratio of the two.
         return [Kind.WEIGHT]
     if watch.kind is Kind.OUTPUT:
         return [Kind.SATURATED, *([Kind.DEAD_UNIT] if watch.per_unit else [])]

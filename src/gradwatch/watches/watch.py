@@ -72,17 +72,17 @@ def gradients(
 ) -> Watch:
     """Watch gradients as the training step computed them.
 
-    They are those of the loss on the step's own batch, undone of any loss
-    scaling, before clipping. With gradient accumulation they are those of the
-    micro-batch; `applied_gradients` are what the optimizer went on to use. Where several
-    replicas train together, they are those of all of them, after reduction.
+    They are the gradients of the loss on the step's own batch, with any loss scale divided
+    out, before clipping. With gradient accumulation they are those of the micro-batch;
+    `applied_gradients` are those that the optimizer used. With several replicas, they are
+    the gradients after reduction.
 
     Args:
         selection: which variables, see `gradwatch.select`; all if none is given.
         every: a schedule, see `gradwatch.schedule`; the monitor's if None.
         histogram: True for a histogram with each summary, or a schedule.
-        per_replica: record beside them each replica's own, under `replica_0/...`: as it
-            computed them, before reduction; without histograms. See docs/distributed.md.
+        per_replica: also record the gradients of each replica, before reduction, under
+            `replica_0/...`; without histograms. See docs/distributed.md.
 
     Example:
 
@@ -141,9 +141,8 @@ def updates(
 ) -> Watch:
     """Watch the real change of each trainable weight in the step.
 
-    The weights themselves are measured along, so that the size of the update
-    relative to the weight is known too. Costs a copy of the chosen weights on
-    the steps that are measured.
+    The weights are measured too, for the size of the update relative to the weight. This
+    costs a copy of the chosen weights at each measured step.
 
     The arguments are those of `gradients`.
 
@@ -161,12 +160,12 @@ def outputs(
     histogram: bool | schedules.Spec = False,
     per_unit: bool = False,
 ) -> Watch:
-    """Watch what layers return in the training step, dropout and all.
+    """Watch what layers return in the training step, with dropout.
 
     The site of a layer that is called more than once in the step is `net/dense`,
     then `net/dense@2`, ...; of several outputs of a call, `net/lstm:0`,
     `net/lstm:1`. Where the layer ends in a sigmoid or tanh, the share of its
-    outputs close to the bounds is measured along, as kind `saturated`.
+    outputs close to the bounds is measured too, as kind `saturated`.
 
     Args:
         selection: which layers, see `gradwatch.select`; all if none is given.
@@ -190,8 +189,8 @@ def output_gradients(
 ) -> Watch:
     """Watch the gradients of the loss with respect to what layers return.
 
-    They are those of the training step's own backward pass, undone of any loss
-    scaling. Sites are named like those of `outputs`.
+    They come from the training step's own backward pass, with any loss scale divided out.
+    Sites are named like those of `outputs`.
 
     The arguments are those of `outputs`.
 
@@ -313,7 +312,7 @@ def scalars(*, every: schedules.Spec | None = None) -> Watch:
 
 
 def diagnosis_watches() -> list[Watch]:
-    """What the diagnosis needs besides gradients and weights, where it can be measured.
+    """Watches for the diagnosis, besides gradients and weights; each where it can be measured.
 
     Updates relative to weights, outputs of layers with their dead and saturated units, and
     the batch that the step is given.

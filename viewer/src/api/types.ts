@@ -247,7 +247,7 @@ export interface SeriesData extends Columns {
   shape: string;
   /** The number of elements at the last step. */
   elements: number;
-  /** By name: l1, l2, linf, rms, mean, std, min, max; for updates also update_ratio. */
+  /** By name: every statistic that is no count; for updates also update_ratio. */
   statistics: Record<string, Doubles>;
   /** The shares of elements that are 0, and that are not finite. */
   zeros: Doubles;

@@ -1,4 +1,4 @@
-import type { KindData, RunData } from "../api/types";
+import type { KindData, RunData, StatisticData } from "../api/types";
 import { stepAxis } from "../charts/axes";
 import type { Axis, Band, Line, LineModel, Mark } from "../charts/model";
 import { percent } from "../charts/numbers";
@@ -18,6 +18,9 @@ export interface SiteChart {
 
 const NONE = new Float64Array();
 
+/** Statistics that are in a chart together, or in none. Every other has a chart of its own. */
+const GROUPED = ["l1", "l2", "linf", "rms", "mean", "std", "min", "max", "sum", "update_ratio"];
+
 export function siteCharts(series: Series, run: RunData, kind: KindData | undefined): SiteChart[] {
   const axis = stepAxis(series.about, run);
   const marks = nonfiniteMarks(series);
@@ -30,6 +33,9 @@ export function siteCharts(series: Series, run: RunData, kind: KindData | undefi
     ...("update_ratio" in series.statistics ? [updateRatio(series, axis, marks)] : []),
     norms(series, axis, marks, unit("l2")),
     spread(series, axis, marks, unit("mean")),
+    ...about
+      .filter(({ name }) => name in series.statistics && !GROUPED.includes(name))
+      .map((statistic) => single(series, axis, marks, statistic)),
     shares(series, axis),
   ];
 }
@@ -58,6 +64,19 @@ function spread(series: Series, axis: Axis, marks: Mark[], unit: string): SiteCh
   return { id: "spread", scale: "linear", switchable: false, model };
 }
 
+function single(series: Series, axis: Axis, marks: Mark[], about: StatisticData): SiteChart {
+  const { name, label, unit, scale } = about;
+  const values = series.statistics[name] ?? NONE;
+  const lines: Line[] = [{ name: label, values, colour: "series-1" }];
+  const model = { title: capitalized(label), unit, axis, marks, lines };
+  return {
+    id: name,
+    scale: scale === "log" ? "log" : "linear",
+    switchable: scale !== "signed",
+    model,
+  };
+}
+
 function updateRatio(series: Series, axis: Axis, marks: Mark[]): SiteChart {
   const values = series.statistics.update_ratio ?? NONE;
   const lines: Line[] = [{ name: "ratio", values, colour: "series-1" }];
@@ -80,9 +99,13 @@ function shares({ nonfinite, zeros }: Series, axis: Axis): SiteChart {
 function shareOfUnits(series: Series, axis: Axis, marks: Mark[], label: string): SiteChart {
   const { mean = NONE } = series.statistics;
   const lines: Line[] = [{ name: "share", values: mean, colour: "series-1" }];
-  const title = label.charAt(0).toUpperCase() + label.slice(1);
+  const title = capitalized(label);
   const model = { title, unit: "share", axis, marks, lines, include: [0], format: percent };
   return { id: "units", scale: "linear", switchable: true, model };
+}
+
+function capitalized(label: string): string {
+  return label.charAt(0).toUpperCase() + label.slice(1);
 }
 
 function nonfiniteMarks({ nonfinite }: Series): Mark[] {

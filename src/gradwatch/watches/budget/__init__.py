@@ -1,4 +1,4 @@
-"""What measuring costs, and how often it may be done for it."""
+"""The cost of measuring, and the interval that keeps it within a budget."""
 
 from gradwatch.watches.budget.cost import Cost, in_words
 from gradwatch.watches.budget.pacer import GAP, START, Pacer

@@ -1,4 +1,4 @@
-"""What measuring costs, as facts."""
+"""The cost of measuring."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Cost:
-    """What a monitor has found out about its own cost, on this machine and model.
+    """The cost of a monitor, as it has measured it on this machine and model.
 
-    Times are NaN as long as they are not known: it takes some steps, and steps
-    that are not measured to compare with. Compiling the measured step, and steps
-    with histograms, are not part of `fraction`.
+    Times are NaN until they are known, which takes some steps with measuring and some
+    without. Compiling the measured step and steps with histograms are not part of `fraction`.
 
     Attributes:
-        budget: the slowdown that was allowed, as a fraction; None if the steps to
-            measure were given instead.
+        budget: the slowdown that is allowed, as a fraction; None if the user has chosen the
+            steps.
         interval: the steps that are multiples of it are measured; None without a budget.
         since_step: the first step to which that interval applied.
-        step_seconds: what a step takes that is not measured.
-        added_seconds: what measuring adds to training per measured step, with all
-            that happens on other threads and on the device.
+        step_seconds: the time of a step that is not measured.
+        added_seconds: the time that measuring adds to training per measured step, also
+            through other threads and the device.
         fraction: the slowdown of training, as a fraction.
-        compile_seconds: what the first measured step took longer than the others:
-            mostly the compilation of the measured step.
-        evidence: how many measured steps `added_seconds` was found from.
+        compile_seconds: the extra time of the first measured step: mostly compilation.
+        evidence: the number of measured steps behind `added_seconds`.
 
     Example:
 
@@ -48,14 +46,14 @@ class Cost:
     evidence: int = 0
 
     def facts(self) -> dict[str, Any]:
-        """The same for JSON, which has no NaN: what is not known is None."""
+        """The same for JSON, with None in place of NaN."""
         return {
             name: None if isinstance(value, float) and math.isnan(value) else value
             for name, value in asdict(self).items()
         }
 
     def words(self) -> str:
-        """The same in half a sentence; empty if there is nothing to say yet."""
+        """The same in words; empty if nothing is known yet."""
         pace = "" if self.interval is None else f"measures every {_ordinal(self.interval)}step"
         if math.isnan(self.fraction):
             return pace
@@ -64,7 +62,7 @@ class Cost:
 
 
 def in_words(facts: object) -> str:
-    """What the `facts` of a cost say; empty if they are none that are known here."""
+    """The words for the `facts` of a cost; empty if they are of another version."""
     if not isinstance(facts, Mapping):
         return ""
     known: dict[str, Any] = {k: math.nan if v is None else v for k, v in facts.items()}

@@ -1,4 +1,4 @@
-"""What measuring adds to training, told from the times at which steps begin."""
+"""Measures the time that measuring adds to training, from the start times of steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_LAG = 64
 
 @dataclass
 class _Episode:
-    """From a measured step until nothing of it is under way any more."""
+    """The steps from a measured one until all of its results are written."""
 
     ticks: int = 0
     steps: int = 0
@@ -42,7 +42,7 @@ class Meter:
     validation, checkpoints, slow data. The first episode compiles, and counts apart.
 
     Args:
-        clock: seconds, as `time.perf_counter` tells them.
+        clock: returns seconds, like `time.perf_counter`.
 
     Example:
 
@@ -62,13 +62,13 @@ class Meter:
         self.forget()
 
     def forget(self) -> None:
-        """Another model, or another device: nothing known is of use any more."""
+        """Start over, for another model or device."""
         self.step_seconds = math.nan
         self.compile_seconds = math.nan
         self.since_bare = 0
         """Steps since the last one outside of any episode."""
         self.latest = 0
-        """The weight of the newest evidence."""
+        """The weight of the newest episode."""
         self.bare_in_a_row = 0
         self._bare: deque[float] = deque(maxlen=BARE_STEPS)
         self._lags: deque[int] = deque(maxlen=8)
@@ -80,7 +80,7 @@ class Meter:
         self.pause()
 
     def pause(self) -> None:
-        """Training stops for something else: what comes next is not a step's time."""
+        """Training stops for something else: the next interval is not the time of a step."""
         self._last: float | None = None
         self._last_steps = 1
         self._last_was_measured = False
@@ -102,13 +102,13 @@ class Meter:
 
         Args:
             steps: usually 1; more where several are run in one go.
-            is_measured: whether they are going to be measured.
-            is_quiet: whether all that was measured before has arrived and is written.
-            counts: False for a measurement that is not an ordinary one.
-            was_measured: the last one has been measured too, or instead, and is recorded now.
+            is_measured: whether they will be measured.
+            is_quiet: whether all earlier results have arrived and are written.
+            counts: False for a step with more than the usual measurements.
+            was_measured: whether the last one was measured, and is recorded now.
 
         Returns:
-            Whether something has been learned: an episode has ended.
+            Whether an episode has ended, so that the cost is known better.
         """
         now = self._clock()
         if was_measured:
@@ -124,22 +124,22 @@ class Meter:
 
     @property
     def lag(self) -> int:
-        """How many steps after a measured one everything of it has arrived; 0 if not known."""
+        """Steps from a measured one until all of its results have arrived; 0 if not known."""
         return int(statistics.median(self._lags)) if self._lags else 0
 
     @property
     def evidence(self) -> int:
-        """How many measured steps there is evidence of; a long episode has a limited say."""
+        """The number of measured steps behind the result; a long episode has limited weight."""
         return sum(weight for _, weight in self._costs)
 
     @property
     def added_seconds(self) -> float:
-        """What a measured step adds to training; NaN if not known."""
+        """The time that a measured step adds to training; NaN if not known."""
         return max(self._known, 0.0)  # In this order: NaN stays NaN.
 
     @property
     def doubt(self) -> float:
-        """About how far `added_seconds` may be off: its standard error."""
+        """The standard error of `added_seconds`."""
         return self._doubt
 
     def _measured(self, counts: bool) -> None:
@@ -168,7 +168,7 @@ class Meter:
             self.bare_in_a_row += steps
 
     def _limit(self, steps: int) -> float:
-        """The most that a tick may count: what is longer is a stall of something else."""
+        """The most that a tick may count: more is a stall of something else."""
         level = self.step_seconds
         if self._last_was_measured:
             level += self.added_seconds
@@ -176,7 +176,7 @@ class Meter:
         return math.inf if math.isnan(level) else 5 * steps * level + 0.02
 
     def _end(self) -> bool:
-        """Everything of the episode has arrived: see what it has cost."""
+        """All results of the episode have arrived: compute its cost."""
         episode, self._episode = self._episode, None
         if episode is None or episode.ticks == 0:
             self._episode = episode

@@ -36,10 +36,10 @@ class Pacer:
     out, rarer and rarer, to see what training takes without.
 
     Args:
-        budget: the slowdown allowed, as a fraction of the time of training; None only
-            keeps account, of steps that are chosen otherwise.
-        is_quiet: tells whether all that was measured has arrived and is written.
-        clock: seconds, as `time.perf_counter` tells them.
+        budget: the slowdown allowed, as a fraction of the time of training; None to
+            only measure the cost of steps that the user has chosen.
+        is_quiet: whether all results have arrived and are written.
+        clock: returns seconds, like `time.perf_counter`.
 
     Raises:
         TypeError, ValueError: the budget is no fraction.
@@ -72,7 +72,7 @@ class Pacer:
         self.forget()
 
     def forget(self) -> None:
-        """Another model is trained from now on."""
+        """Start over, for another model."""
         self._meter.forget()
         self._interval = START
         self._since = 1
@@ -83,18 +83,18 @@ class Pacer:
         self._hold = HOLD // 4
         self._waited = 0
         self._in_gap = False
-        # What is due must stay so: readings are made later, when this has gone on.
+        # Kept, because readings ask later whether a step was due.
         self._changes: list[tuple[int, int]] = [(0, START)]
         self._last_step = 0
         self._steps = self._measured_steps = 0
 
     def follow(self, is_chosen: Callable[[int], bool] | None) -> None:
-        """Leave it to others which steps are chosen: the processes that train together."""
+        """Follow a choice of steps that several processes have agreed on."""
         self._followed = is_chosen
 
     @property
     def pace(self) -> tuple[int, bool]:
-        """The interval that there is room for, and whether a pause is wished to compare with."""
+        """The interval that the budget allows, and whether steps are being left out to compare."""
         return self._interval, self._in_gap
 
     def pause(self) -> None:
@@ -130,11 +130,11 @@ class Pacer:
         if learned:
             self._reconsider(step + 1)
         elif self._since == 1 and self._meter.lag > self._interval:
-            # Measured steps must be apart to be told apart from the others.
+            # Measured steps must lie apart, or there are no others to compare with.
             self._settle(step + 1, _densest(1.5 * self._meter.lag))
 
     def cost(self) -> Cost:
-        """What is known by now."""
+        """The cost as far as it is known."""
         meter = self._meter
         interval = None if self.budget is None else self._interval
         share = 1 / interval if interval else self._measured_steps / max(self._steps, 1)
@@ -191,9 +191,9 @@ class Pacer:
             self._settle(step, min(_densest(cost / allowed), 10 * self._interval))
         elif has_patience:
             # With some room, and in doubt not: so that it need not be taken back.
-            wished = _densest((cost + 2 * doubt) / (0.9 * allowed))
-            if wished < self._interval:
-                self._settle(step, wished)
+            denser = _densest((cost + 2 * doubt) / (0.9 * allowed))
+            if denser < self._interval:
+                self._settle(step, denser)
 
     def _settle(self, step: int, interval: int) -> None:
         if interval != self._interval:

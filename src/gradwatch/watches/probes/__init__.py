@@ -1,1 +1,1 @@
-"""What cannot be derived from a summary: computed on the host from a tensor's values, rarely."""
+"""Functions of a tensor's values, computed on the host: what a summary cannot give."""
