@@ -62,9 +62,7 @@ class Totals(Sink):
         file: TextIO | None = None,
     ) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 0:
-            raise ValueError(
-                f"every must be >= 0 steps. Received: every={every!r}"
-            )
+            raise ValueError(f"every must be >= 0 steps. Received: every={every!r}")
         self.groups = dict(groups or {})
         self.every = every
         self.statistics = (statistics,) if isinstance(statistics, str) else tuple(statistics)
