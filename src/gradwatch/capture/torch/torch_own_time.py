@@ -31,7 +31,7 @@ class OwnTime:
 
     Example:
 
-    >>> from gradwatch.capture.loop import torch_own_time
+    >>> from gradwatch.capture.torch import torch_own_time
     >>> now = iter([10.0, 13.0])
     >>> before, torch_own_time.clock = torch_own_time.clock, lambda: next(now)
     >>> own = torch_own_time.OwnTime(meets_in_forward=False)
