@@ -1,4 +1,4 @@
-"""The gates of Keras's recurrent layers, which share one kernel side by side."""
+"""The gates of Keras's recurrent layers, which lie next to each other in one kernel."""
 
 from __future__ import annotations
 

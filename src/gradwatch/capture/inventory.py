@@ -1,4 +1,4 @@
-"""What of a model could be watched."""
+"""All sites of a model that can be watched."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -140,11 +140,6 @@ def variable_tensors(
 def under(prefix: str, path: str) -> str:
     """The path below the prefix."""
     return f"{prefix}/{path}" if prefix else path
-
-
-def no_tensors(infos: Iterable[SiteInfo] = ()) -> StepTensors:
-    """The sites that there are to choose from, without tensors."""
-    return StepTensors(list(infos))
 
 
 def _columns(

@@ -1,4 +1,4 @@
-"""What is known of a Keras model for a diagnosis: its layers, its loss, its optimizer."""
+"""The facts about a Keras model for a diagnosis: its layers, its loss, its optimizer."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _loss(model: Any) -> LossFacts:
     if not is_of_keras(found if not isinstance(found, keras.losses.Loss) else type(found)):
         return LossFacts()
     if not isinstance(found, keras.losses.Loss):
-        # A function of Keras's, reduced by compile(); it takes probabilities by default.
+        # A function of Keras, reduced by compile(); it takes probabilities by default.
         name = str(found.__name__)
         return LossFacts(name, False if "crossentropy" in name else None, None, None)
     config = found.get_config()

@@ -94,7 +94,7 @@ class KnownLayers(NamedTuple):
     """Without the model itself."""
     by_path: dict[str, ModelLayer]
     inside_recurrent: set[int]
-    """See the function."""
+    """Their ids, see the function of this name."""
 
 
 class LayersOf:

@@ -62,7 +62,7 @@ class ReducedGradients:
             ValueError: no gradient was applied in the context; no variables.
         """
         if variables is None:
-            raise WrongValueError("Give variables= beside what reduced_by() has seen.")
+            raise WrongValueError("Give variables= too, with the gradients of reduced_by().")
         if self._gradients is None:
             raise WrongValueError(
                 "reduced_by() has seen nothing. Apply the gradients in its context: "

@@ -1,4 +1,4 @@
-"""Carrying tensors out of a branch of a compiled TensorFlow step."""
+"""Carries tensors out of a branch of a compiled TensorFlow step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 class Carrier:
-    """Variables of our own, which are written inside of a branch and read outside.
+    """Variables that are written inside of a branch and read outside.
 
     With loss scaling, the optimizer of Keras reduces and applies gradients in a branch that is
     run only if they are finite, and out of which no tensor comes.

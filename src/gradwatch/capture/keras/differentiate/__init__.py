@@ -1,4 +1,4 @@
-"""Differentiating a model once, outside of training, and leaving no trace; per framework."""
+"""Differentiates a model once, outside of training, without a trace; per framework."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import keras
 
 Compute = Callable[[list[Any], Any], Any]
-"""Of the weights' values and the inputs: the loss."""
+"""Computes the loss from the weights' values and the inputs."""
 
 
 class Differentiator(Protocol):

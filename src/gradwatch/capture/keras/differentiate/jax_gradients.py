@@ -1,4 +1,4 @@
-"""Differentiating with JAX."""
+"""Differentiates with JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differentiating with TensorFlow."""
+"""Differentiates with TensorFlow."""
 
 from __future__ import annotations
 

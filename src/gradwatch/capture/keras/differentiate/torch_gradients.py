@@ -1,4 +1,4 @@
-"""Differentiating with torch."""
+"""Differentiates with torch."""
 
 from __future__ import annotations
 

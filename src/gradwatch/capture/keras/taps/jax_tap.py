@@ -1,4 +1,4 @@
-"""Reading JAX's arrays, inside or outside `jax.jit`."""
+"""Reads JAX arrays, inside or outside `jax.jit`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class JaxTap:
             return x, None
 
         def backward(_: None, gradient: Any) -> Any:
-            # Not by a call of ours, which might fail in the midst of the user's backward pass.
+            # No call of gradwatch: it might fail in the midst of the user's backward pass.
             passage.gradient = gradient
             passage.arrivals += 1
             return (gradient,)

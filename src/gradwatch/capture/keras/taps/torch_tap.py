@@ -1,4 +1,4 @@
-"""Reading torch's tensors."""
+"""Reads torch tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TorchTap:
         self._hooks: list[Any] = []
 
     def aside(self, function: Any) -> Any:
-        # The compiler would follow our bookkeeping, and fail at it.
+        # The compiler would follow the bookkeeping, and fail at it.
         return torch.compiler.disable(function) if self._compiled else function
 
     @contextmanager
