@@ -25,9 +25,9 @@ def export_table(
 ) -> int:
     """Write the rows of a query to a CSV, JSON or Parquet file; returns the number of rows.
 
-    DuckDB writes the file row by row, so memory does not grow with the run. It can write
-    this file and no other, and read nothing but the run. The file appears, or replaces an
-    older one, when it is complete.
+    DuckDB writes rows as it reads them, so memory does not grow with the run unless the query
+    sorts or groups. It can write this file and no other, and read nothing but the run. The
+    file appears, or replaces an older one, when it is complete.
 
     Numbers are as DuckDB writes them: NaN is `nan` in CSV and `NaN` in JSON. Convert in the
     query where another program expects something else.
