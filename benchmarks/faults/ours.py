@@ -16,7 +16,7 @@ def diagnose(trace: Trace) -> list[Alarm]:
     What later turns out to be explained by something else has been said nevertheless, and
     counts; what is only worth knowing does not.
     """
-    diagnosis = Diagnosis(ModelFacts.from_json(trace.facts), say=print)
+    diagnosis = Diagnosis(ModelFacts.from_json(trace.facts), on_error=print)
     alarms: dict[tuple[str, str], Alarm] = {}
 
     def hear(findings: list[Finding], step: int) -> None:

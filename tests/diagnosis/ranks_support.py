@@ -78,7 +78,7 @@ def diagnosed(directory: Path, **options: Any) -> Diagnosis:
         raise AssertionError(text)
 
     with gradwatch.open(directory) as run:
-        return diagnose(run, say=fail, **options)
+        return diagnose(run, on_error=fail, **options)
 
 
 ABOUT_RANKS = ("non-finite-rank", "drifting-replicas", "straggling-rank")

@@ -30,7 +30,7 @@ def observed(
     readings: Iterable[Reading], facts: ModelFacts | None = None, **options: Any
 ) -> Diagnosis:
     """A diagnosis that was given the readings; a rule that fails fails the test."""
-    diagnosis = Diagnosis(facts, say=_fail, **options)
+    diagnosis = Diagnosis(facts, on_error=_fail, **options)
     for each in readings:
         diagnosis.observe(each)
     return diagnosis

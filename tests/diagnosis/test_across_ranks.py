@@ -86,9 +86,9 @@ def test_the_rank_that_brought_nan_is_named_with_its_first_layer_and_step(tmp_pa
     record(tmp_path, poisoned)
     found = the_one(tmp_path, "non-finite-rank")
     assert "NaN in step 70 on rank 2 alone, first in output net/b" in found.title
-    assert "which has reached the gradients of all ranks" in found.title
+    assert "it has reached the gradients of all ranks" in found.title
     assert (found.since, found.layer, found.severity) == (70, "net/b", Severity.ERROR)
-    expected = {"rank": 2, "NaN": 1, "Inf": 0, "elements": 3, "ranks finite": 3}
+    expected = {"rank": 2, "NaN": 1, "Inf": 0, "elements": 3, "finite ranks": 3}
     assert expected.items() <= found.evidence.items()
     assert "rank 2 alone" in found.remedy
 
@@ -102,18 +102,18 @@ def test_it_explains_what_rank_0_sees_of_it(tmp_path):
 
 
 def test_what_nan_explained_is_explained_by_the_rank_that_brought_it():
-    from gradwatch.diagnosis.across_ranks.rank_rule import RANK_RULES, RankSymptom
     from gradwatch.diagnosis.finding import Symptom
     from gradwatch.diagnosis.group_findings import GroupFindings
+    from gradwatch.diagnosis.rank_rule import RANK_RULES, RankSymptom
     from gradwatch.diagnosis.rule import RULES
 
     case = GroupFindings()
     case.history.add(reading(5, {(Kind.LOSS, "loss"): [np.nan]}))
     for name in ("non-finite", "zero-gradients"):
-        case.take(RULES[name], [Symptom(name)])
+        case.update(RULES[name], [Symptom(name)])
     case.explain()
-    case.note(RANK_RULES["non-finite-rank"], RankSymptom("rank 1", since=5))
-    case.note(RANK_RULES["straggling-rank"], RankSymptom("rank 2", since=5))
+    case.add_rank_symptom(RANK_RULES["non-finite-rank"], RankSymptom("rank 1", since=5))
+    case.add_rank_symptom(RANK_RULES["straggling-rank"], RankSymptom("rank 2", since=5))
     case.explain()
     why = {finding.rule: finding.explained_by for finding in case.findings}
     cause = "non-finite-rank"
@@ -141,7 +141,7 @@ def test_the_data_of_one_rank_is_named_before_what_is_made_of_it(tmp_path):
     record(tmp_path, course, range(3))
     found = the_one(tmp_path, "non-finite-rank")
     assert "first in input x" in found.title
-    assert "The data that rank 1 was given holds NaN" in found.remedy
+    assert "The data of rank 1 contains NaN" in found.remedy
     # Training has gone on well.
     assert found.severity is Severity.WARNING
 
@@ -153,7 +153,7 @@ def test_some_of_many_ranks_are_named_together(tmp_path):
     record(tmp_path, course, range(8))
     found = the_one(tmp_path, "non-finite-rank")
     assert "on ranks 3 and 6 alone" in found.title
-    assert found.evidence["ranks finite"] == 6
+    assert found.evidence["finite ranks"] == 6
 
 
 def test_nan_on_all_ranks_at_once_is_nobodys_alone(tmp_path):
@@ -194,7 +194,7 @@ def test_a_replica_of_one_process_is_named_as_such(tmp_path):
     writer.close()
     found = the_one(tmp_path, "non-finite-rank")
     assert "NaN in step 21 on replica 1 alone, first in gradient net/a/kernel" in found.title
-    assert "which has reached the gradients of all replicas" in found.title
+    assert "it has reached the gradients of all replicas" in found.title
     assert found.layer == "net/a"
     assert found.evidence["replica"] == 1
 
@@ -440,7 +440,7 @@ def test_rules_about_ranks_can_be_chosen_silenced_and_given_other_thresholds(tmp
 
 
 def test_a_rule_about_ranks_that_fails_is_said_and_leaves_the_others(tmp_path, monkeypatch):
-    from gradwatch.diagnosis.across_ranks.rank_rule import RANK_RULES
+    from gradwatch.diagnosis.rank_rule import RANK_RULES
 
     record(tmp_path, corrupted(a_lot))
 
@@ -451,7 +451,7 @@ def test_a_rule_about_ranks_that_fails_is_said_and_leaves_the_others(tmp_path, m
     monkeypatch.setitem(RANK_RULES, "straggling-rank", broken)
     said = []
     with gradwatch.open(tmp_path) as run:
-        found = diagnose(run, say=said.append).findings
+        found = diagnose(run, on_error=said.append).findings
     assert "drifting-replicas" in [finding.rule for finding in found]
     assert said == [
         "The rule 'straggling-rank' failed and is switched off for this run: "

@@ -8,8 +8,8 @@ import pytest
 
 from gradwatch import Kind, silence
 from gradwatch.diagnosis import Diagnosis, Finding, ModelFacts
-from gradwatch.diagnosis.across_ranks.rank_rule import RANK_RULES
 from gradwatch.diagnosis.precedence import explains
+from gradwatch.diagnosis.rank_rule import RANK_RULES
 from gradwatch.diagnosis.rule import RULES
 
 from .support import course, facts_of, falling, observed
@@ -106,7 +106,7 @@ def test_a_rule_is_silent_about_nothing_and_about_losses_alone(name):
     diagnosis = Diagnosis(rules=[name])
     assert diagnosis.findings == []
     for step, loss in enumerate(falling(80), 1):
-        diagnosis.observe_loss(step, loss)
+        diagnosis.observe_losses([(step, loss)])
     assert diagnosis.findings == []
 
 

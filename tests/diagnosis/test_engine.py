@@ -59,7 +59,7 @@ def test_a_rule_that_raises_is_switched_off_and_said_once(own_rule):
         raise KeyError("oops")
 
     said = []
-    diagnosis = Diagnosis(say=said.append)
+    diagnosis = Diagnosis(on_error=said.append)
     for each in course(5, lambda s: one(), 1.0):
         diagnosis.observe(each)
     assert said == ["The rule 'broken' failed and is switched off for this run: KeyError: 'oops'"]

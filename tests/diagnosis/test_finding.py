@@ -39,7 +39,7 @@ def test_its_json_is_one_line_that_any_reader_takes():
 
 
 def test_what_is_no_finding_is_refused_with_what_was_received():
-    with pytest.raises(ValueError, match=r"no finding.*Received: '\{\"rule\": 3\}'"):
+    with pytest.raises(ValueError, match=r"Not a finding.*Received: '\{\"rule\": 3\}'"):
         Finding.from_json('{"rule": 3}')
 
 

@@ -78,7 +78,7 @@ def test_a_running_number_is_that_of_each_kept_step(rng):
         seen.append(np.abs(value).sum())
         table.add(step, [Site(G, "a/k")], Summary.of(value).pack()[None])
         if step % 4:
-            running = table.running("l1", lambda row: row[0, 6])
+            running = table.series("l1", lambda steps: table.rows(steps)[:, 0, 6])
             np.testing.assert_allclose(running, seen[-len(table) :])
 
 

@@ -14,7 +14,7 @@ from gradwatch import Kind, Site
 from gradwatch.core import ReportedLoss
 from gradwatch.diagnosis import ModelFacts, findings_file
 from gradwatch.diagnosis.live import LiveDiagnosis
-from gradwatch.diagnosis.means import MeanLosses, is_one_missing
+from gradwatch.diagnosis.running_means import StepLosses, is_report_missing
 from gradwatch.diagnosis.settings import Settings
 from gradwatch.sinks import RunInfo
 from gradwatch.sinks.outlet import Outlet, whole
@@ -63,31 +63,31 @@ def running_means(losses: list[float]) -> list[float]:
 
 def test_losses_come_back_from_running_means():
     truth = [3.0, 1.0, 2.0, 0.5, 0.25, 4.0]
-    told = MeanLosses()
+    told = StepLosses()
     means = running_means(truth)
     for step in (1, 2):
-        assert told.take(step, step, means[step - 1]) is None
-    told.check(2, truth[1])
-    found = [told.take(step, step, means[step - 1]) for step in range(3, 7)]
+        assert told.add_mean(step, step, means[step - 1]) is None
+    told.add_measured(2, truth[1])
+    found = [told.add_mean(step, step, means[step - 1]) for step in range(3, 7)]
     np.testing.assert_allclose(found, truth[2:], rtol=1e-12)
     # The next epoch counts from 1 again.
-    assert told.take(7, 1, 9.0) == 9.0
+    assert told.add_mean(7, 1, 9.0) == 9.0
 
 
 def test_what_is_no_running_mean_is_not_believed():
-    told = MeanLosses()
+    told = StepLosses()
     for step, loss in enumerate([3.0, 1.0, 2.0, 0.5], 1):
-        told.take(step, step, loss)
-        told.check(step, loss)
-    assert told.take(5, 5, 0.7) is None
+        told.add_mean(step, step, loss)
+        told.add_measured(step, loss)
+    assert told.add_mean(5, 5, 0.7) is None
 
 
 def test_a_mean_that_is_not_finite_is_said_once_an_epoch():
-    told = MeanLosses()
-    assert told.take(1, 1, 1.0) is None
-    assert math.isnan(told.take(2, 2, math.nan))
-    assert told.take(3, 3, math.nan) is None
-    assert math.isnan(told.take(4, 1, math.nan))
+    told = StepLosses()
+    assert told.add_mean(1, 1, 1.0) is None
+    assert math.isnan(told.add_mean(2, 2, math.nan))
+    assert told.add_mean(3, 3, math.nan) is None
+    assert math.isnan(told.add_mean(4, 1, math.nan))
 
 
 def test_nan_in_an_unmeasured_step_names_the_step_even_if_reports_come_out_of_order():
@@ -97,7 +97,7 @@ def test_nan_in_an_unmeasured_step_names_the_step_even_if_reports_come_out_of_or
         settle(diagnosis)
     diagnosis.end()
     [finding] = diagnosis.new_findings()
-    assert finding.title == "NaN in the loss of step 3, of which nothing else was measured."
+    assert finding.title == "NaN in the loss of step 3; nothing else was measured in it."
 
 
 def test_a_reading_that_overtakes_reports_of_earlier_steps_waits_for_them():
@@ -112,7 +112,7 @@ def test_a_reading_that_overtakes_reports_of_earlier_steps_waits_for_them():
         diagnosis.report(ReportedLoss(step, step, math.nan))
     settle(diagnosis)
     [finding] = diagnosis.new_findings()
-    assert finding.title == "NaN in the loss of step 4, of which nothing else was measured."
+    assert finding.title == "NaN in the loss of step 4; nothing else was measured in it."
     diagnosis.end()
 
 
@@ -135,7 +135,7 @@ def test_a_report_that_never_comes_holds_readings_up_for_an_epoch_at_most(number
 
 def test_which_reports_are_missing_is_told_from_the_steps_between_them():
     def missing(step, *reports, last=None):
-        return is_one_missing(last, sorted(reports), step)
+        return is_report_missing(last, sorted(reports), step)
 
     three = [ReportedLoss(step, step, 1.0) for step in (1, 2, 3)]
     assert not missing(100)  # of a training that reports nothing

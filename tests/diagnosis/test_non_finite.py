@@ -89,8 +89,8 @@ def test_nothing_else_is_said_once_numbers_are_not_finite():
 
 def test_a_loss_of_a_step_that_was_not_measured_is_seen_too():
     diagnosis = observed([reading(1, step_with(), 1.0)])
-    assert diagnosis.observe_loss(2, 0.9) == []
-    [finding] = diagnosis.observe_loss(3, float("nan"))
+    assert diagnosis.observe_losses([(2, 0.9)]) == []
+    [finding] = diagnosis.observe_losses([(3, float("nan"))])
     assert (finding.rule, finding.since) == ("non-finite", 3)
 
 

@@ -165,7 +165,7 @@ def test_one_layer_that_dwarfs_the_others_is_named():
     )
     finding = found(observed(course(20, lambda s: arrays, FLAT)), "imbalance")
     assert finding.layer == "net/c"
-    np.testing.assert_allclose(finding.evidence["its update to weight"], 0.5)
+    np.testing.assert_allclose(finding.evidence["update ratio"], 0.5)
 
 
 # The loss.
@@ -194,7 +194,7 @@ def test_a_loss_at_the_level_of_knowing_nothing_has_made_no_progress():
     facts = facts_of([("net/out", "Dense", "softmax", 10)], "sparse_categorical_crossentropy")
     losses = [3.0, 2.8, 2.6, 2.4, *[float(np.log(10))] * 100]
     finding = found(observed(with_losses(losses), facts), "loss-not-falling")
-    np.testing.assert_allclose(finding.evidence["loss of knowing nothing"], np.log(10))
+    np.testing.assert_allclose(finding.evidence["loss at chance"], np.log(10))
 
 
 def test_a_converged_run_that_goes_on_is_no_finding():
@@ -218,7 +218,7 @@ def test_a_loss_that_swings_without_falling_is_oscillating():
 def test_a_loss_that_grows_is_diverging_and_explains_its_swings():
     losses = [1.0] * 10 + [1.3**s for s in range(30)]
     finding = found(observed(with_losses(losses)), "loss-diverging")
-    assert finding.evidence["loss at the start"] == 1.0
+    assert finding.evidence["initial loss"] == 1.0
     assert finding.detected <= 20
     # One bad batch is nothing.
     assert rules_of(with_losses([1.0] * 20 + [50.0] + [0.9] * 20)) == []
@@ -246,7 +246,7 @@ def test_overfitting_is_said_with_the_best_epochs_step():
     validation = [1.1, 0.9, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4]
     diagnosis = epochs(zip(train, validation, strict=True))
     finding = found(diagnosis, "overfitting")
-    assert (finding.since, finding.evidence["validation loss at its best"]) == (30, 0.8)
+    assert (finding.since, finding.evidence["best validation loss"]) == (30, 0.8)
     # Both fall; or validation swings; or both rise.
     assert alarms(epochs(zip(train, [1.1 * x for x in train], strict=True))) == []
     swings = [1.1, 0.9, 0.8, 0.9, 0.8, 0.9, 0.8, 0.9, 0.8]
@@ -298,7 +298,7 @@ def test_a_loss_scale_that_collapses_is_said():
         diagnosis.observe_number("loss_scale", step, 2.0 ** (15 - step))
         diagnosis.observe(reading(step, kernels({"a": 1.0}), 1.0))
     finding = found(diagnosis, "underflow")
-    assert finding.evidence["at the start"] == 2.0**13
+    assert finding.evidence["initial loss scale"] == 2.0**13
     assert finding.detected == 16
 
 

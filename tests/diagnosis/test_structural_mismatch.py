@@ -69,14 +69,14 @@ def test_what_goes_together_is_no_finding(activation, units, loss, targets, outp
         ("linear", 3, SPARSE, [0, 1, 2], None, False, "expects probabilities"),
         ("linear", 1, BINARY, [0, 1], [-4.0, 9.0], False, "expects probabilities"),
         ("tanh", 1, BINARY, [0, 1], [-0.4, 0.9], False, "expects probabilities"),
-        ("softmax", 3, SPARSE, [0, 1, 2], [0.3, 0.6], True, "told to expect logits"),
-        ("sigmoid", 1, BINARY, [0, 1], [0.3, 0.6], True, "told to expect logits"),
-        ("sigmoid", 3, SPARSE, [0, 1, 2], [0.3, 0.6], False, "one class of several"),
+        ("softmax", 3, SPARSE, [0, 1, 2], [0.3, 0.6], True, "expects logits"),
+        ("sigmoid", 1, BINARY, [0, 1], [0.3, 0.6], True, "expects logits"),
+        ("sigmoid", 3, SPARSE, [0, 1, 2], [0.3, 0.6], False, "one of several classes"),
         ("relu", 3, SPARSE, [0, 1, 2], [0.0, 0.6], True, "neither a probability"),
         ("sigmoid", 1, SQUARES, [-20.0, 30.0], [0.3, 0.6], None, "from 0 to 1"),
         ("tanh", 1, SQUARES, [0.0, 30.0], [0.3, 0.6], None, "from -1 to 1"),
         ("relu", 1, SQUARES, [-2.0, 2.0], [0.0, 0.6], None, "at least 0"),
-        ("linear", 1, "poisson", [-2.0, 2.0], [0.3, 0.6], None, "0 and more"),
+        ("linear", 1, "poisson", [-2.0, 2.0], [0.3, 0.6], None, "at least 0"),
     ],
 )
 def test_what_does_not_go_together_is_said_at_once_and_in_words(

@@ -233,7 +233,7 @@ def test_the_facts_of_the_model_are_in_the_run(make_monitor):
 def test_wrong_settings_are_refused_when_the_monitor_is_made(tmp_path):
     with pytest.raises(ValueError, match=r"There is no rule 'dead-unit'\. There are: dead-units"):
         gradwatch.Monitor(tmp_path, diagnose=["dead-unit"])
-    with pytest.raises(ValueError, match="stop_on is one of 'info', 'warning', 'error' or None"):
+    with pytest.raises(ValueError, match="stop_on must be 'info', 'warning', 'error' or None"):
         gradwatch.Monitor(tmp_path, stop_on="fatal")
     with pytest.raises(TypeError, match="diagnose takes True, False, or a list"):
         gradwatch.Monitor(tmp_path, diagnose=[3])

@@ -1,25 +1,28 @@
-"""Facts about a model and its training, besides measurements."""
+"""Facts about a model and its training that are not measured."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TypeVar
+
+from gradwatch.util import Json
 
 T = TypeVar("T", bound="LayerFacts | LossFacts | OptimizerFacts")
 
 
 @dataclass(frozen=True)
 class LayerFacts:
-    """A layer; None where a fact is not known.
+    """A layer; unknown facts are None.
 
     Attributes:
         path: as in the layer's sites.
         class_name: such as `Dense`, `Conv2D`, `BatchNormalization`.
-        activation: the name of the activation of its output: `relu`, `linear`, ...
-        units: how many features or channels it returns.
+        activation: the name of its activation: `relu`, `linear`, ...
+        units: the number of features or channels it returns.
         trainable: whether any of its variables is trained.
-        dtype: the type that it computes in.
+        dtype: the dtype of its computation.
     """
 
     path: str
@@ -32,16 +35,15 @@ class LayerFacts:
 
 @dataclass(frozen=True)
 class LossFacts:
-    """The loss function; None where a fact is not known.
+    """The loss; unknown facts are None.
 
     Attributes:
         name: in snake case: `mean_squared_error`, `sparse_categorical_crossentropy`, ...
-        from_logits: whether it takes logits, rather than probabilities.
-        is_nonnegative: whether it cannot be below 0 for targets in its domain; None to go by
-            the name.
+        from_logits: whether it takes logits instead of probabilities.
+        is_nonnegative: whether it is at least 0 for valid targets; None to decide by its name.
         reduction: `sum_over_batch_size`, `sum`, ...
-        is_of_own_step: whether a training step of the user computes it. It need not fall
-            then: in a GAN, it does not.
+        is_of_own_step: whether a custom training step computes it. Such a loss need not fall,
+            for example that of two adversarial networks.
     """
 
     name: str | None = None
@@ -53,13 +55,13 @@ class LossFacts:
 
 @dataclass(frozen=True)
 class OptimizerFacts:
-    """The optimizer; None where a fact is not known.
+    """The optimizer; unknown facts are None.
 
     Attributes:
         name: in lower case: `adam`, `sgd`, ...
-        learning_rate: at the start of the training.
-        is_scheduled: whether the learning rate changes by a schedule.
-        loss_scale: at the start of the training; None without loss scaling.
+        learning_rate: its initial value.
+        is_scheduled: whether a schedule changes the learning rate.
+        loss_scale: its initial value; None without loss scaling.
     """
 
     name: str | None = None
@@ -70,15 +72,15 @@ class OptimizerFacts:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The facts about a model. A rule stays silent if a fact that it needs is missing.
+    """The facts about a model and its training; a rule that needs an unknown fact finds nothing.
 
     Attributes:
-        layers: in the order of their execution; those inside others before these.
-        outputs: the paths of the layers whose outputs enter the loss.
-        loss: the loss function, if it is one loss on one output.
+        layers: in the order of execution; inner layers before the outer one.
+        outputs: the paths of the layers whose outputs the loss receives.
+        loss: the loss, if it is a single one on a single output.
         optimizer: the optimizer.
         targets_are_whole: whether the targets are whole numbers.
-        batch_size: how many samples a step is given.
+        batch_size: the number of samples per step.
         precision: of the computation: `float32`, `mixed_float16`, `mixed_bfloat16`, ...
 
     Example:
@@ -104,43 +106,43 @@ class ModelFacts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
         object.__setattr__(self, "outputs", tuple(self.outputs))
-        object.__setattr__(self, "_by_path", {layer.path: layer for layer in self.layers})
+
+    @cached_property
+    def _by_path(self) -> dict[str, LayerFacts]:
+        return {layer.path: layer for layer in self.layers}
 
     def layer(self, path: str) -> LayerFacts | None:
-        """The layer of that path, if it is known."""
-        found: LayerFacts | None = self.__dict__["_by_path"].get(path)
-        return found
+        """The layer with this path, if it is known."""
+        return self._by_path.get(path)
 
     @property
     def last_layer(self) -> LayerFacts | None:
-        """The layer that makes the output, if it is known and there is one output."""
-        if len(self.outputs) == 1:
-            return self.layer(self.outputs[0])
-        return None
+        """The layer that computes the output, if it is known and there is one output."""
+        return self.layer(self.outputs[0]) if len(self.outputs) == 1 else None
 
     @property
     def first_layer(self) -> LayerFacts | None:
-        """The layer that is executed first, if it is known."""
+        """The first layer to be executed, if it is known."""
         return self.layers[0] if self.layers else None
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+    def to_json(self) -> dict[str, Json]:
+        """The facts as plain values, for JSON."""
         return {**asdict(self), "layers": [asdict(each) for each in self.layers]}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> ModelFacts:
-        """The inverse of `to_json`; a fact that is missing there is unknown."""
+    def from_json(cls, values: Mapping[str, Json]) -> ModelFacts:
+        """Parse the output of `to_json`; missing facts are unknown, unknown keys are ignored."""
         return cls(
-            layers=[_known(LayerFacts, each) for each in values.get("layers") or ()],
+            layers=[_parse(LayerFacts, each) for each in values.get("layers") or ()],
             outputs=values.get("outputs") or (),
-            loss=_known(LossFacts, values.get("loss") or {}),
-            optimizer=_known(OptimizerFacts, values.get("optimizer") or {}),
+            loss=_parse(LossFacts, values.get("loss") or {}),
+            optimizer=_parse(OptimizerFacts, values.get("optimizer") or {}),
             targets_are_whole=values.get("targets_are_whole"),
             batch_size=values.get("batch_size"),
             precision=values.get("precision"),
         )
 
 
-def _known(cls: type[T], values: Mapping[str, Any]) -> T:
+def _parse(cls: type[T], values: Mapping[str, Json]) -> T:
     names = {each.name for each in fields(cls)}
     return cls(**{name: value for name, value in values.items() if name in names})

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class ReportedLoss:
-    """What a training has reported at a step: the mean of the loss over an epoch's steps."""
+    """A report of the loss at a step: its mean over the epoch's steps so far."""
 
     step: int
     count: int
-    """How many steps of the epoch it is the mean of."""
+    """The number of steps in the mean."""
     mean: float
     stride: int = 1
-    """How many of them are new since the report before."""
+    """The number of steps since the previous report."""

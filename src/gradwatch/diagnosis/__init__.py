@@ -1,12 +1,12 @@
-"""Diagnosis: what is wrong with a training run, where, since when, and what to do."""
+"""Diagnosis: finds out what is wrong with a training run, where, since when, and what to do."""
 
 from gradwatch.core import ModelFacts
 from gradwatch.diagnosis.alerts import Alerts
 from gradwatch.diagnosis.engine import Diagnosis
-from gradwatch.diagnosis.finding import Finding, Severity, Symptom
+from gradwatch.diagnosis.finding import Finding, Severity, Symptom, worst_first
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.live import LiveDiagnosis
-from gradwatch.diagnosis.replay import diagnose, findings_of, in_order
+from gradwatch.diagnosis.replay import diagnose, findings_of
 from gradwatch.diagnosis.rule import Threshold, rule
 from gradwatch.diagnosis.settings import Settings, as_severity
 from gradwatch.diagnosis.silence import silence
@@ -25,7 +25,7 @@ __all__ = [
     "as_severity",
     "diagnose",
     "findings_of",
-    "in_order",
     "rule",
     "silence",
+    "worst_first",
 ]

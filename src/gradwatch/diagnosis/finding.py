@@ -1,15 +1,16 @@
-"""What a diagnosis says: what is wrong, where, since when, and what to do."""
+"""Findings: what is wrong, where, since when, and what to do."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from gradwatch.core import Kind, Site
+from gradwatch.util import Json
 
 Evidence: TypeAlias = Mapping[str, float | int | str]
 
@@ -17,7 +18,7 @@ _SHOWN_SITES = 3
 
 
 class Severity(StrEnum):
-    """How bad it is.
+    """How bad a finding is.
 
     Example:
 
@@ -27,31 +28,32 @@ class Severity(StrEnum):
     """
 
     INFO = "info"
-    """Worth knowing; nothing need be done."""
+    """Worth knowing; no action is needed."""
     WARNING = "warning"
-    """Training is likely worse for it."""
+    """Training probably suffers."""
     ERROR = "error"
-    """Nothing, or nothing right, can be learned like this."""
+    """The model cannot learn, or cannot learn the right thing."""
 
     @property
     def rank(self) -> int:
-        """For comparing: the worse, the greater."""
+        """A number for comparisons: greater is worse."""
         return list(Severity).index(self)
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """What a rule sees at one moment; the engine makes findings of it.
+    """What a rule sees at one moment; the engine turns it into a finding.
 
     Attributes:
         title: what is wrong, in one line.
-        evidence: the numbers behind it, for a person to check.
-        sites: which tensors show it, the first one first.
-        layer: the path of the first layer that is concerned; empty for the model as a whole.
-        since: the step from which on it holds; the current one if None.
-        severity: instead of the rule's own.
-        remedy: instead of the rule's own.
-        about: what tells two symptoms of one rule apart; one that goes on keeps its finding.
+        evidence: the numbers behind it.
+        sites: the tensors that show it, the most important one first.
+        layer: the path of the first layer concerned; empty for the whole model.
+        since: the step at which it began; the current step if None.
+        severity: replaces the rule's severity.
+        remedy: replaces the rule's remedy.
+        about: distinguishes several symptoms of one rule. A symptom with the same value at a
+            later step updates the same finding.
     """
 
     title: str
@@ -64,6 +66,9 @@ class Symptom:
     about: str = ""
 
 
+Symptoms: TypeAlias = Iterator[Symptom]
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something that is wrong with a training run.
@@ -72,15 +77,15 @@ class Finding:
         rule: the name of the rule that found it.
         severity: `"info"`, `"warning"` or `"error"`.
         title: what is wrong, in one line.
-        since: the step from which on it holds.
-        detected: the step at which it was known.
-        until: the last step at which it was seen, once it has gone away; else None.
-        layer: the path of the first layer that is concerned; empty for the model as a whole.
-        sites: which tensors show it, the first one first.
-        evidence: the numbers behind it, for a person to check.
+        since: the step at which it began.
+        detected: the step at which it was found.
+        until: the last step at which it was seen; None while it is open.
+        layer: the path of the first layer concerned; empty for the whole model.
+        sites: the tensors that show it, the most important one first.
+        evidence: the numbers behind it.
         remedy: what to do about it.
         group: the part of the training it is about, such as `generator`; empty for all of it.
-        explained_by: the rule of another finding that is the cause of this one; empty if none.
+        explained_by: the rule whose finding is the cause of this one; empty if there is none.
 
     Example:
 
@@ -111,37 +116,37 @@ class Finding:
 
     @property
     def is_open(self) -> bool:
-        """Whether it still holds."""
+        """Whether the problem persists."""
         return self.until is None
 
     @property
     def is_alarm(self) -> bool:
-        """Whether it is more than worth knowing, and not explained by another one."""
+        """Whether it is a warning or an error that no other finding explains."""
         return self.severity is not Severity.INFO and not self.explained_by
 
     def text(self) -> str:
-        """In words, over a few lines."""
+        """The finding as a few lines of text."""
         when = f"since step {self.since:,}"
         if self.until is not None:
             when = f"steps {self.since:,} to {self.until:,}"
         lines = [f"{self.severity}: {self.title} ({when})"]
         if self.evidence:
-            numbers = ", ".join(f"{name} {_words(value)}" for name, value in self.evidence.items())
+            numbers = ", ".join(f"{name} {_text(value)}" for name, value in self.evidence.items())
             lines.append(f"  {numbers}")
         if len(self.sites) > 1:
             more = len(self.sites) - _SHOWN_SITES
             shown = ", ".join(map(str, self.sites[:_SHOWN_SITES]))
             lines.append(f"  at {shown}{f' and {more} more' if more > 0 else ''}")
         lines.append(f"  {self.remedy} [{self.rule}]".replace("   [", "  ["))
-        # Names come from anywhere: no escape sequence of theirs reaches a terminal.
+        # Layer names are arbitrary: escape sequences in them must not reach the terminal.
         return "\n".join(x if x.isprintable() else repr(x)[1:-1] for x in lines)
 
     def to_json(self) -> str:
-        """As one line of JSON, in which NaN and infinities are strings."""
+        """The finding as one line of JSON; NaN and infinities are strings."""
         return json.dumps(self.facts(), allow_nan=False)
 
-    def facts(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+    def facts(self) -> dict[str, Json]:
+        """The finding as plain values, for JSON."""
         return {
             **{name: getattr(self, name) for name in _PLAIN},
             "severity": str(self.severity),
@@ -151,10 +156,10 @@ class Finding:
 
     @classmethod
     def from_json(cls, text: str) -> Finding:
-        """From what `to_json` made.
+        """Parse the output of `to_json`.
 
         Raises:
-            ValueError: it is not that.
+            ValueError: the text is not a finding.
         """
         try:
             facts = json.loads(text)
@@ -162,12 +167,17 @@ class Finding:
                 **{name: facts[name] for name in _PLAIN},
                 severity=Severity(facts["severity"]),
                 sites=tuple(Site(Kind(kind), path) for kind, path in facts["sites"]),
-                evidence={name: _number(value) for name, value in facts["evidence"].items()},
+                evidence={
+                    name: _NOT_FINITE.get(value, value) for name, value in facts["evidence"].items()
+                },
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(
-                f"This is no finding in JSON: {error!r}. Received: {text!r}"
-            ) from error
+            raise ValueError(f"Not a finding in JSON: {error!r}. Received: {text!r}") from error
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort by severity, then by the step of detection; explained findings come last."""
+    return sorted(findings, key=lambda f: (bool(f.explained_by), -f.severity.rank, f.detected))
 
 
 _PLAIN = (
@@ -185,11 +195,7 @@ def _plain(value: float | int | str) -> float | int | str:
     return next(name for name, x in _NOT_FINITE.items() if x == number or math.isnan(number))
 
 
-def _number(value: Any) -> float | int | str:
-    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
-
-
-def _words(value: float | int | str) -> str:
+def _text(value: float | int | str) -> str:
     if isinstance(value, str):
         return value
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""The findings about one part of a training: opened, kept up to date, and closed."""
+"""The findings about one part of a training: opened, updated and closed."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gradwatch.diagnosis.across_ranks.rank_rule import RankSymptom
 from gradwatch.diagnosis.finding import Finding, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.precedence import explains
+from gradwatch.diagnosis.rank_rule import RankSymptom
 from gradwatch.diagnosis.rule import Rule
 
 _ABSENT_UNTIL_CLOSED = 3
-"""Asked so often in vain, a rule's finding is closed: a symptom at its threshold comes and goes."""
-_SAMPLES_A_LOSS = 8
-"""The loss of fewer samples says little: of smaller batches, several are taken as one."""
+"""Checks without the symptom before a finding is closed: a symptom near a threshold flickers."""
+_SAMPLES_PER_LOSS = 8
+"""The loss of fewer samples says little: losses of smaller batches are averaged."""
 _SLACK = 5
-"""Steps by which a cause may be noticed to begin later than what it causes."""
+"""Steps by which a cause may be noticed later than its effect."""
 
 
 @dataclass
@@ -29,35 +29,34 @@ class _Entry:
 
 
 class GroupFindings:
-    """A history, and what has been found in it.
+    """A history and its findings.
 
     Args:
         group: the part of the training; empty for all of it.
-        batch_size: how many samples a step is given, if that is known.
+        batch_size: the number of samples in a step, if known.
     """
 
     def __init__(self, group: str = "", batch_size: int | None = None) -> None:
         self.group = group
-        pool = math.ceil(_SAMPLES_A_LOSS / (batch_size or _SAMPLES_A_LOSS))
+        pool = math.ceil(_SAMPLES_PER_LOSS / (batch_size or _SAMPLES_PER_LOSS))
         # The parts of a training may be adversaries, whose losses need not fall.
         self.history = History(pool=0 if group else pool)
         self._entries: dict[tuple[str, str], _Entry] = {}
 
     @property
     def findings(self) -> list[Finding]:
-        """All of them, in the order in which they were detected."""
+        """All findings, in the order of their detection."""
         return [entry.finding for entry in self._entries.values()]
 
     @property
     def is_broken(self) -> bool:
-        """Whether NaN has spread: then nothing else that is seen means anything."""
+        """Whether NaN has spread: then no other rule is meaningful."""
         return any(
-            key[0] == "non-finite" and entry.finding.is_open and entry.finding.severity == "error"
-            for key, entry in self._entries.items()
+            f.rule == "non-finite" and f.is_open and f.severity == "error" for f in self.findings
         )
 
-    def take(self, rule: Rule, symptoms: Iterable[Symptom]) -> None:
-        """Take what a rule sees now."""
+    def update(self, rule: Rule, symptoms: Iterable[Symptom]) -> None:
+        """Open, update or close the findings of a rule by the symptoms it sees now."""
         step = self.history.step
         seen = set()
         for symptom in symptoms:
@@ -69,21 +68,22 @@ class GroupFindings:
                 self._entries[key] = _Entry(found, step)
                 continue
             old = entry.finding
-            worse = found.severity.rank > old.severity.rank
-            if worse:
+            is_worse = found.severity.rank > old.severity.rank
+            if is_worse:
                 entry.was_reported = False
-            if rule.name != "non-finite" or not old.is_open:
-                # What was NaN first stays so, however it spreads. What comes back is the
-                # same finding, open again: one that comes and goes is not said each time.
+            severity = found.severity if is_worse else old.severity
+            if rule.name == "non-finite" and old.is_open:
+                # The tensor that was NaN first stays the finding, however NaN spreads.
+                entry.finding = replace(old, severity=severity)
+            else:
+                # A symptom that returns opens the same finding again: it is reported once.
                 entry.finding = replace(
                     found,
                     since=old.since,
                     detected=old.detected,
-                    severity=found.severity if worse else old.severity,
+                    severity=severity,
                     explained_by=old.explained_by,
                 )
-            elif worse:
-                entry.finding = replace(old, severity=found.severity)
             entry.last_seen, entry.absent = step, 0
         for key, entry in self._entries.items():
             if key[0] == rule.name and key not in seen and entry.finding.is_open:
@@ -91,8 +91,8 @@ class GroupFindings:
                 if entry.absent >= _ABSENT_UNTIL_CLOSED:
                     entry.finding = replace(entry.finding, until=entry.last_seen)
 
-    def note(self, rule: Rule, symptom: RankSymptom) -> None:
-        """Take what a rule that compares ranks has seen in the whole of the run."""
+    def add_rank_symptom(self, rule: Rule, symptom: RankSymptom) -> None:
+        """Add the result of a rule that compares ranks over the whole run."""
         since = self.history.step if symptom.since is None else symptom.since
         detected = since if symptom.detected is None else symptom.detected
         found = _finding(rule, symptom, detected, self.group)
@@ -100,42 +100,37 @@ class GroupFindings:
         self._entries[rule.name, symptom.about] = entry
 
     def explain(self) -> None:
-        """Note of each finding whether another one is its cause."""
+        """Mark each finding that another one causes."""
         if len(self._entries) < 2:
             return
         for entry in self._entries.values():
-            finding = entry.finding
-            if finding.explained_by:
+            effect = entry.finding
+            if effect.explained_by:
                 continue
-            for other in self._entries.values():
-                cause = other.finding
+            for cause in self.findings:
                 if (
-                    explains(cause.rule, finding.rule)
-                    and cause.since <= finding.since + _SLACK
-                    and (cause.until is None or cause.until >= finding.since)
+                    explains(cause.rule, effect.rule)
+                    and cause.since <= effect.since + _SLACK
+                    and (cause.until is None or cause.until >= effect.since)
                 ):
-                    # The root, where the cause has a cause itself.
+                    # If the cause has a cause itself, name that one.
                     root = cause.explained_by or cause.rule
-                    entry.finding = replace(finding, explained_by=root)
+                    entry.finding = replace(effect, explained_by=root)
                     break
-        self._find_roots()
-
-    def _find_roots(self) -> None:
-        """What is explained by a finding that has since been explained itself has its cause."""
-        causes = {e.finding.rule: e.finding.explained_by for e in self._entries.values()}
+        # A cause may have been explained after its effect.
+        causes = {finding.rule: finding.explained_by for finding in self.findings}
         for entry in self._entries.values():
-            root = causes.get(entry.finding.explained_by)
-            if root:
+            if root := causes.get(entry.finding.explained_by, ""):
                 entry.finding = replace(entry.finding, explained_by=root)
 
     def new_findings(self) -> list[Finding]:
-        """The open findings that have not been said, or have become worse since."""
-        news = []
+        """The open findings that are new, or worse than when they were last returned."""
+        new = []
         for entry in self._entries.values():
             if not entry.was_reported and entry.finding.is_open and not entry.finding.explained_by:
                 entry.was_reported = True
-                news.append(entry.finding)
-        return news
+                new.append(entry.finding)
+        return new
 
 
 def _finding(rule: Rule, symptom: Symptom, step: int, group: str) -> Finding:

@@ -1,4 +1,4 @@
-"""What rules look at: the last measured steps in full, and the course of the loss."""
+"""What rules look at: the latest measured steps in full, and the course of the loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gradwatch.core import Kind, Reading, Site
 from gradwatch.diagnosis.losses import Losses
-from gradwatch.diagnosis.value_table import ValueTable
+from gradwatch.diagnosis.value_table import ValueTable, cached
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ DEPTH = 64
 
 @dataclass(frozen=True)
 class EpochLogs:
-    """What was known at an epoch's end."""
+    """The logs of an epoch, and its last step."""
 
     epoch: int
     step: int
@@ -30,13 +30,18 @@ class EpochLogs:
 class History:
     """The course of a training so far, in bounded memory.
 
-    It is fed reading by reading, live or from a recorded run. Of each kind it keeps the
-    last measured steps in full, see `ValueTable`; losses of every step that is known; and
-    what epochs ended with.
-
     Args:
-        depth: how many measured steps to keep of each kind.
-        pool: how many losses in a row to take as one, see `Losses`.
+        depth: the number of measured steps to keep of each kind, see `ValueTable`.
+        pool: the number of consecutive losses to average into one, see `Losses`.
+
+    Attributes:
+        step: the newest step.
+        first_step: the first step of which anything is known.
+        losses: the losses of all steps of which they are known.
+        epochs: the logs of the epochs that have ended.
+        numbers: other numbers by name, such as `learning_rate` and `loss_scale`: (step, value) at
+            each change.
+        reading: the newest reading.
 
     Example:
 
@@ -56,22 +61,18 @@ class History:
     def __init__(self, depth: int = DEPTH, pool: int = 1) -> None:
         self.step = 0
         self.first_step = 0
-        """The first step that anything is known of."""
         self.losses = Losses(pool)
         self.epochs: list[EpochLogs] = []
         self.numbers: dict[str, list[tuple[int, float]]] = {}
-        """Other numbers by name, such as `learning_rate` and `loss_scale`: (step, value), where
-        it changed."""
         self.reading: Reading | None = None
-        """The newest reading."""
         self._depth = depth
-        self._known: dict[object, object] = {}
+        self._cache: dict[object, object] = {}
         self._tables: dict[Kind, ValueTable] = {}
         self._last_sites: list[Site] = []
-        self._places: dict[Kind, tuple[list[Site], NDArray[np.intp]]] = {}
+        self._rows_by_kind: dict[Kind, tuple[list[Site], NDArray[np.intp]]] = {}
 
     def __getitem__(self, kind: Kind) -> ValueTable:
-        """The measurements of a kind; without any, a table of no sites."""
+        """The measurements of a kind; an empty table if there are none."""
         if kind not in self._tables:
             self._tables[kind] = ValueTable(kind, self._depth)
         return self._tables[kind]
@@ -84,13 +85,13 @@ class History:
         return kind in self and int(self._tables[kind].steps[-1]) == self.step
 
     def add(self, reading: Reading) -> None:
-        """Take a reading; of those of micro-batches, a step's last one stands for the step."""
+        """Add a reading; of a step's micro-batches, the last one counts."""
         self._advance(reading.step)
         self.reading = reading
         if list(reading.sites) != self._last_sites:
-            self._sort(reading.sites)
+            self._group_by_kind(reading.sites)
         rows = reading.summary.pack()
-        for kind, (sites, places) in self._places.items():
+        for kind, (sites, places) in self._rows_by_kind.items():
             if kind is Kind.LOSS:
                 values = reading.numbers(Kind.LOSS)
                 self.losses.add(reading.step, next(iter(values.values())))
@@ -101,17 +102,17 @@ class History:
                 self[kind].add(reading.step, sites, rows[places])
 
     def add_loss(self, step: int, value: float) -> None:
-        """Take the loss of a step, measured or not."""
+        """Add the loss of a step, measured or not."""
         self._advance(step)
         self.losses.add(step, value)
 
     def add_epoch(self, epoch: int, step: int, logs: Mapping[str, float]) -> None:
-        """Take what an epoch ended with: `loss`, `val_loss`, ..."""
+        """Add the logs of an epoch: `loss`, `val_loss`, ..."""
         self._advance(step)
         self.epochs.append(EpochLogs(epoch, step, dict(logs)))
 
     def add_number(self, name: str, step: int, value: float) -> None:
-        """Take a number of the training's own, such as its `learning_rate`."""
+        """Add a number of the training itself, such as its `learning_rate`."""
         series = self.numbers.setdefault(name, [])
         if not series or series[-1][1] != value:
             series.append((step, value))
@@ -119,28 +120,26 @@ class History:
             del series[1 : max(len(series) - 1000, 1)]
 
     def is_warming_up(self) -> bool:
-        """Whether the learning rate is rising, as it does at the start of some schedules."""
+        """Whether the learning rate is rising, as at the start of some schedules."""
         rates = [value for _, value in self.numbers.get("learning_rate", [])[-3:]]
         return len(rates) > 1 and rates[-1] > rates[-2]
 
-    def once(self, key: object, compute: Callable[[], T]) -> T:
-        """What `compute` returns, worked out once until something new is known."""
-        if key not in self._known:
-            self._known[key] = compute()
-        return self._known[key]  # type: ignore[return-value]
+    def cached_per_step(self, key: object, compute: Callable[[], T]) -> T:
+        """The result of `compute`, which is called again only after something is added."""
+        return cached(self._cache, key, compute)
 
     def _advance(self, step: int) -> None:
-        self._known = {}
+        self._cache = {}
         self.first_step = self.first_step or step
         self.step = max(self.step, step)
 
-    def _sort(self, sites: Sequence[Site]) -> None:
-        by_kind: dict[Kind, list[int]] = {}
+    def _group_by_kind(self, sites: Sequence[Site]) -> None:
+        rows: dict[Kind, list[int]] = {}
         for i, site in enumerate(sites):
             if not site.is_slice:
-                by_kind.setdefault(site.kind, []).append(i)
-        self._places = {
+                rows.setdefault(site.kind, []).append(i)
+        self._rows_by_kind = {
             kind: ([sites[i] for i in places], np.array(places, np.intp))
-            for kind, places in by_kind.items()
+            for kind, places in rows.items()
         }
         self._last_sites = list(sites)

@@ -13,8 +13,8 @@ from gradwatch.core import Kind, ModelFacts, Reading, ReportedLoss, SiteFilter
 from gradwatch.diagnosis.finding import Finding
 from gradwatch.diagnosis.findings_file import FindingsFile
 from gradwatch.diagnosis.flight import FlightRecorder
-from gradwatch.diagnosis.means import MeanLosses, is_one_missing
-from gradwatch.diagnosis.merge_readings import are_one_step, is_step_only, merged
+from gradwatch.diagnosis.merge_readings import completes, has_no_tensors, merged
+from gradwatch.diagnosis.running_means import StepLosses, is_report_missing
 from gradwatch.diagnosis.settings import Settings
 from gradwatch.sinks import ActiveSink
 from gradwatch.util import Reporter
@@ -83,7 +83,7 @@ class LiveDiagnosis(ActiveSink):
         self._diagnosis = self.settings.start(self._facts, self._reporter.post)
         self._name = f"{time.time_ns():x}"
         self._recorder = FlightRecorder()
-        self._means = MeanLosses()
+        self._means = StepLosses()
         self._last: dict[str, int] = {}
         self._step = 0
         self._held: Reading | None = None
@@ -192,24 +192,24 @@ class LiveDiagnosis(ActiveSink):
             reports = sorted(self._reported)
             is_late = len(self._early) >= _LATEST or len(reports) >= _LATEST
             step = self._early[0].step
-            if may_wait and not is_late and is_one_missing(self._last_reported, reports, step):
+            if may_wait and not is_late and is_report_missing(self._last_reported, reports, step):
                 return
             self._merge(self._early.popleft())
 
     def _merge(self, reading: Reading) -> None:
         """Read a reading, merged with another of the same step."""
         held, self._held = self._held, None
-        if held is not None and are_one_step(held, reading):
+        if held is not None and completes(held, reading):
             self._read(merged(held, reading))
             return
         if held is not None:
             self._read(held)
-        is_same_step = self._newest is not None and are_one_step(self._newest, reading)
+        is_same_step = self._newest is not None and completes(self._newest, reading)
         # Once the loss has come after the rest, the rest waits for it: what is NaN in both
         # was so in the loss first.
         self._loss_comes_later |= is_same_step
         self._newest = reading
-        if self._loss_comes_later and not is_step_only(reading):
+        if self._loss_comes_later and not has_no_tensors(reading):
             self._held = reading
         else:
             self._read(reading)
@@ -228,7 +228,7 @@ class LiveDiagnosis(ActiveSink):
         self._last[reading.group] = reading.step
         self._read_reports(before=reading.step)
         for loss in reading.numbers(Kind.LOSS).values():
-            self._means.check(reading.step, loss)
+            self._means.add_measured(reading.step, loss)
         self._step = max(self._step, reading.step)
         self._recorder.add(reading)
         self._add(self._diagnosis.observe(reading))
@@ -262,7 +262,7 @@ class LiveDiagnosis(ActiveSink):
             if is_later or (may_wait and not is_next):
                 self._reported.extendleft(reversed(reported[place:]))
                 break
-            loss = self._means.take(each.step, each.count, each.mean)
+            loss = self._means.add_mean(each.step, each.count, each.mean)
             self._last_reported = each
             # The loss of a measured step is in its reading.
             if loss is not None and each.step > self._step and each.step != before:

@@ -1,4 +1,4 @@
-"""How the loss has gone so far: its level at the start and now, robustly."""
+"""The course of the loss: robust levels at the start and now."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from gradwatch.diagnosis.value_table import Array
 
 _FIRST = 5
-_MOST = 1 << 16
+_CAPACITY = 1 << 16
+_SIGNIFICANT = 2.0
+"""Standard errors; with five losses on each side, noise alone exceeds them one time in ten."""
 
 
 class Losses:
-    """The losses of steps, oldest first; what follows from them is worked out once a step.
+    """The losses of steps, oldest first, and their levels.
 
-    Levels are medians over several steps, as the loss of a batch is noisy.
+    Levels are medians over several steps, because the loss of a batch is noisy.
 
     Args:
-        pool: of so many steps in a row the mean is taken as one loss: with batches of a
-            few samples, single losses say nothing. 0 to keep only the newest one.
+        pool: the number of consecutive losses to average into one: the loss of a batch of a few
+            samples says little. 0 keeps only the newest loss.
+
+    Attributes:
+        latest: the newest loss, not averaged; NaN if there is none.
+        latest_step: its step.
 
     Example:
 
@@ -35,18 +41,17 @@ class Losses:
 
     def __init__(self, pool: int = 1) -> None:
         self.latest = math.nan
-        """The newest loss by itself; NaN if there is none."""
         self.latest_step = 0
         self._pool = pool
         self._pooled: list[float] = []
-        self._steps = np.empty(64, np.int64)
-        self._values = np.empty(64, np.float64)
+        self._steps = np.empty(_CAPACITY, np.int64)
+        self._values = np.empty(_CAPACITY, np.float64)
         self._first: list[float] = []
         self._size = 0
         self._forgotten = 0
 
     def add(self, step: int, value: float) -> None:
-        """Take the loss of a step; a step that is known already is not counted twice."""
+        """Add the loss of a step; a step that is known already is ignored."""
         if step <= self.latest_step:
             return
         self.latest, self.latest_step = value, step
@@ -57,19 +62,16 @@ class Losses:
             return
         value = math.fsum(self._pooled) / self._pool if self._pool > 1 else value
         self._pooled = []
-        if self._size == _MOST:
-            # What it was at the start is kept in `initial`.
-            half = _MOST // 2
+        if self._size == _CAPACITY:
+            # `initial` keeps the level at the start.
+            half = _CAPACITY // 2
             self._steps[:half], self._values[:half] = self._steps[half:], self._values[half:]
             self._size, self._forgotten = half, self._forgotten + half
-        if self._size == self._steps.size:
-            self._steps = np.resize(self._steps, 2 * self._size)
-            self._values = np.resize(self._values, 2 * self._size)
         self._steps[self._size], self._values[self._size] = step, value
         self._size += 1
         if len(self._first) < _FIRST and math.isfinite(value):
             self._first.append(value)
-        for name in _CACHED:
+        for name in ("initial", "recent", "improvement", "is_noise"):
             self.__dict__.pop(name, None)
 
     def __len__(self) -> int:
@@ -77,45 +79,32 @@ class Losses:
 
     @property
     def steps(self) -> NDArray[np.int64]:
-        """The steps of which the loss is known."""
+        """The steps with a known loss."""
         return self._steps[: self._size]
 
     @property
     def values(self) -> Array:
-        """Their losses; NaN or infinite where they were."""
+        """Their losses; some may be NaN or infinite."""
         return self._values[: self._size]
 
     def last(self, count: int) -> Array:
-        """The newest losses, at most so many."""
+        """The newest losses, at most `count`."""
         return self.values[-count:]
 
     @cached_property
     def initial(self) -> float:
-        """The level at the start: the median of the first five; NaN if there is none."""
-        return _median(np.array(self._first))
+        """The level at the start: the median of the first five; NaN if there are none."""
+        return median(np.array(self._first))
 
     @cached_property
     def recent(self) -> float:
-        """The level now: the median of the last fifth, at least five; NaN if there is none."""
-        window = self.last(min(max(self._size // 5, _FIRST), 50))
-        return _median(window)
-
-    @cached_property
-    def best(self) -> float:
-        """The lowest level that five losses in a row have had; NaN if there are not so many."""
-        if self._size < _FIRST:
-            return math.nan
-        # Over the last thousand at most, so that the cost does not grow with the run.
-        window = self.last(1000)
-        rows = np.lib.stride_tricks.sliding_window_view(window, _FIRST)[:: max(1, _FIRST // 2)]
-        # The mean will do: a single high loss only makes the level look worse.
-        means = rows.mean(1)
-        means = means[np.isfinite(means)]
-        return float(means.min()) if means.size else math.nan
+        """The level now: the median of the last fifth, at least five; NaN if there are none."""
+        window = self._recent_window()
+        return median(window[np.isfinite(window)])
 
     @cached_property
     def improvement(self) -> float:
-        """By what share of its initial level it has fallen; negative if it has risen.
+        """The share of its initial level by which the loss has fallen; negative if it rose.
 
         NaN while fewer than ten losses are known.
         """
@@ -125,25 +114,21 @@ class Losses:
 
     @cached_property
     def is_noise(self) -> bool:
-        """Whether the difference between the start and now is what single batches differ by."""
-        first = np.array(self._first)
-        last = self.last(min(max(self._size // 5, _FIRST), 50))
+        """Whether the change since the start is within the noise between batches."""
+        first, last = np.array(self._first), self._recent_window()
         if first.size < _FIRST or not np.isfinite(last).all():
             return False
         error = math.sqrt(first.var(ddof=1) / first.size + last.var(ddof=1) / last.size)
         return bool(abs(first.mean() - last.mean()) < _SIGNIFICANT * error)
 
-
-_CACHED = ("initial", "recent", "best", "improvement", "is_noise")
-_SIGNIFICANT = 2.0
-"""Standard errors; with five losses a side, noise alone exceeds them one time in ten."""
+    def _recent_window(self) -> Array:
+        return self.last(min(max(self._size // 5, _FIRST), 50))
 
 
-def _median(values: Array) -> float:
-    finite = values[np.isfinite(values)]
-    if not finite.size:
+def median(values: Array) -> float:
+    """The median; NaN without values. For a few values, faster than `numpy.median`."""
+    if not values.size:
         return math.nan
-    # Of so few, quicker than numpy.median.
-    ordered = np.sort(finite)
-    middle = finite.size // 2
+    ordered = np.sort(values)
+    middle = values.size // 2
     return float(ordered[middle] + ordered[~middle]) / 2.0

@@ -1,4 +1,4 @@
-"""Making one reading of what a loop told of a step in several."""
+"""Merges the readings of a step that a loop has recorded in several calls."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from gradwatch.core import Reading, Summary
 
 
-def is_step_only(reading: Reading) -> bool:
-    """Whether it tells only of the loss and the batch, not of the network."""
+def has_no_tensors(reading: Reading) -> bool:
+    """Whether a reading has only the loss, other numbers and the batch."""
     return all(site.kind.is_number or site.kind.is_of_batch for site in reading.sites)
 
 
-def are_one_step(reading: Reading, beside: Reading) -> bool:
-    """Whether the second is of the same step, and tells what surrounds the network."""
+def completes(reading: Reading, other: Reading) -> bool:
+    """Whether the other reading adds the loss or the batch to the tensors of the same step."""
     return (
         (reading.step, reading.group, reading.micro_batch)
-        == (beside.step, beside.group, beside.micro_batch)
-        and is_step_only(beside)
-        and not is_step_only(reading)
+        == (other.step, other.group, other.micro_batch)
+        and has_no_tensors(other)
+        and not has_no_tensors(reading)
     )
 
 
-def merged(reading: Reading, beside: Reading) -> Reading:
+def merged(reading: Reading, other: Reading) -> Reading:
     """Both as one reading.
 
     Example:
@@ -38,17 +38,17 @@ def merged(reading: Reading, beside: Reading) -> Reading:
     >>> [str(site) for site in merged(weights, loss).sites]
     ['weight a', 'loss loss']
     """
-    rows = np.concatenate([reading.summary.pack(), beside.summary.pack()])
+    rows = np.concatenate([reading.summary.pack(), other.summary.pack()])
     return replace(
-        reading, sites=[*reading.sites, *beside.sites], summary=Summary.unpack(rows), members={}
+        reading, sites=[*reading.sites, *other.sites], summary=Summary.unpack(rows), members={}
     )
 
 
 def one_per_step(readings: Iterable[Reading]) -> Iterator[Reading]:
-    """The readings, those joined that belong together."""
+    """The readings, with those that complete each other merged."""
     held: Reading | None = None
     for reading in readings:
-        if held is not None and are_one_step(held, reading):
+        if held is not None and completes(held, reading):
             held = merged(held, reading)
             continue
         if held is not None:

@@ -1,59 +1,62 @@
-"""Diagnosing what was recorded, with the rules that run live."""
+"""Diagnoses recorded runs with the rules that run live."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from gradwatch.core import ModelFacts, Reading
 from gradwatch.diagnosis import findings_file
-from gradwatch.diagnosis.across_ranks.rank_rule import RankData
 from gradwatch.diagnosis.engine import Diagnosis, Thresholds
-from gradwatch.diagnosis.finding import Finding
+from gradwatch.diagnosis.finding import Finding, worst_first
 from gradwatch.diagnosis.merge_readings import one_per_step
+from gradwatch.diagnosis.rank_rule import RankData
 from gradwatch.diagnosis.silence import Silence
-from gradwatch.diagnosis.silence import silence as make_silence
+from gradwatch.util import Json
 
-_OF_REPLICA = re.compile(r"(?:^|/)replica_\d+/")
+if TYPE_CHECKING:
+    from gradwatch.read import Run
+
+_REPLICA = re.compile(r"(?:^|/)replica_\d+/")
 
 
-class ReplayableRun(Protocol):
-    """What is asked of a run: its steps, the readings of each, and what is known of its model.
+class RecordedRun(Protocol):
+    """A `gradwatch.read.Run`, or a wrapper of one.
 
-    One that has `readings`, all of them in the order of steps, is asked for these instead. One of
-    several `ranks` is asked by `sql` how they compare.
+    A wrapper without `sql` is diagnosed without comparing its ranks.
     """
 
     @property
-    def facts(self) -> Mapping[str, Any]:
-        """What `run.json` says."""
+    def facts(self) -> Mapping[str, Json]:
+        """The content of `run.json`."""
 
-    def steps(self) -> Iterable[int]:
-        """The steps of which anything is recorded, ascending."""
+    @property
+    def path(self) -> Path:
+        """The run directory."""
 
-    def at(self, step: int) -> Sequence[Reading]:
-        """What was recorded at a step."""
+    def readings(self) -> Iterator[Reading]:
+        """All readings, in the order of their steps."""
 
 
 def diagnose(
-    source: ReplayableRun | Iterable[Reading],
+    source: RecordedRun | Iterable[Reading],
     facts: ModelFacts | None = None,
     *,
     epochs: Iterable[tuple[int, int, Mapping[str, float]]] = (),
     rules: Iterable[str] | None = None,
     thresholds: Thresholds | None = None,
     silence: Sequence[Silence] | Silence = (),
-    say: Callable[[str], None] = lambda text: None,
+    on_error: Callable[[str], None] = lambda message: None,
 ) -> Diagnosis:
-    """Diagnose a recorded run, or readings, as would have been done live.
+    """Diagnose a recorded run, or readings, as if live.
 
     Args:
-        source: a run, by `gradwatch.open`; or readings in the order of their steps.
-        facts: what is known of the model; of a run, what it has recorded of it if not given.
-        epochs: (epoch, its last step, its logs), in their order, if they are known.
-        rules, thresholds, silence, say: see `Diagnosis`.
+        source: a run, opened by `gradwatch.open`; or readings in the order of their steps.
+        facts: the known facts about the model; by default those recorded in the run.
+        epochs: (epoch, its last step, its logs) in their order, if known.
+        rules, thresholds, silence, on_error: see `Diagnosis`.
 
     Returns:
         The diagnosis, with its `findings`.
@@ -68,80 +71,51 @@ def diagnose(
     ...     return Reading(step, 1, 0.0, [Site(Kind.GRADIENT, "a/kernel")], Summary.unpack(row))
     >>> [finding] = diagnose(map(reading, range(1, 6))).findings
     >>> print(finding.title)
-    No variable gets a gradient.
+    No variable receives a gradient.
     """
+    run = cast(RecordedRun, source) if hasattr(source, "readings") else None
+    readings = cast("Iterable[Reading]", source) if run is None else run.readings()
     if facts is None:
-        facts = _model_of(source)
-    diagnosis = Diagnosis(facts, rules=rules, thresholds=thresholds, silence=silence, say=say)
+        facts = ModelFacts() if run is None else _model_facts(run.facts)
+    diagnosis = Diagnosis(
+        facts, rules=rules, thresholds=thresholds, silence=silence, on_error=on_error
+    )
     ended = sorted(epochs, key=lambda epoch: epoch[1])
-    for reading in one_per_step(_readings(source)):
+    for reading in one_per_step(readings):
         while ended and ended[0][1] < reading.step:
             diagnosis.observe_epoch(*ended.pop(0))
         diagnosis.observe(reading)
     for epoch in ended:
         diagnosis.observe_epoch(*epoch)
-    ranks = _ranks_of(source, diagnosis.facts)
-    if ranks is not None:
-        diagnosis.compare(ranks)
+    if hasattr(run, "sql") and _has_several(whole := cast("Run", run)):
+        diagnosis.compare_ranks(RankData(whole, diagnosis.facts))
     return diagnosis
 
 
-def _ranks_of(source: Any, facts: ModelFacts) -> RankData | None:
-    """What can be compared of a run of several ranks, or replicas of one process."""
-    if not (hasattr(source, "sql") and hasattr(source, "ranks")):
-        return None
-    are_several = len(source.ranks) > 1
-    if are_several or any(_OF_REPLICA.search(site.path) for site in source.sites()):
-        return RankData(source, facts)
-    return None
+def findings_of(run: RecordedRun) -> list[Finding]:
+    """The findings in a recorded run, and further ones that were made during training.
 
-
-def _readings(source: Any) -> Iterator[Reading]:
-    if hasattr(source, "readings"):
-        yield from source.readings()
-    elif hasattr(source, "at"):
-        for step in source.steps():
-            yield from source.at(int(step))
-    else:
-        yield from source
-
-
-def _model_of(source: Any) -> ModelFacts:
-    known = getattr(source, "facts", None)
-    if not isinstance(known, Mapping):
-        return ModelFacts()
-    fits = known.get("fits") or [{}]
-    model = known.get("model") or (fits[-1].get("model") if isinstance(fits[-1], Mapping) else None)
-    return ModelFacts.from_json(model or {})
-
-
-class StoredRun(ReplayableRun, Protocol):
-    """A run that has a directory."""
-
-    @property
-    def path(self) -> Path:
-        """Where it is."""
-
-
-def findings_of(run: StoredRun) -> list[Finding]:
-    """What the rules find in what is recorded, and what was found besides while training.
-
-    Rules that the monitor was told to silence are silent here as well. The worst come
-    first; those that others explain come last.
+    Rules that were silenced during training stay silent. The worst findings come first.
     """
     found = diagnose(run, silence=list(_silences(run.facts))).findings
     known = {(finding.group, finding.rule) for finding in found}
     live = [f for f in findings_file.read(run.path) if (f.group, f.rule) not in known]
-    return in_order([*found, *live])
+    return worst_first([*found, *live])
 
 
-def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """The worst first; what others explain last."""
-    return sorted(findings, key=lambda f: (bool(f.explained_by), -f.severity.rank, f.detected))
+def _has_several(run: Run) -> bool:
+    """Whether a run has several ranks, or replicas within one process."""
+    return len(run.ranks) > 1 or any(_REPLICA.search(site.path) for site in run.sites())
 
 
-def _silences(facts: Mapping[str, Any]) -> Iterable[Silence]:
-    told = facts.get("diagnose")
-    for each in (told.get("silences") or ()) if isinstance(told, Mapping) else ():
+def _model_facts(facts: Mapping[str, Json]) -> ModelFacts:
+    fits = facts.get("fits") or [{}]
+    model = facts.get("model") or (fits[-1].get("model") if isinstance(fits[-1], Mapping) else None)
+    return ModelFacts.from_json(model or {})
+
+
+def _silences(facts: Mapping[str, Json]) -> Iterator[Silence]:
+    settings = facts.get("diagnose")
+    for each in (settings.get("silences") or ()) if isinstance(settings, Mapping) else ():
         where = None if each["where"] == "everywhere" else each["where"]
-        yield make_silence(each["rule"], where, because=each["because"])
+        yield Silence(each["rule"], each["because"], where)

@@ -1,40 +1,101 @@
-"""What a rule is, and how one is declared."""
+"""Rules: how one is declared, and its thresholds."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, TypeVar
 
-from gradwatch.core import Kind, ModelFacts
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.core import Kind, ModelFacts, Site, SiteInfo
+from gradwatch.core import select as selectors
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.limits import Limits
 
 
 class Threshold(NamedTuple):
-    """A number that a rule goes by, and why it is that."""
+    """A number that a rule compares with, and the reason for its value."""
 
     value: float
     reason: str
 
 
-Check: TypeAlias = Callable[..., Iterable[Symptom] | None]
+ThresholdValues: TypeAlias = Mapping[str, float | Mapping[str, float]]
+"""Other thresholds for a rule, by name; or, under a path pattern, for the sites it matches."""
+
+
+class Limits:
+    """The thresholds of a rule, which may differ from site to site.
+
+    Args:
+        values: the thresholds by name.
+        local: (selector, thresholds by name) for some sites; a later entry wins.
+
+    Example:
+
+    >>> from gradwatch import Kind, Site
+    >>> from gradwatch.diagnosis.rule import Limits
+    >>> limits = Limits({"share": 0.5}, [("conv*", {"share": 0.9})])
+    >>> limits["share"], limits.at("share", "net/conv2d")
+    (0.5, 0.9)
+    >>> limits.per_site("share", [Site(Kind.OUTPUT, "net/conv2d"), Site(Kind.OUTPUT, "net/dense")])
+    array([0.9, 0.5])
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, float],
+        local: Sequence[tuple[selectors.Spec, Mapping[str, float]]] = (),
+    ) -> None:
+        self._values = dict(values)
+        self._local = [(selectors.as_selector(spec), dict(own)) for spec, own in local]
+        self._per_site: dict[tuple[str, tuple[Site, ...]], NDArray[np.float64]] = {}
+
+    def __getitem__(self, name: str) -> float:
+        return self._values[name]
+
+    def at(self, name: str, path: str) -> float:
+        """The threshold at one path."""
+        for selector, own in reversed(self._local):
+            if name in own and matches(selector, path):
+                return own[name]
+        return self._values[name]
+
+    def per_site(self, name: str, sites: Sequence[Site]) -> NDArray[np.float64] | float:
+        """The threshold at each site; a single number if it is the same everywhere."""
+        if not any(name in own for _, own in self._local):
+            return self._values[name]
+        # The sites of a table are the same tuple from step to step.
+        key = name, tuple(sites)
+        if key not in self._per_site:
+            self._per_site[key] = np.array([self.at(name, site.path) for site in sites])
+        return self._per_site[key]
+
+
+def matches(selector: selectors.Selector, path: str) -> bool:
+    """Whether a selector matches a path; shape and dtype are unknown here."""
+    site = Site(Kind.OUTPUT, path)
+    return selector.matches(SiteInfo(site, (), "", path.rpartition("/")[2]))
+
+
+Check: TypeAlias = Callable[..., Iterable[Symptom]]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A pure function of the history, and what is said about what it finds.
+    """A function that looks for one problem, and the texts of its findings.
 
     Attributes:
-        name: in lower case, with hyphens: `dead-units`.
-        check: the function; it returns or yields what it sees now, nothing if all is well. It is
-            given the `History`, or the `RankData` if it compares them, and facts and limits.
-        severity: of its findings, unless a symptom has its own.
+        name: in lower case with hyphens, such as `dead-units`.
+        check: the function. It takes the `History` (or the `RankData`, if it compares ranks),
+            the `ModelFacts` and the `Limits`, and returns the symptoms it sees now.
+        severity: the severity of its findings, unless a symptom has its own.
         remedy: what to do, unless a symptom has its own.
-        thresholds: the numbers that it goes by.
-        needs: kinds without a new measurement of which it is not asked.
+        thresholds: the numbers it compares with.
+        needs: the rule runs only at steps at which all these kinds were measured.
         about: what it looks for, in one line.
     """
 
@@ -46,24 +107,33 @@ class Rule:
     needs: Sequence[Kind] = ()
     about: str = ""
 
-    def with_thresholds(self, values: Mapping[str, float]) -> Rule:
-        """The same rule with other thresholds.
+    def limits(self, changes: ThresholdValues) -> Limits:
+        """The thresholds of the rule after the user's changes.
 
         Raises:
-            ValueError: it has none of that name.
+            ValueError: the rule has no threshold of that name.
         """
-        strange = [name for name in values if name not in self.thresholds]
-        if strange:
+        values = {name: threshold.value for name, threshold in self.thresholds.items()}
+        local: list[tuple[str, Mapping[str, float]]] = []
+        for name, change in changes.items():
+            if isinstance(change, Mapping):
+                local.append((name, {key: self._checked(key, x) for key, x in change.items()}))
+            else:
+                values[name] = self._checked(name, change)
+        return Limits(values, local)
+
+    def _checked(self, name: str, value: float) -> float:
+        if name not in self.thresholds:
             known = ", ".join(self.thresholds) or "none"
-            raise ValueError(
-                f"The rule {self.name!r} has no threshold {strange[0]!r}. It has: {known}."
-            )
-        changed = {name: Threshold(float(value), "as given") for name, value in values.items()}
-        return replace(self, thresholds={**self.thresholds, **changed})
+            raise ValueError(f"The rule {self.name!r} has no threshold {name!r}. It has: {known}.")
+        return float(value)
 
 
 RULES: dict[str, Rule] = {}
-"""All rules by name, those of users too."""
+"""All rules by name, including the users' own."""
+
+RuleFunction: TypeAlias = Callable[..., Iterable[Symptom | str] | Symptom | str | None]
+F = TypeVar("F", bound=RuleFunction)
 
 
 def rule(
@@ -73,23 +143,22 @@ def rule(
     remedy: str = "",
     thresholds: Mapping[str, Threshold | float] | None = None,
     needs: Sequence[Kind] = (),
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a function a rule, which every diagnosis from then on asks.
+) -> Callable[[F], F]:
+    """Declare a function as a rule; every diagnosis created afterwards runs it.
 
-    The function is given the `History`, and, if it takes them, the `ModelFacts` and its
-    thresholds. It returns or yields `Symptom`s, or a string for short; nothing if all is
-    well. It is asked after each measured step, so it must be quick. If it raises, it is
-    switched off for that run, which is said once.
+    The function takes the `History` and, optionally, the `ModelFacts` and its thresholds. It
+    returns or yields `Symptom`s or plain strings; nothing if all is well. It runs after each
+    measured step, so it must be fast. A rule that raises is reported and does not run again.
 
     Args:
-        name: what its findings are known by; a rule of the same name is replaced.
+        name: the name of the rule in its findings; a rule of the same name is replaced.
         severity: `"info"`, `"warning"` or `"error"`.
-        remedy: what to do about what it finds.
-        thresholds: the numbers it goes by, which users can change by name.
-        needs: ask it only when these kinds were measured in the step.
+        remedy: what to do about its findings.
+        thresholds: the numbers it compares with; users can change them by name.
+        needs: run it only at steps at which all these kinds were measured.
 
     Raises:
-        ValueError: the severity is none of these, or the name is empty.
+        ValueError: the severity is unknown, or the name is empty.
 
     Example:
 
@@ -104,31 +173,31 @@ def rule(
     1e-08
     """
     if not name:
-        raise ValueError("A rule needs a name, for its findings to be known by.")
-    rank = Severity(severity)
+        raise ValueError("A rule needs a name. Received: ''")
+    level = Severity(severity)
     numbers = {
         key: value if isinstance(value, Threshold) else Threshold(float(value), "as declared")
         for key, value in (thresholds or {}).items()
     }
 
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+    def declare(function: F) -> F:
         about = (inspect.getdoc(function) or "").partition("\n")[0]
-        RULES[name] = Rule(name, _check(function), rank, remedy, numbers, tuple(needs), about)
+        RULES[name] = Rule(name, _check(function), level, remedy, numbers, tuple(needs), about)
         return function
 
     return declare
 
 
-def _check(function: Callable[..., Any]) -> Check:
-    """The function as one of three arguments that yields symptoms."""
+def _check(function: RuleFunction) -> Check:
+    """Adapt a function of one to three arguments that may return strings."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
-    taken = sum(each.kind in kinds for each in parameters)
+    accepted = sum(each.kind in kinds for each in parameters)
     if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):
-        taken = 3
+        accepted = 3
 
     def check(history: History, facts: ModelFacts, limits: Limits) -> list[Symptom]:
-        found = function(*(history, facts, limits)[:taken])
+        found = function(*(history, facts, limits)[:accepted])
         if found is None:
             return []
         several = [found] if isinstance(found, str | Symptom) else found

@@ -1,24 +1,24 @@
-"""What the user has said about how to diagnose."""
+"""The user's choices of rules, thresholds and silences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from gradwatch.core import ModelFacts
-from gradwatch.diagnosis.engine import Diagnosis
+from gradwatch.diagnosis.engine import Diagnosis, Thresholds
 from gradwatch.diagnosis.finding import Severity
+from gradwatch.diagnosis.rule import ThresholdValues
 from gradwatch.diagnosis.silence import Silence
+from gradwatch.util import Json
 
-Spec: TypeAlias = (
-    "bool | str | Silence | Mapping[str, Any] | Sequence[str | Silence | Mapping[str, Any]]"
-)
+Spec: TypeAlias = "bool | str | Silence | Thresholds | Sequence[str | Silence | Thresholds]"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Which rules to ask, with which thresholds, and what not to report.
+    """Which rules to run, with which thresholds, and what not to report.
 
     Attributes:
         rules: their names; None for all.
@@ -27,19 +27,19 @@ class Settings:
     """
 
     rules: tuple[str, ...] | None = None
-    thresholds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    thresholds: Thresholds = field(default_factory=dict)
     silences: tuple[Silence, ...] = ()
 
     @classmethod
     def of(cls, spec: Spec) -> Settings | None:
-        """What `diagnose=` means; None for no diagnosis.
+        """Parse the argument `diagnose=`; None means no diagnosis.
 
         Args:
-            spec: True or False; or a list, or one, of: the names of rules, to ask only
-                those; what `silence(...)` returned; thresholds by rule.
+            spec: True or False; or one of the following, or a list of them: the name of a rule,
+                to run only the named ones; the result of `silence(...)`; thresholds by rule.
 
         Raises:
-            TypeError, ValueError: it is none of these, or there is no such rule or threshold.
+            TypeError, ValueError: it is something else, or a rule or threshold does not exist.
 
         Example:
 
@@ -54,11 +54,11 @@ class Settings:
         """
         if isinstance(spec, bool):
             return cls() if spec else None
-        parts = [spec] if isinstance(spec, str | Silence | Mapping) else spec
+        parts = [spec] if isinstance(spec, str) or not isinstance(spec, Sequence) else spec
         rules: list[str] = []
-        thresholds: dict[str, Mapping[str, Any]] = {}
+        thresholds: dict[str, ThresholdValues] = {}
         silences: list[Silence] = []
-        for part in parts if isinstance(parts, Sequence) else [parts]:
+        for part in parts:
             if isinstance(part, str):
                 rules.append(part)
             elif isinstance(part, Silence):
@@ -67,22 +67,25 @@ class Settings:
                 thresholds.update(part)
             else:
                 raise TypeError(
-                    "diagnose takes True, False, or a list of names of rules, gradwatch.silence"
-                    "(...) and {rule: {threshold: value}}. "
-                    f"Received: {part!r}"
+                    "diagnose takes True, False, or a list of rule names, gradwatch.silence(...) "
+                    f"and {{rule: {{threshold: value}}}}. Received: {part!r}"
                 )
         settings = cls(tuple(rules) or None, thresholds, tuple(silences))
-        settings.start(ModelFacts(), lambda text: None)  # A wrong name is heard of now.
+        settings.start(ModelFacts(), lambda message: None)  # Raises at once for a wrong name.
         return settings
 
-    def start(self, facts: ModelFacts, say: Callable[[str], None]) -> Diagnosis:
-        """A diagnosis by these settings."""
+    def start(self, facts: ModelFacts, on_error: Callable[[str], None]) -> Diagnosis:
+        """Create a diagnosis with these settings."""
         return Diagnosis(
-            facts, rules=self.rules, thresholds=self.thresholds, silence=self.silences, say=say
+            facts,
+            rules=self.rules,
+            thresholds=self.thresholds,
+            silence=self.silences,
+            on_error=on_error,
         )
 
-    def facts(self) -> dict[str, Any]:
-        """What is kept of them in the run."""
+    def facts(self) -> dict[str, Json]:
+        """The settings as they are recorded in the run."""
         return {
             "rules": None if self.rules is None else list(self.rules),
             "thresholds": {
@@ -93,17 +96,17 @@ class Settings:
         }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: float | Mapping[str, float]) -> float | dict[str, float]:
     if isinstance(value, Mapping):
         return {str(key): float(x) for key, x in value.items()}
     return float(value)
 
 
 def as_severity(name: str, value: Severity | str | None) -> Severity | None:
-    """A severity, or None for never.
+    """Convert an argument to a severity; None means never.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a severity.
 
     Example:
 
@@ -117,4 +120,4 @@ def as_severity(name: str, value: Severity | str | None) -> Severity | None:
         return Severity(value)
     except ValueError:
         known = ", ".join(repr(str(each)) for each in Severity)
-        raise ValueError(f"{name} is one of {known} or None. Received: {value!r}") from None
+        raise ValueError(f"{name} must be {known} or None. Received: {value!r}") from None

@@ -1,22 +1,22 @@
-"""Findings that the user does not want to hear of, and why."""
+"""Findings that the user does not want reported, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gradwatch.core import select as selectors
 from gradwatch.diagnosis.finding import Symptom
-from gradwatch.diagnosis.limits import matches
+from gradwatch.diagnosis.rule import matches
 
 
 @dataclass(frozen=True)
 class Silence:
-    """A rule that is not to be heard, everywhere or at some sites.
+    """A rule whose findings are not reported, everywhere or at some sites.
 
     Attributes:
         rule: its name.
-        because: the reason, which is kept in the run.
+        because: the reason, which is recorded in the run.
         where: a path pattern or another selector; None for everywhere.
     """
 
@@ -27,25 +27,25 @@ class Silence:
     def __post_init__(self) -> None:
         if not self.because:
             raise ValueError(
-                f"Say why {self.rule!r} is silenced: because='...' is kept in the run."
+                f"Say why {self.rule!r} is silenced: because='...' is recorded in the run."
             )
 
-    def remainder(self, symptom: Symptom) -> Symptom | None:
-        """What of a symptom is still to be heard; None if nothing."""
+    def apply(self, symptom: Symptom) -> Symptom | None:
+        """The symptom without the silenced sites; None if nothing is left."""
         if self.where is None:
             return None
         selector = selectors.as_selector(self.where)
         if not symptom.sites:
             return None if symptom.layer and matches(selector, symptom.layer) else symptom
-        heard = [s for s in symptom.sites if not matches(selector, s.path)]
-        if not heard:
+        left = [s for s in symptom.sites if not matches(selector, s.path)]
+        if not left:
             return None
-        if len(heard) == len(symptom.sites):
+        if len(left) == len(symptom.sites):
             return symptom
-        return replace(symptom, sites=heard, layer=heard[0].layer)
+        return replace(symptom, sites=left, layer=left[0].layer)
 
     def facts(self) -> dict[str, str]:
-        """As plain values, for JSON."""
+        """The silence as plain values, for JSON."""
         where = "everywhere" if self.where is None else str(self.where)
         return {"rule": self.rule, "where": where, "because": self.because}
 
@@ -55,8 +55,8 @@ def silence(rule: str, where: selectors.Spec | None = None, *, because: str) -> 
 
     Args:
         rule: the rule's name.
-        where: a path pattern, as in `gradwatch.select`; everywhere if not given.
-        because: the reason, which is kept in the run.
+        where: a path pattern, as in `gradwatch.select`; everywhere by default.
+        because: the reason, which is recorded in the run.
 
     Example:
 
@@ -67,10 +67,16 @@ def silence(rule: str, where: selectors.Spec | None = None, *, because: str) -> 
     return Silence(rule, because, where)
 
 
-def without_silenced(name: str, symptom: Symptom, silences: Sequence[Silence]) -> Symptom | None:
-    """What of a rule's symptom is to be heard; None if nothing."""
-    left: Symptom | None = symptom
-    for each in silences:
-        if left is not None and each.rule == name:
-            left = each.remainder(left)
-    return left
+def apply_silences(
+    rule: str, symptoms: Iterable[Symptom], silences: Sequence[Silence]
+) -> list[Symptom]:
+    """The symptoms of a rule that are to be reported."""
+    kept: list[Symptom] = []
+    for symptom in symptoms:
+        left: Symptom | None = symptom
+        for each in silences:
+            if left is not None and each.rule == rule:
+                left = each.apply(left)
+        if left is not None:
+            kept.append(left)
+    return kept

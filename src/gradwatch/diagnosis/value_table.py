@@ -1,41 +1,46 @@
-"""The last measurements of all sites of one kind, as one array."""
+"""The latest measurements of all sites of one kind, as one array."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import FIELDS, Kind, Site, Summary, statistic
 
-Array = NDArray[np.float64]
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
 T = TypeVar("T")
 
 _SUM_SQUARES = FIELDS.index("sum_squares")
 _NONFINITE = [FIELDS.index(name) for name in ("nan", "posinf", "neginf")]
-_MOST_BYTES = 32 << 20
+_MAX_BYTES = 32 << 20
 
 
 @dataclass
 class _Series:
     values: list[float]
     measured: int
-    """How many measured steps had been seen."""
+    """The value of `ValueTable.measured` when the series was last extended."""
 
 
 class ValueTable:
-    """What was measured of a kind in the last steps, one row a measured step.
+    """The measurements of one kind in the latest steps, one row per measured step.
 
-    A site that was not measured in a step has NaN in its place. Slices of variables
-    are left out: they are part of what is there already.
+    A site that was not measured in a step is NaN there. Slices of variables are left out: they
+    are part of other sites.
 
     Args:
-        kind: what it is of.
-        depth: how many measured steps to keep, less if they are large.
+        kind: the kind.
+        depth: the number of measured steps to keep; fewer if they are large.
+
+    Attributes:
+        sites: the columns.
+        measured: the number of measured steps since the beginning.
 
     Example:
 
@@ -52,22 +57,21 @@ class ValueTable:
         self.kind = kind
         self.sites: tuple[Site, ...] = ()
         self.measured = 0
-        """How often it was measured, since the beginning."""
         self._depth = depth
         self._position: dict[Site, int] = {}
         self._rows: Array = np.empty((2 * depth, 0, len(FIELDS)))
         self._steps = np.zeros(2 * depth, np.int64)
         self._end = 0
-        self._last_given: Sequence[Site] = ()
+        self._last_sites: Sequence[Site] = ()
         self._columns: NDArray[np.intp] | None = None
-        self._known: dict[object, object] = {}
-        self._fixed: dict[object, object] = {}
+        self._step_cache: dict[object, object] = {}
+        self._sites_cache: dict[object, object] = {}
         self._series: dict[object, _Series] = {}
 
     def add(self, step: int, sites: Sequence[Site], rows: Array) -> None:
-        """Take a step's measurements; a second time for the same step, they are added to it."""
-        if sites is not self._last_given:
-            self._meet(sites)
+        """Add a step's measurements; a second call for the same step completes its row."""
+        if sites is not self._last_sites:
+            self._use_columns(sites)
         if not self._end or self._steps[self._end - 1] != step:
             if self._end == self._steps.size:
                 kept = self._end // 2
@@ -84,35 +88,37 @@ class ValueTable:
             self._rows[self._end - 1] = rows
         else:
             self._rows[self._end - 1, self._columns] = rows
-        self._known = {}
+        self._step_cache = {}
 
     def __len__(self) -> int:
         return self._end
 
     @property
     def steps(self) -> NDArray[np.int64]:
-        """The measured steps that are kept, oldest first."""
+        """The kept measured steps, oldest first."""
         return self._steps[: self._end]
 
     @property
-    def first_steps(self) -> int:
-        """How many of the measured steps are no longer kept."""
-        return self.measured - self._end
+    def has_forgotten(self) -> bool:
+        """Whether the first measured steps are no longer kept."""
+        return self.measured > self._end
 
     def since(self, count: int) -> int:
-        """The step of the measurement that many before the end."""
+        """The first of the last `count` measured steps."""
         return int(self._steps[max(self._end - count, 0)])
 
     def rows(self, count: int) -> Array:
-        """The last measurements, at most so many: steps x sites x fields of a summary."""
+        """The last `count` measurements: steps x sites x fields of a summary."""
         return self._rows[max(self._end - count, 0) : self._end]
 
     def statistic(self, name: str, count: int) -> Array:
         """A statistic of all sites in the last measured steps: steps x sites."""
-        return self.once(("statistic", name, count), lambda: _statistic(name, self.rows(count)))
+        return self.cached_per_step(
+            ("statistic", name, count), lambda: _statistic(name, self.rows(count))
+        )
 
     def column(self, name: str, site: int, count: int) -> Array:
-        """A statistic of one site, by its place in `sites`, in the last measured steps."""
+        """A statistic of one site, given by its index, in the last measured steps."""
         return _statistic(name, self.rows(count)[:, site])
 
     def latest(self, name: str) -> Array:
@@ -120,11 +126,15 @@ class ValueTable:
         row: Array = self.statistic(name, 1)[0]
         return row
 
-    def nonfinite(self) -> Array:
-        """For each site, how many elements were NaN or infinite in the last measured step."""
-        return self.once(
-            "nonfinite", lambda: np.asarray(self._rows[self._end - 1][:, _NONFINITE].sum(-1))
+    def nonfinite(self, count: int) -> Array:
+        """The number of NaN and infinite elements in the last measured steps: steps x sites."""
+        return self.cached_per_step(
+            ("nonfinite", count), lambda: np.asarray(self.rows(count)[..., _NONFINITE].sum(-1))
         )
+
+    def sites_where(self, chosen: Mask) -> list[Site]:
+        """The sites for which a mask is True."""
+        return [self.sites[i] for i in np.flatnonzero(chosen)]
 
     @cached_property
     def layers(self) -> tuple[str, ...]:
@@ -132,86 +142,80 @@ class ValueTable:
         return tuple(dict.fromkeys(site.layer for site in self.sites))
 
     @cached_property
-    def layer_of(self) -> NDArray[np.intp]:
-        """For each site, the place of its layer in `layers`."""
-        place = {layer: i for i, layer in enumerate(self.layers)}
-        return np.array([place[site.layer] for site in self.sites], np.intp)
+    def layer_index(self) -> NDArray[np.intp]:
+        """For each site, the index of its layer in `layers`."""
+        index = {layer: i for i, layer in enumerate(self.layers)}
+        return np.array([index[site.layer] for site in self.sites], np.intp)
 
-    def l2_by_layer(self, count: int, chosen: NDArray[np.bool_] | None = None) -> Array:
+    def l2_by_layer(self, count: int) -> Array:
         """The L2 norm of each layer in the last measured steps: steps x layers.
 
-        NaN where nothing of the layer was measured, or nothing of it is chosen.
+        NaN where nothing of the layer was measured.
         """
 
         def compute() -> Array:
             squares = self.rows(count)[:, :, _SUM_SQUARES]
-            if chosen is not None:
-                squares = np.where(chosen, squares, np.nan)
-            totals = np.zeros((squares.shape[0], len(self.layers)))
-            there = np.zeros((squares.shape[0], len(self.layers)), bool)
-            order, starts = self._grouped
-            if order.size:
-                sorted_squares = squares[:, order]
-                is_there = ~np.isnan(sorted_squares)
-                totals = np.add.reduceat(np.where(is_there, sorted_squares, 0.0), starts, axis=1)
-                there = np.logical_or.reduceat(is_there, starts, axis=1)
-            return np.asarray(np.where(there, np.sqrt(totals), np.nan))
+            if not self.sites:
+                return np.empty((squares.shape[0], 0))
+            order, starts = self._by_layer
+            squares = squares[:, order]
+            is_measured = ~np.isnan(squares)
+            totals = np.add.reduceat(np.where(is_measured, squares, 0.0), starts, axis=1)
+            any_measured = np.logical_or.reduceat(is_measured, starts, axis=1)
+            return np.asarray(np.where(any_measured, np.sqrt(totals), np.nan))
 
-        return self.once(("layers", count, None if chosen is None else id(chosen)), compute)
+        return self.cached_per_step(("layers", count), compute)
 
     @cached_property
-    def _grouped(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        order = np.argsort(self.layer_of, kind="stable")
-        starts = np.searchsorted(self.layer_of[order], np.arange(len(self.layers)))
+    def _by_layer(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The sites sorted by layer, and where each layer begins."""
+        order = np.argsort(self.layer_index, kind="stable")
+        starts = np.searchsorted(self.layer_index[order], np.arange(len(self.layers)))
         return order, starts
 
-    def running(self, key: object, of_row: Callable[[Array], float]) -> Array:
-        """A number of each of the measured steps that are kept, from that step's rows alone.
-
-        Asked again after the next step, it is worked out for that one only.
+    def series(self, key: object, compute: Callable[[int], Iterable[float]]) -> Array:
+        """One number for each kept step, computed once per step.
 
         Args:
-            key: what it is known by.
-            of_row: from the summaries of a step, one a site, to the number.
+            key: identifies the series.
+            compute: returns the numbers of the last steps; it takes how many of them.
         """
         series = self._series.setdefault(key, _Series([], 0))
         missing = min(self.measured - series.measured, self._end)
-        series.values += [of_row(row) for row in self._rows[self._end - missing : self._end]]
+        if missing:
+            series.values += compute(missing)
         series.measured = self.measured
         del series.values[: max(len(series.values) - self._end, 0)]
         return np.array(series.values)
 
-    def once(self, key: object, compute: Callable[[], T]) -> T:
-        """What `compute` returns, worked out once for each measured step."""
-        if key not in self._known:
-            self._known[key] = compute()
-        return self._known[key]  # type: ignore[return-value]
+    def cached_per_step(self, key: object, compute: Callable[[], T]) -> T:
+        """The result of `compute`, which is called once per measured step."""
+        return cached(self._step_cache, key, compute)
 
-    def fixed(self, key: object, compute: Callable[[], T]) -> T:
-        """What `compute` returns, worked out once for these sites."""
-        if key not in self._fixed:
-            self._fixed[key] = compute()
-        return self._fixed[key]  # type: ignore[return-value]
+    def cached_per_sites(self, key: object, compute: Callable[[], T]) -> T:
+        """The result of `compute`, which is called again only when sites are added."""
+        return cached(self._sites_cache, key, compute)
 
-    def _meet(self, sites: Sequence[Site]) -> None:
+    def _use_columns(self, sites: Sequence[Site]) -> None:
+        """Find the columns of these sites; new sites get new ones."""
         new = [site for site in sites if site not in self._position]
         if new:
             for site in new:
                 self._position[site] = len(self._position)
             self.sites = tuple(self._position)
             self._widen(len(self.sites))
-            self._fixed = {}
+            self._sites_cache = {}
             self._series = {}
-            for name in ("layers", "layer_of", "_grouped"):
+            for name in ("layers", "layer_index", "_by_layer"):
                 self.__dict__.pop(name, None)
-        self._last_given = sites
+        self._last_sites = sites
         columns = np.array([self._position[site] for site in sites], np.intp)
-        in_order = np.array_equal(columns, np.arange(len(self.sites)))
-        self._columns = None if in_order else columns
+        is_all = np.array_equal(columns, np.arange(len(self.sites)))
+        self._columns = None if is_all else columns
 
     def _widen(self, width: int) -> None:
-        bytes_a_step = 2 * width * len(FIELDS) * 8
-        depth = min(self._depth, max(_MOST_BYTES // bytes_a_step, 16))
+        bytes_per_step = 2 * width * len(FIELDS) * 8
+        depth = min(self._depth, max(_MAX_BYTES // bytes_per_step, 16))
         kept = min(self._end, 2 * depth)
         wider = np.full((2 * depth, width, len(FIELDS)), np.nan)
         wider[:kept, : self._rows.shape[1]] = self._rows[self._end - kept : self._end]
@@ -220,10 +224,17 @@ class ValueTable:
         self._rows, self._steps, self._end = wider, steps, kept
 
 
+def cached(cache: dict[object, object], key: object, compute: Callable[[], T]) -> T:
+    """The entry of a cache; computed if it is missing."""
+    if key not in cache:
+        cache[key] = compute()
+    return cache[key]  # type: ignore[return-value]
+
+
 def _statistic(name: str, rows: Array) -> Array:
     if name in FIELDS:
         values = rows[..., FIELDS.index(name)]
-        # Of no finite element there is no smallest, and no largest.
+        # Without finite elements there is no smallest and no largest one.
         return np.where(np.isinf(values), np.nan, values) if name in ("min", "max") else values
     if name == "l2":
         return np.sqrt(rows[..., _SUM_SQUARES])

@@ -1,4 +1,4 @@
-"""What losses and activations are by their names."""
+"""What is known about losses and activations by their names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gradwatch.core import LayerFacts, ModelFacts
 class LossKind(Enum):
     """What a loss compares."""
 
-    BINARY = "yes or no, each output by itself"
-    CATEGORICAL = "one class of several, targets one-hot"
-    SPARSE = "one class of several, targets as numbers"
+    BINARY = "independent yes/no answers"
+    CATEGORICAL = "one of several classes, one-hot targets"
+    SPARSE = "one of several classes, integer targets"
     REGRESSION = "values"
-    COUNTS = "values of 0 and more"
+    COUNTS = "non-negative values"
 
     @property
-    def is_of_probabilities(self) -> bool:
-        """Whether it takes probabilities, or logits in their place."""
+    def takes_probabilities(self) -> bool:
+        """Whether it takes probabilities, or logits instead."""
         return self in (LossKind.BINARY, LossKind.CATEGORICAL, LossKind.SPARSE)
 
 
@@ -31,7 +31,11 @@ _LOSSES = {
     "mean_absolute_percentage_error mape smooth_l1",
     LossKind.COUNTS: "mean_squared_logarithmic_error msle poisson",
 }
-_KIND_OF = {name: kind for kind, names in _LOSSES.items() for name in names.split()}
+_KIND_BY_NAME = {name: kind for kind, names in _LOSSES.items() for name in names.split()}
+_NON_NEGATIVE = {*_KIND_BY_NAME, "cross_entropy", "hinge", "squared_hinge", "categorical_hinge"} - {
+    "poisson"
+}
+SQUARED_ERROR = ("mean_squared_error", "mse")
 
 BOUNDS = {
     "sigmoid": (0.0, 1.0),
@@ -45,17 +49,17 @@ BOUNDS = {
     "softplus": (0.0, math.inf),
     "exponential": (0.0, math.inf),
 }
-"""Between which values the outputs of activations lie, of those that do not return all."""
+"""The ranges of the activations that are bounded."""
 
-_LIKE_ACTIVATIONS = {
+_ACTIVATION_LAYERS = {
     "Softmax": "softmax", "ReLU": "relu", "ReLU6": "relu6", "Sigmoid": "sigmoid", "Tanh": "tanh",
 }  # fmt: skip
-# Layers that only pass on, in another shape, what they are given.
+# Layers that do not change values, at most their arrangement.
 _SHAPE_ONLY = frozenset({"Reshape", "Flatten", "Permute", "Dropout", "Identity", "Cropping1D"})
 
 
 def loss_kind(name: str | None) -> LossKind | None:
-    """What the loss of that name compares; None if that is not known.
+    """What the loss with this name compares; None if unknown.
 
     Example:
 
@@ -63,11 +67,17 @@ def loss_kind(name: str | None) -> LossKind | None:
     >>> loss_kind("mse").value
     'values'
     """
-    return _KIND_OF.get((name or "").lower())
+    return _KIND_BY_NAME.get((name or "").lower())
 
 
-def activation_of(facts: ModelFacts) -> tuple[LayerFacts | None, str | None]:
-    """The layer that gives the model's output its values, and its activation; None if unknown."""
+def is_non_negative(facts: ModelFacts) -> bool:
+    """Whether the loss is known to be at least 0 for valid targets."""
+    given = facts.loss.is_nonnegative
+    return facts.loss.name in _NON_NEGATIVE if given is None else given
+
+
+def last_activation(facts: ModelFacts) -> tuple[LayerFacts | None, str | None]:
+    """The layer that computes the values of the model's output, and its activation."""
     layer = facts.last_layer
     if layer is None:
         return None, None
@@ -75,5 +85,4 @@ def activation_of(facts: ModelFacts) -> tuple[LayerFacts | None, str | None]:
     while layer.class_name in _SHAPE_ONLY and place > 0:
         place -= 1
         layer = facts.layers[place]
-    like = _LIKE_ACTIVATIONS.get(layer.class_name or "")
-    return layer, like or layer.activation
+    return layer, _ACTIVATION_LAYERS.get(layer.class_name or "") or layer.activation

@@ -43,7 +43,7 @@ def about_ranks(path):
         raise AssertionError(text)
 
     with gradwatch.open(path) as run:
-        found = diagnose(run, say=fail).findings
+        found = diagnose(run, on_error=fail).findings
     return [finding for finding in found if finding.rule in ABOUT_RANKS]
 
 
@@ -92,7 +92,7 @@ def test_the_rank_that_brought_nan_is_named_with_the_layer(request, ranks):
     out = request.getfixturevalue({2: "two", 3: "three"}[ranks])
     unlike = ranks - 1
     found = the_one(out / "nan", "non-finite-rank")
-    assert f"NaN in step 15 on rank {unlike} alone, first in output 2, which" in found.title
+    assert f"NaN in step 15 on rank {unlike} alone, first in output 2; it" in found.title
     assert (found.layer, found.since, found.severity) == ("2", 15, Severity.ERROR)
     with gradwatch.open(out / "nan") as run:
         explained = {f.rule: f.explained_by for f in diagnose(run).findings}

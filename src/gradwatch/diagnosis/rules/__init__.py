@@ -1,39 +1,7 @@
-"""The rules; importing this package declares them all."""
+"""The rules, one or a few related ones per module; importing this package declares them all."""
 
-from gradwatch.diagnosis.rules import (
-    constant_output,
-    dead_units,
-    exploding_gradients,
-    imbalance,
-    input_scale,
-    learning_rate,
-    loss_course,
-    non_finite,
-    overfitting,
-    saturated_activations,
-    stalled_weights,
-    structural_mismatch,
-    underflow,
-    unshuffled_data,
-    vanishing_gradients,
-    zero_gradients,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "constant_output",
-    "dead_units",
-    "exploding_gradients",
-    "imbalance",
-    "input_scale",
-    "learning_rate",
-    "loss_course",
-    "non_finite",
-    "overfitting",
-    "saturated_activations",
-    "stalled_weights",
-    "structural_mismatch",
-    "underflow",
-    "unshuffled_data",
-    "vanishing_gradients",
-    "zero_gradients",
-]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -1,72 +1,68 @@
-"""A model that answers the same whatever it is asked."""
+"""A model that returns the same number for every input."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
-from gradwatch.diagnosis.finding import Severity, Symptom
+from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.limits import Limits
 from gradwatch.diagnosis.quantities import progress
-from gradwatch.diagnosis.rule import Threshold, rule
+from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.value_table import Mask, ValueTable
 
 
 @rule(
     "constant-output",
     severity=Severity.ERROR,
     remedy=(
-        "Look at the last activation: softmax over one unit is always 1 (use sigmoid), ReLU may be "
-        "0 for all, a sigmoid may be driven to its bound. Then at what reaches the last layer."
+        "Check the last activation: softmax over one unit is always 1 (use sigmoid), all ReLU "
+        "units may be dead, a sigmoid may be saturated. Then check the input of the last layer."
     ),
     thresholds={
-        "spread": Threshold(1e-6, "between largest and smallest output, relative: rounding alone"),
-        "measured steps": Threshold(3, "a last layer that starts at 0 is constant for a step"),
+        "spread": Threshold(1e-6, "relative range of the outputs; rounding alone is below it"),
+        "measured steps": Threshold(3, "a last layer initialized to 0 is constant for one step"),
     },
     needs=[Kind.OUTPUT],
 )
-def constant_output(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Symptom]:
-    """All outputs of the model, of all samples, are one number, and the targets are not."""
+def constant_output(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """All outputs of the model are one number for all samples, and the targets are not."""
     table = history[Kind.OUTPUT]
     count = int(limits["measured steps"])
     if table.measured <= count:
         return
-    # Which layer is the last one may be a guess; the loss then has to show it too.
+    # Without facts the last layer is a guess; then the loss must confirm it.
     if not facts.outputs and not progress(history, facts) < 0.05:
         return
-    for i in table.fixed("last", lambda: _last_places(history, facts)):
-        low, high = table.column("min", i, count), table.column("max", i, count)
-        size = np.maximum(np.abs(low), np.abs(high))
+    for i in table.cached_per_sites("last", lambda: _output_columns(table, facts)):
         site = table.sites[i]
-        if not np.all(high - low <= limits.at("spread", site.path) * size):
+        is_constant = _is_constant(table, i, limits.at("spread", site.path))
+        if not is_constant[-count:].all():
             continue
         if table.column("count", i, count).min() < 2 or _targets_are_constant(history, count):
             continue
+        varied = np.flatnonzero(~is_constant)
+        low, high = float(table.latest("min")[i]), float(table.latest("max")[i])
         yield Symptom(
-            title=f"The model returns {high[-1]:.6g} for everything it is given.",
-            evidence={"smallest output": float(low[-1]), "largest output": float(high[-1])},
+            title=f"The model returns {high:.6g} for every input.",
+            evidence={"smallest output": low, "largest output": high},
             sites=[site],
             layer=site.layer,
-            since=_since(history, i, limits.at("spread", site.path)),
+            since=int(table.steps[varied[-1] + 1 if varied.size else 0]),
             about=site.path,
         )
 
 
-def _since(history: History, place: int, spread: float) -> int:
-    """The first measured step since which it has been constant."""
-    table = history[Kind.OUTPUT]
-    low, high = table.column("min", place, len(table)), table.column("max", place, len(table))
-    varied = np.flatnonzero(~(high - low <= spread * np.maximum(np.abs(low), np.abs(high))))
-    return int(table.steps[varied[-1] + 1 if varied.size else 0])
+def _is_constant(table: ValueTable, column: int, spread: float) -> Mask:
+    """For each kept step, whether all outputs of a layer were one number."""
+    low, high = table.column("min", column, len(table)), table.column("max", column, len(table))
+    return np.asarray(high - low <= spread * np.maximum(np.abs(low), np.abs(high)))
 
 
-def _last_places(history: History, facts: ModelFacts) -> list[int]:
-    sites = history[Kind.OUTPUT].sites
+def _output_columns(table: ValueTable, facts: ModelFacts) -> list[int]:
     if facts.outputs:
-        return [i for i, site in enumerate(sites) if site.layer in set(facts.outputs)]
-    return [len(sites) - 1]
+        return [i for i, site in enumerate(table.sites) if site.layer in set(facts.outputs)]
+    return [len(table.sites) - 1]
 
 
 def _targets_are_constant(history: History, count: int) -> bool:

@@ -1,21 +1,20 @@
-"""Inputs of a scale that no initialisation is made for."""
+"""Inputs whose scale no initialization is made for."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
-from gradwatch.diagnosis.finding import Symptom
+from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.limits import Limits
 from gradwatch.diagnosis.quantities import has_learned, progress
-from gradwatch.diagnosis.rule import Threshold, rule
+from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.value_table import ValueTable
 
-# Layers that take any scale, or whole numbers as names.
-_TAKES_ANY = re.compile(
+# Layers that accept any scale, or take integers as identifiers.
+_ACCEPTS_ANY = re.compile(
     r"embed|norm|rescal|discret|hash|lookup|vector|encod|resiz|crop", re.IGNORECASE
 )
 
@@ -27,21 +26,20 @@ _TAKES_ANY = re.compile(
         "put keras.layers.Normalization or Rescaling first."
     ),
     thresholds={
-        "large": Threshold(100.0, "RMS of the inputs; initialisations are made for about 1"),
+        "large": Threshold(100.0, "RMS of the inputs; initializations expect about 1"),
         "small": Threshold(1e-4, "RMS of the inputs"),
         "improvement": Threshold(0.05, "a network that learns is left alone"),
-        "huge": Threshold(1e4, "RMS of the inputs: said at once, unless the loss falls by half"),
+        "huge": Threshold(1e4, "RMS of the inputs; reported at once, unless the loss has halved"),
     },
     needs=[Kind.INPUT],
 )
-def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Symptom]:
-    """Inputs are far from 1 in size, with no layer to scale them, and the loss is flat."""
+def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """The inputs are far from 1 in size, no layer scales them, and the loss is flat."""
     table = history[Kind.INPUT]
-    # Never on the first measured step.
     if table.measured < 3:
         return
     first = facts.first_layer
-    if first is not None and _TAKES_ANY.search(first.class_name or ""):
+    if first is not None and _ACCEPTS_ANY.search(first.class_name or ""):
         return
     sizes = np.median(table.statistic("rms", 3), axis=0)
     large = sizes > limits.per_site("large", table.sites)
@@ -49,12 +47,12 @@ def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Iterator
     if not strange.any():
         return
     worst = int(np.argmax(np.where(strange, np.abs(np.log(np.maximum(sizes, 1e-300))), -1.0)))
-    # Whole numbers that are names, such as words': their size means nothing.
-    if first is None and _may_be_names(history, worst):
+    # Integers that identify something, such as words: their size means nothing.
+    if first is None and _may_be_indices(table, worst):
         return
-    flat = progress(history, facts) < limits["improvement"]
-    at_once = sizes[worst] > limits["huge"] and not progress(history, facts) > 0.5
-    if not (flat or at_once) or has_learned(history, facts):
+    is_flat = progress(history, facts) < limits["improvement"]
+    is_huge = sizes[worst] > limits["huge"] and not progress(history, facts) > 0.5
+    if not (is_flat or is_huge) or has_learned(history, facts):
         return
     yield Symptom(
         title=f"The inputs have the wrong scale: their RMS is {sizes[worst]:.3g}.",
@@ -63,13 +61,12 @@ def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Iterator
             "smallest": float(table.latest("min")[worst]),
             "largest": float(table.latest("max")[worst]),
         },
-        sites=[table.sites[i] for i in np.flatnonzero(strange)],
+        sites=table.sites_where(strange),
         since=table.since(3),
     )
 
 
-def _may_be_names(history: History, column: int) -> bool:
-    """Whether all inputs seen could be indices: at least 0, and their sums whole."""
-    table = history[Kind.INPUT]
-    low, total = table.statistic("min", 8)[:, column], table.statistic("sum", 8)[:, column]
+def _may_be_indices(table: ValueTable, column: int) -> bool:
+    """Whether all inputs so far could be indices: at least 0, with whole sums."""
+    low, total = table.column("min", column, 8), table.column("sum", column, 8)
     return bool(np.all(low >= 0) and np.all(total == np.round(total)))

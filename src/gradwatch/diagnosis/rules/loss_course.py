@@ -1,20 +1,18 @@
-"""The course of the loss: flat, swinging, or away."""
+"""A loss that is flat, oscillates, diverges or is negative."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 
 import numpy as np
 
 from gradwatch.core import ModelFacts
-from gradwatch.diagnosis.finding import Severity, Symptom
+from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.limits import Limits
 from gradwatch.diagnosis.quantities import apparent_progress, chance_level, has_learned
-from gradwatch.diagnosis.rule import Threshold, rule
-from gradwatch.diagnosis.vocabulary import loss_kind
+from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.vocabulary import is_non_negative, loss_kind
 
 _SEQUENCE = re.compile(r"RNN|LSTM|GRU|Attention|Transformer")
 
@@ -22,18 +20,18 @@ _SEQUENCE = re.compile(r"RNN|LSTM|GRU|Attention|Transformer")
 @rule(
     "loss-not-falling",
     remedy=(
-        "Nothing is learned so far. Try to fit a single batch first; then look at labels, at the "
-        "learning rate (10 times more, 10 times less), and at what the loss is given."
+        "The model has learned nothing so far. First try to fit a single batch; then check the "
+        "labels, the learning rate (10 times higher, 10 times lower) and the input of the loss."
     ),
     thresholds={
         "losses": Threshold(60, "hard tasks take that long until anything happens"),
-        "losses of sequences": Threshold(150, "recurrent networks often rest at the start"),
-        "losses at chance": Threshold(100, "where the loss of knowing nothing is known"),
+        "losses of sequences": Threshold(150, "recurrent networks often start with a plateau"),
+        "losses at chance": Threshold(100, "if the loss at chance is known"),
         "improvement": Threshold(0.02, "of the loss; batches differ by more"),
     },
 )
-def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Symptom]:
-    """The loss is where it was at the start."""
+def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """The loss is still at its initial level."""
     losses = history.losses
     is_sequence = any(_SEQUENCE.search(layer.class_name or "") for layer in facts.layers)
     least = limits["losses of sequences" if is_sequence else "losses"]
@@ -43,17 +41,17 @@ def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Ite
     if not so_far < max(improvement, 0.05) or has_learned(history, facts):
         return
     chance = chance_level(history, facts)
-    # After so long, what is hardly below chance has learned nothing that matters.
+    # After so many steps, a loss slightly below chance means that nothing useful was learned.
     is_at_chance = losses.recent > 0.95 * chance and len(losses) >= limits["losses at chance"]
-    is_flat = so_far < improvement and not _has_a_trend(history)
+    is_flat = so_far < improvement and not _has_trend(history)
     if history.is_warming_up() or not (is_flat or is_at_chance):
         return
     yield Symptom(
         title=f"The loss has not fallen in {len(losses):,} steps.",
         evidence={
-            "loss at the start": losses.initial,
-            "loss now": losses.recent,
-            **({"loss of knowing nothing": chance} if math.isfinite(chance) else {}),
+            "initial loss": losses.initial,
+            "current loss": losses.recent,
+            **({"loss at chance": chance} if math.isfinite(chance) else {}),
         },
         since=int(losses.steps[0]),
     )
@@ -61,18 +59,18 @@ def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Ite
 
 @rule(
     "loss-oscillating",
-    remedy="Lower the learning rate, use larger batches, or average over more of them.",
+    remedy="Lower the learning rate, use larger batches, or accumulate gradients over several.",
     thresholds={
-        "losses": Threshold(20, "enough to tell swings from a single odd batch"),
-        "swing": Threshold(3.0, "between high and low losses of the window, as a factor"),
-        "turns": Threshold(0.5, "of the steps at which it turns round; of pure noise it is 2/3"),
+        "losses": Threshold(20, "enough to distinguish oscillation from a single odd batch"),
+        "swing": Threshold(3.0, "factor between high and low losses of the window"),
+        "turns": Threshold(0.5, "share of the steps at which it turns; of pure noise it is 2/3"),
         "improvement": Threshold(0.05, "a network that learns is left alone"),
     },
 )
-def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Symptom]:
-    """The loss swings widely up and down, and does not get lower."""
+def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """The loss oscillates widely and does not fall."""
     losses = history.losses
-    # Losses of a few samples swing by themselves, and of how many they are may not be known.
+    # Losses of small batches always oscillate, and the batch size may be unknown.
     least = limits["losses"] * (1 if (facts.batch_size or 0) >= 16 else 3)
     if len(losses) < least or not apparent_progress(history, facts) < limits["improvement"]:
         return
@@ -81,7 +79,7 @@ def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Ite
     window = losses.last(int(limits["losses"]))
     if not np.all(np.isfinite(window)) or window.min() <= 0:
         return
-    # Quicker than numpy.quantile, and between the same losses.
+    # Faster than numpy.quantile, with the same result.
     ordered = np.sort(window)
     tenth = window.size // 10
     low, high = ordered[tenth], ordered[-1 - tenth]
@@ -90,11 +88,11 @@ def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Ite
     if high < limits["swing"] * low or turns < limits["turns"]:
         return
     yield Symptom(
-        title=f"The loss swings between {low:.3g} and {high:.3g} without falling.",
+        title=f"The loss oscillates between {low:.3g} and {high:.3g} without falling.",
         evidence={
             "low (10 %)": float(low),
             "high (90 %)": float(high),
-            "loss at the start": losses.initial,
+            "initial loss": losses.initial,
         },
         since=int(losses.steps[-window.size]),
     )
@@ -105,31 +103,31 @@ def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Ite
     severity=Severity.ERROR,
     remedy="Lower the learning rate by a factor of 10, clip gradients, or scale the targets.",
     thresholds={
-        "growth": Threshold(3.0, "over its level at the start; batches differ by less"),
-        "losses": Threshold(5, "in a row; a few odd batches are no divergence"),
+        "growth": Threshold(3.0, "over its initial level; batches differ by less"),
+        "losses": Threshold(5, "in a row; a few odd batches are not a divergence"),
     },
 )
-def loss_diverging(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Symptom]:
-    """The loss is several times what it was at the start, or falls without bound."""
+def loss_diverging(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """The loss is several times its initial level."""
     losses = history.losses
     count = int(limits["losses"])
     if len(losses) < 2 * count or not math.isfinite(losses.initial):
         return
     window = losses.last(count)
-    # The first step's own: after it, the level may be that of the fault already.
+    # The very first loss counts too: the loss may diverge from the second step on.
     start = min(losses.initial, float(losses.values[0])) if losses.initial > 0 else losses.initial
-    # From 0 a factor says nothing; what it was at its best gives the scale.
+    # A factor of 0 would mean nothing.
     scale = abs(start) or 1.0
     if not np.all(window > start + (limits["growth"] - 1.0) * scale):
         return
     if window.min() <= np.max(losses.values[:count]) and len(losses) < 4 * count:
         return
-    # A network that is trained on starts low, and soon comes up a little.
+    # Fine-tuning starts low, and the loss soon rises a little.
     if window.max() < chance_level(history, facts):
         return
     yield Symptom(
         title=f"The loss diverges: from {start:.3g} to {window[-1]:.3g}.",
-        evidence={"loss at the start": start, "lowest of the last": float(window.min())},
+        evidence={"initial loss": start, "lowest recent loss": float(window.min())},
         since=int(losses.steps[-count]),
     )
 
@@ -138,75 +136,41 @@ def loss_diverging(history: History, facts: ModelFacts, limits: Limits) -> Itera
     "negative-loss",
     severity=Severity.ERROR,
     remedy=(
-        "This loss cannot be negative for labels it is made for: check the labels' range, the sign "
-        "of a loss of your own, and whether the output is what the loss expects."
+        "This loss cannot be negative for valid labels: check the range of the labels, the sign of "
+        "a custom loss, and whether the loss expects this kind of output."
     ),
     thresholds={
-        "losses": Threshold(2, "below 0; one may be rounding"),
+        "losses": Threshold(2, "below 0; a single one may be rounding"),
         "margin": Threshold(1e-3, "below 0; rounding gives -1e-7"),
     },
 )
-def negative_loss(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Symptom]:
-    """A loss that cannot be negative is."""
-    is_known = loss_kind(facts.loss.name) is not None
-    if not (is_nonnegative(facts) or (not is_known and _falls_without_bound(history))):
+def negative_loss(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """A loss that cannot be negative is negative, or an unknown loss falls ever faster."""
+    is_unbounded = not is_non_negative(facts)
+    if is_unbounded and (loss_kind(facts.loss.name) or not _falls_without_bound(history)):
         return
     count = int(limits["losses"])
     window = history.losses.last(count)
     if window.size < count or not np.all(window < -limits["margin"]):
         return
-    unbounded = not is_nonnegative(facts)
     yield Symptom(
-        title="The loss falls below 0 without bound." if unbounded else "The loss is negative.",
-        evidence={"loss": float(window[-1]), "loss at the start": history.losses.initial},
+        title="The loss falls below 0 without bound." if is_unbounded else "The loss is negative.",
+        evidence={"loss": float(window[-1]), "initial loss": history.losses.initial},
         since=int(history.losses.steps[-count]),
-        severity=Severity.WARNING if unbounded else None,
+        severity=Severity.WARNING if is_unbounded else None,
     )
 
 
-_NONNEGATIVE = frozenset(
-    {
-        "mean_squared_error",
-        "mse",
-        "mean_absolute_error",
-        "mae",
-        "huber",
-        "log_cosh",
-        "smooth_l1",
-        "mean_absolute_percentage_error",
-        "mape",
-        "mean_squared_logarithmic_error",
-        "msle",
-        "binary_crossentropy",
-        "binary_focal_crossentropy",
-        "categorical_crossentropy",
-        "categorical_focal_crossentropy",
-        "sparse_categorical_crossentropy",
-        "cross_entropy",
-        "hinge",
-        "squared_hinge",
-        "categorical_hinge",
-    }
-)
-
-
-def is_nonnegative(facts: ModelFacts) -> bool:
-    """Whether the loss is known to be at least 0 for targets in its domain."""
-    given = facts.loss.is_nonnegative
-    return facts.loss.name in _NONNEGATIVE if given is None else given
-
-
 def _falls_without_bound(history: History) -> bool:
-    """Whether the loss falls ever faster below 0, as it does when its sign is wrong."""
+    """Whether the loss falls ever faster below 0, as with a wrong sign."""
     losses = history.losses
     if len(losses) < 15 or not losses.recent < -10.0 * abs(losses.initial):
         return False
-    values = losses.last(15)
-    first, middle, last = (float(np.mean(part)) for part in np.split(values, 3))
+    first, middle, last = (float(np.mean(part)) for part in np.split(losses.last(15), 3))
     return first > middle > last and middle - last > 1.2 * (first - middle)
 
 
-def _has_a_trend(history: History) -> bool:
+def _has_trend(history: History) -> bool:
     """Whether the loss falls by more than its noise explains."""
     values = history.losses.values
     values = values[np.isfinite(values)]

@@ -8,44 +8,41 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradwatch.core import FIELDS, Kind, ModelFacts, Site
-from gradwatch.diagnosis.finding import Severity, Symptom
+from gradwatch.core import Kind, ModelFacts, Site
+from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.limits import Limits
-from gradwatch.diagnosis.network_order import BACKWARD, PHASES, LayerOrder, moment_of, order_of
-from gradwatch.diagnosis.rule import Threshold, rule
+from gradwatch.diagnosis.network_order import BACKWARD, PHASES, LayerOrder
+from gradwatch.diagnosis.rule import Limits, Threshold, rule
 
 _HARM = (Kind.LOSS, Kind.APPLIED_GRADIENT, Kind.UPDATE, Kind.WEIGHT)
-
-_REMEDIES = {
-    Kind.INPUT: "The data itself holds NaN or Inf: clean it, or find the file that it comes from.",
-    Kind.TARGET: "The labels hold NaN or Inf: clean them, or leave these samples out.",
-    Kind.OUTPUT: (
-        "Look at what this layer computes: log or division of 0, exp of something large, or "
-        "weights that have grown. Add a small constant, clip, or lower the learning rate."
-    ),
-    Kind.LOSS: (
-        "The model's output is finite, its loss is not: log of 0, or values too large to square. "
-        "Give the loss logits (from_logits=True), or clip the output."
-    ),
-    Kind.WEIGHT: "The update itself overflowed: lower the learning rate, or clip gradients.",
-}
 _BACKWARD_REMEDY = (
-    "The forward pass is finite, its derivative is not: sqrt, norm or power at 0, or a where() "
+    "The forward pass is finite, but its derivative is not: sqrt, norm or power at 0, or a where() "
     "whose other branch is infinite. Add a small constant under the root, or mask before it."
 )
+_UPDATE_REMEDY = "The update itself overflowed: lower the learning rate, or clip gradients."
+_REMEDIES = {
+    Kind.INPUT: "The data contains NaN or Inf: clean it, or find the file it comes from.",
+    Kind.TARGET: "The labels contain NaN or Inf: clean them, or leave out these samples.",
+    Kind.OUTPUT: (
+        "Check what this layer computes: log or division of 0, exp of a large number, or weights "
+        "that have grown. Add a small constant, clip, or lower the learning rate."
+    ),
+    Kind.LOSS: (
+        "The model's output is finite, but its loss is not: log of 0, or values too large to "
+        "square. Give the loss logits (from_logits=True), or clip the output."
+    ),
+    Kind.OUTPUT_GRADIENT: _BACKWARD_REMEDY,
+    Kind.GRADIENT: _BACKWARD_REMEDY,
+}
 
 
-class _Bad(NamedTuple):
-    kind: Kind
-    path: str
+class _BadTensor(NamedTuple):
+    site: Site
     nan: float
     inf: float
     elements: float
-
-    @property
-    def site(self) -> Site:
-        return Site(self.kind, self.path)
+    is_mask: bool
+    """Minus infinity is the only non-finite value, as in masks."""
 
 
 @rule(
@@ -53,96 +50,94 @@ class _Bad(NamedTuple):
     severity=Severity.ERROR,
     thresholds={
         "skipped steps": Threshold(
-            3, "a loss scale that is too high overflows a step or two, which are skipped"
+            3, "a loss scale that is too high overflows for a step or two, which are skipped"
         ),
         "skipped steps under loss scaling": Threshold(
             16, "from its usual start, 2^15, a loss scale is halved 15 times until it is 1"
         ),
     },
 )
-def non_finite(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Symptom]:
-    """A NaN or Inf in any tensor; the first one in the order of execution is named."""
+def non_finite(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """A tensor contains NaN or Inf; the first one in the order of execution is named."""
     bad = list(_bad_tensors(history))
     if not bad:
         return
-    kinds = {each.kind for each in bad}
-    if not kinds & {*_HARM, *BACKWARD}:
-        # Minus infinity is how masks are made, and NaN may mark what is left out: guarded
-        # if neither loss nor gradients have it. Others in an output are not meant.
-        bad = [each for each in bad if each.kind is Kind.OUTPUT and not _is_mask(history, each)]
+    kinds = {each.site.kind for each in bad}
+    is_harmful = bool(kinds & {*_HARM, *BACKWARD})
+    if not is_harmful:
+        # Masks contain minus infinity, and NaN in the batch may mark missing values: both are
+        # handled if neither loss nor gradients are affected. NaN in an output is not intended.
+        bad = [each for each in bad if each.site.kind is Kind.OUTPUT and not each.is_mask]
         if not bad:
             return
-    order = order_of(facts, [history[Kind.OUTPUT], history[Kind.GRADIENT], history[Kind.WEIGHT]])
-    first = min(bad, key=lambda each: moment_of(each.site, order))
-    severity = Severity.ERROR if kinds & {*_HARM, *BACKWARD} else Severity.WARNING
+    severity = Severity.ERROR if is_harmful else Severity.WARNING
     if not kinds & set(_HARM) and _is_skipped(history, bad):
-        if _running(history, bad[0].kind) < _tolerated(facts, limits):
+        if _bad_steps_in_a_row(history, bad[0].site.kind) < _tolerated(facts, limits):
             return
         severity = Severity.WARNING
-    layer = _culprit(first, order, history)
-    if first.kind is Kind.INPUT:
-        # The first layer that it goes into.
-        given = [each for each in bad if each.kind is Kind.OUTPUT]
-        layer = min((each.site.layer for each in given), key=order.rank, default="")
+    order = _layer_order(history, facts)
+    first = min(bad, key=lambda each: order.moment(each.site))
+    kind = first.site.kind
+    layer = _responsible_layer(first.site, order, history)
+    if kind is Kind.INPUT:
+        # The first layer that received it.
+        affected = [each.site.layer for each in bad if each.site.kind is Kind.OUTPUT]
+        layer = min(affected, key=order.rank, default="")
     what = "NaN" if first.nan else "Inf"
-    place = f"the {first.kind}".replace("_", " ") if first.kind is Kind.LOSS else str(first.site)
-    clean = _last_clean(history, first)
-    if first.kind is Kind.LOSS and not history.is_fresh(Kind.WEIGHT):
-        yield _unmeasured(history, first, what, clean)
+    last_finite = _last_finite_step(history, first.site)
+    evidence = {} if last_finite is None else {"last finite step": last_finite}
+    if kind is Kind.LOSS and not history.is_fresh(Kind.WEIGHT):
+        yield Symptom(
+            title=f"{what} in the loss of step {history.step}; nothing else was measured in it.",
+            evidence={"NaN": first.nan, "Inf": first.inf, **evidence},
+            sites=[first.site],
+            remedy=(
+                "To see which tensor was the first, repeat the training up to this step with "
+                "every=1. Check for NaN in the data, log or division of 0, and a learning rate "
+                "that is too high."
+            ),
+        )
         return
+    place = "the loss" if kind is Kind.LOSS else str(first.site)
+    by = f", computed by {layer}" if kind is Kind.OUTPUT_GRADIENT else ""
     yield Symptom(
-        title=f"{what} in step {history.step}, first in {place}"
-        + (f", computed by {layer}" if first.kind is Kind.OUTPUT_GRADIENT else "")
-        + ".",
+        title=f"{what} in step {history.step}, first in {place}{by}.",
         evidence={
             "NaN": first.nan,
             "Inf": first.inf,
             "elements": first.elements,
             "tensors affected": len(bad),
-            **({"last finite step": clean} if clean is not None else {}),
+            **evidence,
         },
         sites=[first.site, *sorted({b.site for b in bad} - {first.site})],
         layer=layer,
         severity=severity,
-        remedy=_remedy(first),
-        # The first one stays the finding, however it spreads.
-        about="",
+        remedy=_REMEDIES.get(kind, _UPDATE_REMEDY),
     )
 
 
-def _unmeasured(history: History, loss: _Bad, what: str, clean: int | None) -> Symptom:
-    """Of a step of which only the loss is known."""
-    return Symptom(
-        title=f"{what} in the loss of step {history.step}, of which nothing else was measured.",
-        evidence={"NaN": loss.nan, "Inf": loss.inf}
-        | ({"last finite step": clean} if clean is not None else {}),
-        sites=[loss.site],
-        remedy=(
-            "To see which tensor is the first, train to that step again with every=1: look "
-            "for NaN in the data, log or division of 0, and a learning rate that is too high."
-        ),
-    )
+def _layer_order(history: History, facts: ModelFacts) -> LayerOrder:
+    kinds = (Kind.OUTPUT, Kind.GRADIENT, Kind.WEIGHT)
+    return LayerOrder(facts.layers, [site.layer for kind in kinds for site in history[kind].sites])
 
 
-def _bad_tensors(history: History) -> Iterator[_Bad]:
+def _bad_tensors(history: History) -> Iterator[_BadTensor]:
+    """The tensors that are not finite in the newest step."""
     for kind in PHASES:
         if kind is Kind.LOSS:
             losses = history.losses
-            if len(losses) and losses.latest_step == history.step:
-                value = losses.latest
-                if not math.isfinite(value):
-                    yield _Bad(kind, _loss_path(history), *_counts(value), 1.0)
+            value = losses.latest
+            if len(losses) and losses.latest_step == history.step and not math.isfinite(value):
+                nan, inf = float(math.isnan(value)), float(math.isinf(value))
+                yield _BadTensor(Site(kind, _loss_path(history)), nan, inf, 1.0, False)
         elif history.is_fresh(kind):
             table = history[kind]
-            for i in np.flatnonzero(table.nonfinite() > 0):
-                nan, inf = table.latest("nan")[i], 0.0
-                inf = table.latest("posinf")[i] + table.latest("neginf")[i]
-                site = table.sites[i]
-                yield _Bad(kind, site.path, float(nan), float(inf), float(table.latest("count")[i]))
-
-
-def _counts(value: float) -> tuple[float, float]:
-    return float(math.isnan(value)), float(math.isinf(value))
+            for i in np.flatnonzero(table.nonfinite(1)[0] > 0):
+                nan, posinf, neginf, elements = (
+                    float(table.latest(name)[i]) for name in ("nan", "posinf", "neginf", "count")
+                )
+                is_mask = not nan and not posinf
+                yield _BadTensor(table.sites[i], nan, posinf + neginf, elements, is_mask)
 
 
 def _loss_path(history: History) -> str:
@@ -150,62 +145,47 @@ def _loss_path(history: History) -> str:
     return next((site.path for site in sites if site.kind is Kind.LOSS), "loss")
 
 
-def _is_mask(history: History, bad: _Bad) -> bool:
-    table = history[bad.kind]
-    i = table.sites.index(bad.site)
-    return not bad.nan and not table.latest("posinf")[i]
-
-
-def _is_skipped(history: History, bad: list[_Bad]) -> bool:
-    """Whether the gradients are bad and the weights are not: the update was not made."""
-    return history.is_fresh(Kind.WEIGHT) and all(each.kind in BACKWARD for each in bad)
+def _is_skipped(history: History, bad: list[_BadTensor]) -> bool:
+    """Whether only gradients are bad: the update was not made."""
+    return history.is_fresh(Kind.WEIGHT) and all(each.site.kind in BACKWARD for each in bad)
 
 
 def _tolerated(facts: ModelFacts, limits: Limits) -> float:
-    """How many steps in a row may be skipped for gradients that are not finite."""
+    """The number of consecutive steps that may be skipped for non-finite gradients."""
     if facts.optimizer.loss_scale is not None:
         return limits["skipped steps under loss scaling"]
-    # Nobody skips steps where it is known that there is no loss scale.
+    # An optimizer that is known to have no loss scale skips no steps.
     return 0.0 if facts.optimizer.name is not None else limits["skipped steps"]
 
 
-def _running(history: History, kind: Kind) -> int:
-    """In how many of the last measured steps in a row anything of the kind was bad."""
-    table = history[kind]
-    bad = table.statistic("nan", 32) + table.statistic("posinf", 32) + table.statistic("neginf", 32)
-    good = np.flatnonzero(~(bad > 0).any(1))
-    return int(bad.shape[0]) - (int(good[-1]) + 1 if good.size else 0)
+def _bad_steps_in_a_row(history: History, kind: Kind) -> int:
+    """For how many measured steps, up to the newest, this kind was not finite."""
+    is_bad = (history[kind].nonfinite(32) > 0).any(1)
+    good = np.flatnonzero(~is_bad)
+    return int(is_bad.size) - (int(good[-1]) + 1 if good.size else 0)
 
 
-def _culprit(first: _Bad, order: LayerOrder, history: History) -> str:
-    """The layer that computed the first bad tensor; empty if it is none's."""
+def _responsible_layer(first: Site, order: LayerOrder, history: History) -> str:
+    """The layer that computed the first bad tensor; empty if no layer did."""
     if first.kind in (Kind.INPUT, Kind.TARGET, Kind.LOSS):
         return ""
-    layer = first.site.layer
+    layer = first.layer
     if first.kind is not Kind.OUTPUT_GRADIENT:
         return layer
-    # The gradient with respect to an output is computed by the layer that uses the output.
-    holders = {path for path in order.paths if layer.startswith(f"{path}/")}
+    # The gradient of an output is computed by the layer that uses the output.
+    around = {path for path in order.paths if layer.startswith(f"{path}/")}
     later = order.paths[order.rank(layer) + 1 :]
-    seen = {site.layer for site in history[Kind.OUTPUT_GRADIENT].sites}
-    return next((path for path in later if path in seen and path not in holders), layer)
+    measured = {site.layer for site in history[Kind.OUTPUT_GRADIENT].sites}
+    return next((path for path in later if path in measured and path not in around), layer)
 
 
-def _last_clean(history: History, first: _Bad) -> int | None:
-    """The last measured step at which it was finite, if it was measured before."""
-    if first.kind is Kind.LOSS:
+def _last_finite_step(history: History, site: Site) -> int | None:
+    """The last measured step at which this tensor was finite, if there is one."""
+    if site.kind is Kind.LOSS:
         finite = history.losses.steps[np.isfinite(history.losses.values)]
-        before = finite[finite < history.step]
-        return int(before[-1]) if before.size else None
-    table = history[first.kind]
-    i = table.sites.index(first.site)
-    rows = table.rows(64)[:, i]
-    bad = [FIELDS.index(name) for name in ("nan", "posinf", "neginf")]
-    clean = np.flatnonzero(rows[:, bad].sum(1) == 0)
-    return int(table.steps[-rows.shape[0] :][clean[-1]]) if clean.size else None
-
-
-def _remedy(first: _Bad) -> str:
-    if first.kind in (Kind.OUTPUT_GRADIENT, Kind.GRADIENT):
-        return _BACKWARD_REMEDY
-    return _REMEDIES.get(first.kind, _REMEDIES[Kind.WEIGHT])
+        steps = finite[finite < history.step]
+    else:
+        table = history[site.kind]
+        bad = table.nonfinite(64)[:, table.sites.index(site)]
+        steps = table.steps[-bad.size :][bad == 0]
+    return int(steps[-1]) if steps.size else None

@@ -1,32 +1,30 @@
-"""A model that gets better at what it has seen, and worse at what it has not."""
+"""A model that improves on its training data and gets worse on other data."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from gradwatch.core import ModelFacts
-from gradwatch.diagnosis.finding import Symptom
+from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.limits import Limits
-from gradwatch.diagnosis.rule import Threshold, rule
+from gradwatch.diagnosis.rule import Limits, Threshold, rule
 
 
 @rule(
     "overfitting",
     remedy=(
         "Stop at the best epoch (EarlyStopping with restore_best_weights), get more data or "
-        "augment it, or regularise: dropout, weight decay, a smaller model."
+        "augment it, or regularize: dropout, weight decay, a smaller model."
     ),
     thresholds={
         "epochs": Threshold(5, "since validation was best; single epochs go up and down"),
         "rise": Threshold(0.2, "of the validation loss over its best"),
-        "fall": Threshold(0.8, "of the training loss since then: else training just swings"),
-        "gap": Threshold(1.5, "between validation and training loss, as a factor"),
+        "fall": Threshold(0.8, "of the training loss since then; otherwise training is just noisy"),
+        "gap": Threshold(1.5, "factor between validation and training loss"),
     },
 )
-def overfitting(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Symptom]:
-    """The validation loss rises, epoch after epoch, while the training loss falls."""
+def overfitting(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """The validation loss rises for several epochs while the training loss falls."""
     both = [
         (epoch.step, epoch.logs["loss"], epoch.logs["val_loss"])
         for epoch in history.epochs
@@ -42,17 +40,17 @@ def overfitting(history: History, facts: ModelFacts, limits: Limits) -> Iterator
     since_then = [validation for _, _, validation in both[best + 1 :]]
     if len(since_then) < count or lowest <= 0:
         return
-    # Not a single good epoch in between: the last ones are all worse.
+    # Each of the last epochs is worse.
     rose = min(since_then[-count:]) > (1.0 + limits["rise"]) * lowest
     if not rose or train > limits["fall"] * train_then or validation < limits["gap"] * train:
         return
     yield Symptom(
-        title=f"Overfitting: validation was best at step {step:,}.",
+        title=f"The model overfits: the validation loss was lowest at step {step:,}.",
         evidence={
-            "validation loss at its best": lowest,
-            "validation loss now": validation,
+            "best validation loss": lowest,
+            "current validation loss": validation,
             "training loss then": train_then,
-            "training loss now": train,
+            "current training loss": train,
         },
         since=step,
     )

@@ -1,34 +1,32 @@
-"""Sigmoid and tanh units that are driven to their bounds, where they have no slope."""
+"""Sigmoid and tanh units at their bounds, where their slope is 0."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
-from gradwatch.diagnosis.finding import Symptom
+from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.limits import Limits
 from gradwatch.diagnosis.quantities import has_learned, progress
-from gradwatch.diagnosis.rule import Threshold, rule
+from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.value_table import Mask
 
 
 @rule(
     "saturated-activations",
     remedy=(
-        "Scale the inputs to about 1, initialise with smaller weights (Glorot), lower the learning "
-        "rate, or normalise before the activation."
+        "Scale the inputs to about 1, initialize with smaller weights (Glorot), lower the learning "
+        "rate, or normalize before the activation."
     ),
     thresholds={
         "share": Threshold(0.5, "of a hidden layer's outputs within 0.01 of a bound"),
-        "share at start": Threshold(0.8, "and ever since; said even if others learn"),
+        "share at start": Threshold(0.8, "since the first step; reported even if the loss falls"),
         "measured steps": Threshold(3, "one batch may be odd"),
         "improvement": Threshold(0.05, "a network that learns is left alone"),
     },
     needs=[Kind.SATURATED],
 )
-def saturated_activations(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Symptom]:
+def saturated_activations(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """Most outputs of a hidden sigmoid or tanh layer are at a bound, and the loss is flat."""
     table = history[Kind.SATURATED]
     count = int(limits["measured steps"])
@@ -38,36 +36,33 @@ def saturated_activations(history: History, facts: ModelFacts, limits: Limits) -
     if is_flat and not has_learned(history, facts):
         shares = table.statistic("mean", count)
         stuck = np.all(shares > limits.per_site("share", table.sites), axis=0)
-    elif not table.first_steps:
-        # So from the beginning on: learning goes on past these units.
+    elif not table.has_forgotten:
+        # Saturated since the first step: the other layers learn without these units.
         shares = table.statistic("mean", len(table))
         stuck = np.all(shares > limits.per_site("share at start", table.sites), axis=0)
     else:
         return
-    stuck &= table.fixed(
+    stuck &= table.cached_per_sites(
         ("hidden", len(history[Kind.OUTPUT].sites)), lambda: _is_hidden(history, facts)
     )
     if not stuck.any():
         return
     first = int(np.flatnonzero(stuck)[0])
-    chosen = [table.sites[i] for i in np.flatnonzero(stuck)]
+    sites = table.sites_where(stuck)
     yield Symptom(
-        title=f"{shares[-1, first]:.0%} of the outputs of {chosen[0].layer} are saturated.",
+        title=f"{shares[-1, first]:.0%} of the outputs of {sites[0].layer} are saturated.",
         evidence={
             "saturated share": float(shares[:, first].min()),
-            "layers": len(chosen),
+            "layers": len(sites),
             "loss improvement": progress(history, facts),
         },
-        sites=chosen,
-        layer=chosen[0].layer,
+        sites=sites,
+        layer=sites[0].layer,
         since=table.since(count),
     )
 
 
-def _is_hidden(history: History, facts: ModelFacts) -> list[bool]:
-    """Which sites are of layers whose output is not the model's: there it is an answer."""
-    outputs = set(facts.outputs)
-    if not outputs:
-        paths = [site.layer for site in history[Kind.OUTPUT].sites]
-        outputs = set(paths[-1:])
-    return [site.layer not in outputs for site in history[Kind.SATURATED].sites]
+def _is_hidden(history: History, facts: ModelFacts) -> Mask:
+    """For each site, whether it is not an output of the model: outputs may saturate."""
+    outputs = facts.outputs or [site.layer for site in history[Kind.OUTPUT].sites][-1:]
+    return np.array([site.layer not in outputs for site in history[Kind.SATURATED].sites], bool)

@@ -1,24 +1,33 @@
-"""Last layer, loss and labels that do not go together."""
+"""A last layer, a loss and labels that contradict each other."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from gradwatch.core import Kind, LayerFacts, ModelFacts
-from gradwatch.diagnosis.finding import Severity, Symptom
+from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.limits import Limits
-from gradwatch.diagnosis.rule import Threshold, rule
-from gradwatch.diagnosis.vocabulary import BOUNDS, LossKind, activation_of, loss_kind
+from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.value_table import ValueTable
+from gradwatch.diagnosis.vocabulary import BOUNDS, LossKind, last_activation, loss_kind
+
+_PROBABILITIES = ("softmax", "sigmoid", "hard_sigmoid")
 
 
 @dataclass(frozen=True)
-class Ends:
-    """What the checks go by: what the model ends in, and what it should answer."""
+class ModelEnd:
+    """The end of a model: its last layer, its loss and its targets.
+
+    Attributes:
+        targets: the smallest and largest target and their mean, so far.
+        outputs: the smallest and largest output so far.
+        slack: the share of the targets' range by which they may exceed the output's.
+    """
 
     loss: LossKind
     loss_name: str
@@ -26,10 +35,8 @@ class Ends:
     layer: LayerFacts
     activation: str | None
     targets: tuple[float, float, float] | None
-    """Smallest, largest and mean so far."""
     targets_are_whole: bool | None
     outputs: tuple[float, float] | None
-    """Smallest and largest so far."""
     slack: float
 
     @property
@@ -37,9 +44,9 @@ class Ends:
         return self.layer.units
 
     def evidence(self) -> dict[str, float | str]:
-        """All that is known of them."""
+        """Everything that is known."""
         known: dict[str, float | str] = {"loss": self.loss_name}
-        if self.from_logits is not None and self.loss.is_of_probabilities:
+        if self.from_logits is not None and self.loss.takes_probabilities:
             known["from_logits"] = str(self.from_logits)
         if self.activation:
             known["last activation"] = self.activation
@@ -56,193 +63,192 @@ class Ends:
     "structural-mismatch",
     severity=Severity.ERROR,
     thresholds={
-        "slack": Threshold(0.05, "of the targets' range by which they may leave the output's"),
+        "slack": Threshold(0.05, "share of the targets' range by which they may exceed the output"),
     },
 )
-def structural_mismatch(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Symptom]:
+def structural_mismatch(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """Output units, last activation, loss and range of the labels contradict each other."""
-    ends = _ends(history, facts, limits["slack"])
-    if ends is None:
+    end = _model_end(history, facts, limits["slack"])
+    if end is None:
         return
     for check in _CHECKS:
-        found = check(ends)
+        found = check(end)
         if found is not None:
             title, remedy = found
             yield Symptom(
                 title=title,
-                evidence=ends.evidence(),
-                layer=ends.layer.path,
+                evidence=end.evidence(),
+                layer=end.layer.path,
                 remedy=remedy,
                 since=history.first_step,
                 severity=Severity.WARNING if check in _MILD else None,
             )
-            # The others may follow from it.
+            # Further contradictions may follow from this one.
             return
 
 
-Verdict = tuple[str, str] | None
+TitleAndRemedy: TypeAlias = tuple[str, str] | None
 
 
-def _softmax_over_one_unit(ends: Ends) -> Verdict:
-    if ends.activation != "softmax" or ends.units != 1:
+def _softmax_over_one_unit(end: ModelEnd) -> TitleAndRemedy:
+    if end.activation != "softmax" or end.units != 1:
         return None
     return (
-        "Softmax over one unit is always 1: the model can answer nothing else.",
+        "Softmax over one unit is always 1: the model can return nothing else.",
         "Use sigmoid with binary_crossentropy, or as many units as there are classes.",
     )
 
 
-def _one_unit_for_several_classes(ends: Ends) -> Verdict:
-    if ends.loss not in (LossKind.CATEGORICAL, LossKind.SPARSE) or ends.units != 1:
+def _one_unit_for_several_classes(end: ModelEnd) -> TitleAndRemedy:
+    if end.loss not in (LossKind.CATEGORICAL, LossKind.SPARSE) or end.units != 1:
         return None
     return (
-        f"{ends.loss_name} compares classes, and the model has one output unit.",
+        f"{end.loss_name} needs one output unit per class, but the model has one output unit.",
         "Use as many units as there are classes, or sigmoid with binary_crossentropy for two.",
     )
 
 
-def _labels_outside(ends: Ends) -> Verdict:
-    if ends.targets is None:
+def _labels_out_of_range(end: ModelEnd) -> TitleAndRemedy:
+    if end.targets is None:
         return None
-    low, high, mean = ends.targets
-    if ends.loss is LossKind.SPARSE:
-        if ends.units and (low < 0 or high >= ends.units):
+    low, high, mean = end.targets
+    if end.loss is LossKind.SPARSE:
+        if end.units and (low < 0 or high >= end.units):
             return (
-                f"Labels go from {low:g} to {high:g}, and the model has {ends.units} classes, "
-                f"0 to {ends.units - 1}.",
-                "Count labels from 0, or give the last layer as many units as there are classes.",
+                f"Labels range from {low:g} to {high:g}, but the model has {end.units} classes, "
+                f"0 to {end.units - 1}.",
+                "Number the labels from 0, or give the last layer as many units as there are "
+                "classes.",
             )
-        if ends.targets_are_whole is False:
+        if end.targets_are_whole is False:
             return (
-                f"Labels of {ends.loss_name} are whole numbers, and these are not.",
-                "Give the classes' numbers; for values to predict, use mean_squared_error.",
+                f"{end.loss_name} needs whole numbers as labels, but these are not.",
+                "Use class numbers as labels; to predict values, use mean_squared_error.",
             )
         return None
-    if ends.loss in (LossKind.BINARY, LossKind.CATEGORICAL) and (low < -1e-6 or high > 1 + 1e-6):
+    if end.loss in (LossKind.BINARY, LossKind.CATEGORICAL) and (low < -1e-6 or high > 1 + 1e-6):
         return (
-            f"Labels of {ends.loss_name} are between 0 and 1, these go from {low:g} to {high:g}.",
-            "Map the labels to 0 and 1; for class numbers use sparse_categorical_crossentropy, for "
-            "values to predict mean_squared_error.",
+            f"{end.loss_name} needs labels between 0 and 1, but these range from {low:g} to "
+            f"{high:g}.",
+            "Map the labels to 0 and 1; for class numbers use sparse_categorical_crossentropy, to "
+            "predict values use mean_squared_error.",
         )
-    if ends.loss is LossKind.CATEGORICAL and ends.units and not 0.9 < mean * ends.units < 1.1:
+    if end.loss is LossKind.CATEGORICAL and end.units and not 0.9 < mean * end.units < 1.1:
         return (
-            f"The labels of a sample add up to {mean * ends.units:.3g}, and {ends.loss_name} "
+            f"The labels of a sample add up to {mean * end.units:.3g}, but {end.loss_name} "
             "expects 1.",
-            "Give one-hot labels; for several classes at once use sigmoid with "
-            "binary_crossentropy.",
+            "Use one-hot labels; for several classes at once use sigmoid with binary_crossentropy.",
         )
-    if ends.loss is LossKind.COUNTS and low < 0:
+    if end.loss is LossKind.COUNTS and low < 0:
         return (
-            f"{ends.loss_name} is for targets of 0 and more, and these begin at {low:g}.",
+            f"{end.loss_name} needs targets of at least 0, but the smallest is {low:g}.",
             "Use mean_squared_error, or shift the targets.",
         )
     return None
 
 
-def _logits_for_probabilities(ends: Ends) -> Verdict:
-    if not ends.loss.is_of_probabilities or ends.from_logits is not False:
+def _logits_for_probabilities(end: ModelEnd) -> TitleAndRemedy:
+    if not end.loss.takes_probabilities or end.from_logits is not False:
         return None
-    is_outside = ends.outputs is not None and (ends.outputs[0] < -1e-3 or ends.outputs[1] > 1.001)
-    is_linear = ends.activation == "linear" and ends.outputs is None
+    is_outside = end.outputs is not None and (end.outputs[0] < -1e-3 or end.outputs[1] > 1.001)
+    is_linear = end.activation == "linear" and end.outputs is None
     if not (is_outside or is_linear):
         return None
-    right = "sigmoid" if ends.loss is LossKind.BINARY else "softmax"
+    right = "sigmoid" if end.loss is LossKind.BINARY else "softmax"
+    ending = f"activation is {end.activation}" if end.activation else "layer returns other values"
     return (
-        f"{ends.loss_name} expects probabilities, and the last layer ends in "
-        f"{ends.activation or 'something else'}.",
+        f"{end.loss_name} expects probabilities, but the last {ending}.",
         f"Give the loss from_logits=True, or the last layer activation={right!r}.",
     )
 
 
-def _probabilities_for_logits(ends: Ends) -> Verdict:
-    if not ends.loss.is_of_probabilities or ends.from_logits is not True:
+def _probabilities_for_logits(end: ModelEnd) -> TitleAndRemedy:
+    if not end.loss.takes_probabilities or end.from_logits is not True:
         return None
-    if ends.activation not in ("softmax", "sigmoid", "hard_sigmoid"):
+    if end.activation not in _PROBABILITIES:
         return None
     return (
-        f"{ends.loss_name} is told to expect logits, and the last layer ends in {ends.activation}.",
-        "Set from_logits=False, or leave the last layer without activation.",
+        f"{end.loss_name} expects logits (from_logits=True), but the last activation is "
+        f"{end.activation}.",
+        "Set from_logits=False, or remove the activation of the last layer.",
     )
 
 
-def _sigmoid_for_classes(ends: Ends) -> Verdict:
-    if ends.loss not in (LossKind.CATEGORICAL, LossKind.SPARSE):
+def _sigmoid_for_classes(end: ModelEnd) -> TitleAndRemedy:
+    if end.loss not in (LossKind.CATEGORICAL, LossKind.SPARSE):
         return None
-    if ends.activation not in ("sigmoid", "hard_sigmoid"):
+    if end.activation not in ("sigmoid", "hard_sigmoid"):
         return None
     return (
-        f"{ends.loss_name} is about one class of several, and sigmoid answers for each by itself.",
+        f"{end.loss_name} expects one of several classes, but sigmoid treats each independently.",
         "Use softmax; or, if several classes may be right at once, binary_crossentropy.",
     )
 
 
-def _bounded_logits(ends: Ends) -> Verdict:
-    if not ends.loss.is_of_probabilities or ends.activation not in BOUNDS:
+def _bounded_logits(end: ModelEnd) -> TitleAndRemedy:
+    if not end.loss.takes_probabilities or end.activation not in BOUNDS:
         return None
-    if ends.activation in ("softmax", "sigmoid", "hard_sigmoid"):
+    if end.activation in _PROBABILITIES:
         return None
     return (
-        f"{ends.loss_name} is given the output of {ends.activation}, which is neither a "
-        "probability nor free as a logit is.",
-        "End in softmax or sigmoid; or in no activation, with from_logits=True.",
+        f"{end.loss_name} receives the output of {end.activation}, which is neither a probability "
+        "nor an unbounded logit.",
+        "Use softmax or sigmoid; or no activation, with from_logits=True.",
     )
 
 
-def _bounded_for_unbounded(ends: Ends) -> Verdict:
-    if ends.loss is not LossKind.REGRESSION or ends.targets is None:
+def _bounded_for_unbounded(end: ModelEnd) -> TitleAndRemedy:
+    if end.loss is not LossKind.REGRESSION or end.targets is None:
         return None
-    bounds = BOUNDS.get(ends.activation or "")
+    bounds = BOUNDS.get(end.activation or "")
     if bounds is None:
         return None
-    low, high, _ = ends.targets
-    slack = ends.slack * max(high - low, 1e-30)
+    low, high, _ = end.targets
+    slack = end.slack * max(high - low, 1e-30)
     if low >= bounds[0] - slack and high <= bounds[1] + slack:
         return None
-    span = (
-        f"from {bounds[0]:g} to {bounds[1]:g}"
-        if math.isfinite(bounds[1])
-        else (f"at least {bounds[0]:g}")
-    )
+    is_bounded = math.isfinite(bounds[1])
+    span = f"from {bounds[0]:g} to {bounds[1]:g}" if is_bounded else f"of at least {bounds[0]:g}"
     return (
-        f"Targets go from {low:.3g} to {high:.3g}, and {ends.activation} returns values {span}.",
-        "Leave the last layer without activation, or scale the targets into its range.",
+        f"Targets range from {low:.3g} to {high:.3g}, but {end.activation} returns values {span}.",
+        "Remove the activation of the last layer, or scale the targets into its range.",
     )
 
 
-_CHECKS: tuple[Callable[[Ends], Verdict], ...] = (
+_CHECKS: tuple[Callable[[ModelEnd], TitleAndRemedy], ...] = (
     _softmax_over_one_unit,
     _one_unit_for_several_classes,
-    _labels_outside,
+    _labels_out_of_range,
     _logits_for_probabilities,
     _probabilities_for_logits,
     _sigmoid_for_classes,
     _bounded_logits,
     _bounded_for_unbounded,
 )
-# Something is learned like this, only less than could be.
+# The model learns nevertheless, only worse than it could.
 _MILD = frozenset({_probabilities_for_logits, _sigmoid_for_classes})
 
 
-def _ends(history: History, facts: ModelFacts, slack: float) -> Ends | None:
+def _model_end(history: History, facts: ModelFacts, slack: float) -> ModelEnd | None:
     kind = loss_kind(facts.loss.name)
-    layer, activation = activation_of(facts)
+    layer, activation = last_activation(facts)
     if kind is None or layer is None:
         return None
     targets = outputs = None
-    whole = facts.targets_are_whole
-    if Kind.TARGET in history:
-        table = history[Kind.TARGET]
-        low, high = table.statistic("min", 16)[:, 0], table.statistic("max", 16)[:, 0]
-        mean = table.statistic("mean", 16)[:, 0]
-        if not np.isnan(low).all():
-            targets = (float(np.nanmin(low)), float(np.nanmax(high)), float(np.nanmean(mean)))
+    table = history[Kind.TARGET]
+    if len(table) and (target_range := _range(table, 0, 16)):
+        targets = (*target_range, float(np.nanmean(table.column("mean", 0, 16))))
     table = history[Kind.OUTPUT]
     last = next((i for i, s in enumerate(table.sites) if s.layer == facts.outputs[0]), None)
-    if last is not None and len(table):
-        low, high = table.statistic("min", 4)[:, last], table.statistic("max", 4)[:, last]
-        if not np.isnan(low).all():
-            outputs = (float(np.nanmin(low)), float(np.nanmax(high)))
-    return Ends(
-        kind, facts.loss.name or "", facts.loss.from_logits, layer, activation, targets, whole,
-        outputs, slack,
+    if len(table) and last is not None:
+        outputs = _range(table, last, 4)
+    return ModelEnd(
+        kind, facts.loss.name or "", facts.loss.from_logits, layer, activation, targets,
+        facts.targets_are_whole, outputs, slack,
     )  # fmt: skip
+
+
+def _range(table: ValueTable, column: int, count: int) -> tuple[float, float] | None:
+    """The smallest and largest value of a site; None if it was not measured."""
+    low, high = table.column("min", column, count), table.column("max", column, count)
+    return None if np.isnan(low).all() else (float(np.nanmin(low)), float(np.nanmax(high)))

@@ -1,36 +1,33 @@
-"""Gradients that die out on their way back through the layers."""
+"""Gradients that fade on their way back through the layers."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts, Site
-from gradwatch.diagnosis.finding import Symptom
+from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.limits import Limits
 from gradwatch.diagnosis.network_order import matrices
 from gradwatch.diagnosis.quantities import has_learned, progress
-from gradwatch.diagnosis.rule import Threshold, rule
+from gradwatch.diagnosis.rule import Limits, Threshold, rule
 
 
 @rule(
     "vanishing-gradients",
     remedy=(
-        "Use ReLU-like activations instead of sigmoid or tanh, initialise for them (He, Glorot), "
-        "add batch or layer normalisation, or skip connections."
+        "Use ReLU-like activations instead of sigmoid or tanh, a matching initialization (He, "
+        "Glorot), batch or layer normalization, or skip connections."
     ),
     thresholds={
         "ratio": Threshold(1e-3, "healthy networks stay well above it, however deep"),
-        "ratio at once": Threshold(1e-5, "said without waiting for the loss to show it"),
+        "ratio at once": Threshold(1e-5, "reported without waiting for the loss"),
         "measured steps": Threshold(3, "one batch may be odd"),
         "improvement": Threshold(0.05, "a network that learns is left alone"),
     },
     needs=[Kind.GRADIENT],
 )
-def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> Iterator[Symptom]:
-    """Early layers get next to no gradient, compared with the last ones, and the loss is flat."""
+def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """Early layers get hardly any gradient compared with the last ones, and the loss is flat."""
     table = history[Kind.GRADIENT]
     count = int(limits["measured steps"])
     if table.measured <= count or has_learned(history, facts, limits["improvement"]):
@@ -38,24 +35,23 @@ def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> 
     is_flat = progress(history, facts) < limits["improvement"]
     if len(history.losses) >= 10 and not is_flat:
         return
-    mixing = np.zeros(len(table.layers), bool)
-    mixing[table.layer_of[matrices(table, facts)]] = True
+    mixing = np.unique(table.layer_index[matrices(table, facts)])
     norms = table.l2_by_layer(count)[:, mixing]
-    layers = [layer for layer, yes in zip(table.layers, mixing, strict=True) if yes]
+    layers = [table.layers[i] for i in mixing]
     if len(layers) < 2:
         return
     largest = np.nanmax(np.where(np.isnan(norms), 0.0, norms), axis=1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = norms / largest
+    ratios = norms / largest
     name = "ratio" if is_flat else "ratio at once"
     limit = limits.per_site(name, [Site(Kind.GRADIENT, f"{layer}/") for layer in layers])
-    # Exact zeros have another cause: see zero-gradients. What starts at 0 grows from step to step.
+    # Exact zeros have another cause, see zero-gradients. A gradient that starts at 0 and grows
+    # is healthy.
     small = np.all((ratios < limit) & (norms > 0), axis=0) & (ratios[-1] < 3.0 * ratios[0])
     if not small.any() or np.argmax(small) > np.nanargmax(norms[-1]):
         return
     top = int(np.flatnonzero(small)[-1])
     lowest = int(np.nanargmin(np.where(small, ratios[-1], np.nan)))
-    chosen = {layer for layer, yes in zip(layers, small, strict=True) if yes}
+    chosen = {layer for layer, is_small in zip(layers, small, strict=True) if is_small}
     yield Symptom(
         title=f"Gradients vanish from {layers[top]} down to {layers[lowest]}.",
         evidence={

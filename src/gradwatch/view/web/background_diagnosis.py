@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
-from gradwatch.diagnosis import Finding, findings_file, findings_of, in_order
+from gradwatch.diagnosis import Finding, findings_file, findings_of, worst_first
 from gradwatch.read import Run, Status
 
 _MIN_PAUSE = 15.0
@@ -73,7 +73,7 @@ class BackgroundDiagnosis:
             found = state.findings or []
         rules = {(finding.group, finding.rule) for finding in found}
         more = [f for f in recorded_findings(run) if (f.group, f.rule) not in rules]
-        return in_order([*found, *more]), is_complete
+        return worst_first([*found, *more]), is_complete
 
     def known(self, id: str, run: Run) -> list[Finding] | None:
         """The known findings, without a new diagnosis; None if there never was one."""

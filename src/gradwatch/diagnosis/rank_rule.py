@@ -1,0 +1,121 @@
+"""Rules that compare the ranks of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from gradwatch.core import Kind, ModelFacts
+from gradwatch.diagnosis.finding import Severity, Symptom
+from gradwatch.diagnosis.network_order import LayerOrder
+from gradwatch.diagnosis.rule import Limits, Rule, Threshold
+
+if TYPE_CHECKING:
+    from gradwatch.read import Run
+
+RANK_RULES: dict[str, Rule] = {}
+"""The rules that compare ranks, by name."""
+
+Row: TypeAlias = tuple[Any, ...]
+"""A row of a query's result."""
+
+_MAX_SECONDS_APART = 5.0
+"""Rows of one step that are further apart in time belong to two trainings."""
+
+
+class RankData:
+    """The recordings of all ranks; rules query them with SQL, however many there are.
+
+    Args:
+        run: the run.
+        facts: the known facts about the model.
+    """
+
+    def __init__(self, run: Run, facts: ModelFacts) -> None:
+        self.run = run
+        self._facts = facts
+
+    def query(self, query: str, *parameters: object) -> list[Row]:
+        """The rows of a query."""
+        return self.run.sql(query, parameters).fetchall()
+
+    def layer_order(self) -> LayerOrder:
+        """The order in which layers are executed, as far as it is known."""
+        kinds = (Kind.OUTPUT, Kind.GRADIENT, Kind.WEIGHT)
+        paths = [site.layer for kind in kinds for site in self.run.sites(kind)]
+        return LayerOrder(self._facts.layers, paths)
+
+
+def of_one_training(rows: str) -> str:
+    """SQL that keeps the rows that can be compared across ranks.
+
+    A rank that does not take part in a resumed training, or not yet, has rows of the previous
+    one: they are older than the first rows that other ranks have of the new one. Ranks that
+    train together reach a step at about the same time.
+
+    Args:
+        rows: a table with `step`, `time`, `writer` and `attempt`.
+    """
+    return (
+        "SELECT * EXCLUDE (begun, newest) FROM (SELECT *, max(begun) OVER (ORDER BY step RANGE "
+        "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS newest FROM (SELECT *, min(time) OVER "
+        f"(PARTITION BY writer, attempt) AS begun FROM {rows})) "
+        f"WHERE time >= newest - {_MAX_SECONDS_APART}"
+    )
+
+
+def path_is(name: str) -> str:
+    """SQL condition: the path of a scalar is this name, in any part of the training."""
+    return f"(path = '{name}' OR path LIKE '%/{name}')"
+
+
+@dataclass(frozen=True)
+class RankSymptom(Symptom):
+    """What a rule sees when it compares ranks.
+
+    Attributes:
+        group: the part of the training it is about.
+        detected: the step at which it could be detected; `since` if None.
+        until: the last step at which it was seen, if it has gone away.
+    """
+
+    group: str = ""
+    detected: int | None = None
+    until: int | None = None
+
+
+RankCheck: TypeAlias = Callable[[RankData, ModelFacts, Limits], Iterable[RankSymptom]]
+
+
+def rank_rule(
+    name: str, *, severity: Severity, remedy: str = "", thresholds: Mapping[str, Threshold]
+) -> Callable[[RankCheck], RankCheck]:
+    """Declare a function as a rule that compares the ranks of a run.
+
+    Args:
+        name: the name of the rule in its findings.
+        severity: the severity of its findings, unless a symptom has its own.
+        remedy: what to do, unless a symptom has its own.
+        thresholds: the numbers it compares with.
+    """
+
+    def declare(check: RankCheck) -> RankCheck:
+        about = (check.__doc__ or "").partition("\n")[0]
+        RANK_RULES[name] = Rule(name, check, severity, remedy, thresholds, (), about)
+        return check
+
+    return declare
+
+
+def enumerate_ranks(ranks: Sequence[int], name: str = "rank") -> str:
+    """Some ranks as text.
+
+    >>> from gradwatch.diagnosis.rank_rule import enumerate_ranks
+    >>> enumerate_ranks([2]), enumerate_ranks([0, 1]), enumerate_ranks([1, 2, 3, 4, 5, 6])
+    ('rank 2', 'ranks 0 and 1', 'ranks 1, 2, 3, 4 and 2 more')
+    """
+    if len(ranks) == 1:
+        return f"{name} {ranks[0]}"
+    shown = [str(rank) for rank in ranks[:4]] + [f"{len(ranks) - 4} more"] * (len(ranks) > 4)
+    return f"{name}s {', '.join(shown[:-1])} and {shown[-1]}"
