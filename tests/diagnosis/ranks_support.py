@@ -1,4 +1,4 @@
-"""Runs of several ranks, made up: what each rank has recorded, step by step."""
+"""Synthetic runs of several ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.diagnosis.support import reading
 
 Arrays = Mapping[tuple[Kind, str], Any]
 Course = Callable[[int, int], Arrays]
-"""What a rank has at a step."""
+"""The arrays of a rank at a step."""
 
 LAYERS = ("net/a", "net/b", "net/c")
 CHECKS = (10, 20, 50, 100)
@@ -34,7 +34,7 @@ def record(
     group: str = "",
     close: bool = True,
 ) -> None:
-    """Have each rank write its part of a course; a step takes a second."""
+    """Write each rank's part of a course; a step takes a second."""
     several = list(steps)
     for rank in ranks:
         writer = StoreWriter(directory, several[0], rank)
@@ -48,7 +48,7 @@ def record(
 
 
 def healthy(rank: int, step: int) -> dict[tuple[Kind, str], Any]:
-    """Ranks that train well, with noise in all that is their own."""
+    """Ranks that train well; losses, outputs and times are noisy."""
     chance = np.random.default_rng([rank, step])
     arrays: dict[tuple[Kind, str], Any] = {
         (Kind.OUTPUT, path): chance.normal(size=16) for path in LAYERS
@@ -66,13 +66,13 @@ def healthy(rank: int, step: int) -> dict[tuple[Kind, str], Any]:
 
 
 def weights(step: int, path: str) -> np.ndarray:
-    """What all ranks have alike."""
+    """The weights, which are the same on all ranks."""
     chance = np.random.default_rng([step, LAYERS.index(path)])
     return chance.normal(size=200).astype(np.float32)
 
 
 def diagnosed(directory: Path, **options: Any) -> Diagnosis:
-    """The diagnosis of a run; a rule that fails fails the test."""
+    """The diagnosis of a run; a rule that raises fails the test."""
 
     def fail(text: str) -> None:
         raise AssertionError(text)
@@ -85,12 +85,12 @@ ABOUT_RANKS = ("non-finite-rank", "drifting-replicas", "straggling-rank")
 
 
 def about_ranks(directory: Path, **options: Any) -> list[Finding]:
-    """What is found by the rules that compare ranks."""
+    """The findings of the rules that compare ranks."""
     return [f for f in diagnosed(directory, **options).findings if f.rule in ABOUT_RANKS]
 
 
 def the_one(directory: Path, rule: str, **options: Any) -> Finding:
-    """The only finding about ranks, of that rule."""
+    """The only finding about ranks, which is of this rule."""
     (finding,) = about_ranks(directory, **options)
     assert finding.rule == rule, finding.title
     return finding

@@ -1,4 +1,4 @@
-"""What the tests of diagnosis share: made-up courses of training, and real ones in torch."""
+"""Shared by the tests of diagnosis: synthetic courses of training, and real ones in torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Arrays = Mapping[tuple[Kind, str], Any]
 
 
 def reading(step: int, arrays: Arrays, loss: float | None = None, group: str = "") -> Reading:
-    """A step's reading of the arrays themselves."""
+    """The reading of a step, from arrays."""
     given = dict(arrays)
     if loss is not None:
         given[Kind.LOSS, "loss"] = [loss]
@@ -29,7 +29,7 @@ def reading(step: int, arrays: Arrays, loss: float | None = None, group: str = "
 def observed(
     readings: Iterable[Reading], facts: ModelFacts | None = None, **options: Any
 ) -> Diagnosis:
-    """A diagnosis that was given the readings; a rule that fails fails the test."""
+    """The diagnosis of readings; a rule that raises fails the test."""
     diagnosis = Diagnosis(facts, on_error=_fail, **options)
     for each in readings:
         diagnosis.observe(each)

@@ -1,4 +1,4 @@
-"""Ranks that are unlike the others, in made runs; and healthy ones, of which nothing is said."""
+"""Synthetic runs in which one rank differs from the others, and healthy ones."""
 
 from dataclasses import replace
 

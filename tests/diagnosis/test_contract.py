@@ -1,4 +1,4 @@
-"""What holds for every rule, those of ranks included: a new rule is covered by existing."""
+"""The contract of all rules, including those about ranks; it covers new rules automatically."""
 
 import re
 from pathlib import Path

@@ -1,14 +1,15 @@
-"""Which finding is the cause of which: one root cause is said once."""
+"""Which findings cause which: only the root cause is reported."""
 
 from __future__ import annotations
 
 _LOSS = {"loss-not-falling", "loss-oscillating", "loss-diverging"}
 _LEARNS_NOTHING = {"stalled-weights", "learning-rate-too-low", "loss-not-falling"}
 
-_OF_THE_MACHINE = {"straggling-rank"}
-"""No tensor is the cause of these."""
+_NOT_BY_TENSORS = {"straggling-rank"}
+"""No tensor causes these."""
 
-# A rule on the left, found no later, explains those on the right. There is no circle.
+# A finding of the rule on the left explains findings of the rules on the right that begin no
+# earlier. There are no cycles.
 _EXPLAINS: dict[str, set[str]] = {
     "structural-mismatch": {
         "vanishing-gradients", "exploding-gradients", "dead-units", "saturated-activations",
@@ -47,7 +48,7 @@ _EXPLAINS: dict[str, set[str]] = {
 
 
 def explains(cause: str, symptom: str) -> bool:
-    """Whether findings of one rule are the cause of those of another, if both are there.
+    """Whether findings of one rule cause findings of another, if both exist.
 
     Example:
 
@@ -56,7 +57,7 @@ def explains(cause: str, symptom: str) -> bool:
     (True, False)
     """
     if cause == "non-finite-rank":
-        return symptom not in (cause, *_OF_THE_MACHINE)
+        return symptom not in (cause, *_NOT_BY_TENSORS)
     if cause == "non-finite":
-        return symptom not in (cause, "non-finite-rank", *_OF_THE_MACHINE)
+        return symptom not in (cause, "non-finite-rank", *_NOT_BY_TENSORS)
     return symptom in _EXPLAINS.get(cause, ())

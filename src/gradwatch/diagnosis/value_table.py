@@ -183,7 +183,7 @@ class ValueTable:
         series = self._series.setdefault(key, _Series([], 0))
         missing = min(self.measured - series.measured, self._end)
         if missing:
-            series.values += compute(missing)
+            series.values.extend(compute(missing))
         series.measured = self.measured
         del series.values[: max(len(series.values) - self._end, 0)]
         return np.array(series.values)
