@@ -66,7 +66,7 @@ class Diagnosis:
         self._on_error = on_error
         chosen = [*RULES, *RANK_RULES] if rules is None else list(rules)
         # non-finite runs first: NaN explains everything else.
-        names = sorted(chosen, key=lambda name: name != "non-finite")
+        names = sorted(chosen, key=lambda name: (name != "non-finite", name))
         changes = thresholds or {}
         for name in [*names, *changes, *(each.rule for each in self.silences)]:
             _require_known(name)

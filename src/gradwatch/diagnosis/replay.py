@@ -118,4 +118,4 @@ def _silences(facts: Mapping[str, Json]) -> Iterator[Silence]:
     settings = facts.get("diagnose")
     for each in (settings.get("silences") or ()) if isinstance(settings, Mapping) else ():
         where = None if each["where"] == "everywhere" else each["where"]
-        yield Silence(each["rule"], each["because"], where)
+        yield Silence(each["rule"], where, because=each["because"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gradwatch.core import select as selectors
 from gradwatch.diagnosis.finding import Symptom
@@ -12,17 +12,26 @@ from gradwatch.diagnosis.rule import matches
 
 @dataclass(frozen=True)
 class Silence:
-    """A rule whose findings are not reported, everywhere or at some sites.
+    """Do not report a rule's findings, everywhere or at some sites.
 
-    Attributes:
-        rule: its name.
+    Args:
+        rule: the rule's name.
+        where: a path pattern, as in `gradwatch.select`; everywhere by default.
         because: the reason, which is recorded in the run.
-        where: a path pattern or another selector; None for everywhere.
+
+    Raises:
+        ValueError: the reason is empty.
+
+    Example:
+
+    >>> from gradwatch.diagnosis import silence
+    >>> silence("dead-units", "conv*", because="sparse by design").facts()["where"]
+    'conv*'
     """
 
     rule: str
-    because: str
     where: selectors.Spec | None = None
+    because: str = field(kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.because:
@@ -50,21 +59,8 @@ class Silence:
         return {"rule": self.rule, "where": where, "because": self.because}
 
 
-def silence(rule: str, where: selectors.Spec | None = None, *, because: str) -> Silence:
-    """Do not report a rule's findings, everywhere or at some sites.
-
-    Args:
-        rule: the rule's name.
-        where: a path pattern, as in `gradwatch.select`; everywhere by default.
-        because: the reason, which is recorded in the run.
-
-    Example:
-
-    >>> from gradwatch.diagnosis import silence
-    >>> silence("dead-units", "conv*", because="sparse by design").facts()["where"]
-    'conv*'
-    """
-    return Silence(rule, because, where)
+silence = Silence
+"""`Silence` under the name that users call."""
 
 
 def apply_silences(

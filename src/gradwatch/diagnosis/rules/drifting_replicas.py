@@ -156,14 +156,11 @@ def _symptom(
 
 def _copies(ranks: RankData, tensor: _Tensor) -> list[_Copy]:
     columns = ", ".join(f'"{name}"' for name in (*_EXACT, *_SIZES))
-    rows = ranks.query(
+    query = (
         f"WITH {_WEIGHTS} SELECT rank, {columns} FROM weights "
-        "WHERE part_of = ? AND copy = ? AND path = ? AND step = ? ORDER BY rank",
-        tensor.group,
-        tensor.copy,
-        tensor.path,
-        tensor.step,
+        "WHERE part_of = ? AND copy = ? AND path = ? AND step = ? ORDER BY rank"
     )
+    rows = ranks.query(query, tensor.group, tensor.copy, tensor.path, tensor.step)
     cut = len(_EXACT) + 1
     return [_Copy(r[0], r[1:cut], tuple(float(x or 0.0) for x in r[cut:])) for r in rows]
 
@@ -186,13 +183,11 @@ def _differs(copy: _Copy, usual: _Copy, tolerance: float) -> bool:
 
 def _course(ranks: RankData, tensor: _Tensor) -> tuple[int | None, int, int]:
     """The last step with equal copies before, the last compared step, and the tensors compared."""
-    ((alike, last, compared),) = ranks.query(
+    query = (
         f"WITH {_WEIGHTS}, compared AS (SELECT path, step FROM weights "
         "WHERE part_of = ? AND copy = ? GROUP BY path, step HAVING count(*) > 1) "
-        "SELECT max(step) FILTER (step < ?), max(step), count(*) FILTER (step = ?) FROM compared",
-        tensor.group,
-        tensor.copy,
-        tensor.step,
-        tensor.step,
+        "SELECT max(step) FILTER (step < ?), max(step), count(*) FILTER (step = ?) FROM compared"
     )
+    parameters = tensor.group, tensor.copy, tensor.step, tensor.step
+    ((alike, last, compared),) = ranks.query(query, *parameters)
     return alike, last, compared
