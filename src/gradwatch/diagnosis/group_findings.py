@@ -51,9 +51,8 @@ class GroupFindings:
     @property
     def is_broken(self) -> bool:
         """Whether NaN has spread: then no other rule is meaningful."""
-        return any(
-            f.rule == "non-finite" and f.is_open and f.severity == "error" for f in self.findings
-        )
+        entry = self._entries.get(("non-finite", ""))
+        return entry is not None and entry.finding.is_open and entry.finding.severity == "error"
 
     def update(self, rule: Rule, symptoms: Iterable[Symptom]) -> None:
         """Open, update or close the findings of a rule by the symptoms it sees now."""
