@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gradwatch import Kind, silence
+from gradwatch.core import KINDS
 from gradwatch.diagnosis import Diagnosis, Finding, ModelFacts
 from gradwatch.diagnosis.precedence import explains
 from gradwatch.diagnosis.rank_rule import RANK_RULES
@@ -16,7 +17,7 @@ from .support import course, facts_of, falling, observed
 
 ALL = {**RULES, **RANK_RULES}
 DOCS = Path(__file__).parents[2] / "docs" / "diagnosis.md"
-KINDS = [kind for kind in Kind if kind not in (Kind.LOSS, Kind.SCALAR)]
+TENSOR_KINDS = [kind for kind in KINDS.values() if not kind.is_number]
 FACTS = facts_of(
     [("net/a", "Dense", "relu", 4), ("net/b", "Dense", "softmax", 2)],
     "categorical_crossentropy",
@@ -33,7 +34,7 @@ def arrays_of(value):
 
     def arrays(step):
         found = {}
-        for kind in KINDS:
+        for kind in TENSOR_KINDS:
             for layer in ("net/a", "net/b"):
                 parts = ("kernel", "bias") if kind.is_of_variable else ("",)
                 for part in parts:
