@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.view.report.escaping import code, prose
+from gradwatch.view.report.markdown_text import code, prose
 from tests.cli.support import invoke, strict
 from tests.view.report.made import HOSTILE
 

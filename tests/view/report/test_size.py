@@ -10,7 +10,7 @@ import gradwatch
 from gradwatch.core import Kind, Reading, Site, Summary
 from gradwatch.store.writer import StoreWriter
 from gradwatch.view.report import page_data as module
-from gradwatch.view.report.page import inert
+from gradwatch.view.report.page import to_inert_json
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def snapshot_of(path):
 def test_rows_beyond_the_bound_are_merged_into_their_blocks(wide_run, tmp_path):
     found = snapshot_of(gradwatch.report(wide_run, tmp_path / "a.html"))
     (tree,) = found["trees"]
-    most = module.CELLS // module.FEWEST_COLUMNS
+    most = module.MAX_CELLS // module.MIN_COLUMNS
     assert len(tree["label"]) == most
     blocks = [i for i, label in enumerate(tree["label"]) if label.startswith("block_")]
     assert len(blocks) == 200
@@ -56,10 +56,10 @@ def test_rows_beyond_the_bound_are_merged_into_their_blocks(wide_run, tmp_path):
 
 @pytest.mark.parametrize("bound", [2_000, 20_000, 200_000])
 def test_the_data_is_no_larger_than_the_bound(wide_run, tmp_path, monkeypatch, bound):
-    monkeypatch.setattr(module, "MOST_BYTES", bound)
+    monkeypatch.setattr(module, "MAX_BYTES", bound)
     found = snapshot_of(gradwatch.report(wide_run, tmp_path / "a.html"))
     parts = ("trees", "heatmaps", "numbers", "series", "distributions", "pictures")
-    assert sum(len(inert(found[part])) for part in parts) < bound + 200
+    assert sum(len(to_inert_json(found[part])) for part in parts) < bound + 200
     said = {fact["name"]: fact["value"] for fact in found["run"]["facts"]}
     assert said["left out of this report"]
 

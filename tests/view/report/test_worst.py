@@ -4,8 +4,8 @@ from gradwatch import Kind, Site
 from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.read import bare_info
 from gradwatch.view.data.tree import Tree
-from gradwatch.view.report.candidates import candidates
-from gradwatch.view.report.worst import worst_layers
+from gradwatch.view.report.plot_order import plot_order
+from gradwatch.view.report.worst_layers import worst_layers
 
 
 def layer(name, gradient=1.0, **facts):
@@ -56,7 +56,7 @@ def test_plots_of_what_findings_name_come_first_and_none_twice():
     }
     named = finding(Severity.ERROR, "net/b", sites=(Site(Kind.GRADIENT, "net/b/bias"),))
     explained = Finding("r", Severity.ERROR, "So.", 1, 2, layer="net/a", explained_by="rule")
-    found = candidates(trees, [named, explained], {})
+    found = plot_order(trees, [named, explained], {})
     assert found[:4] == [
         (Kind.GRADIENT, "net/b/bias"),
         (Kind.GRADIENT, "net/b"),

@@ -1,4 +1,4 @@
-"""How the elements of a tensor are distributed, over time; and its pictures."""
+"""The distribution of a tensor's elements over time, and its pictures."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Values = NDArray[np.float64]
 LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 BINS = 64
 _TAIL = 0.002
-"""The share at either end that may be in one wide bin, so that outliers do not squeeze the rest."""
+"""The share of outliers at either end, which share one wide bin."""
 
 
 def distribution(view: RunView, kind: str, path: str, window: Window) -> Answer:
-    """`DistributionData` of `types.ts`; neighbouring histograms are merged until they fit.
+    """`DistributionData` of `types.ts`; neighbouring steps are merged until they fit.
 
     Raises:
         NotRecordedError: there is no such site.
     """
-    taken, histograms = view.run.histograms(view.kind(kind), path, rank=view.rank)
-    chosen = np.isin(taken, within(taken, window.stretch))
-    steps = taken[chosen]
+    recorded, histograms = view.run.histograms(view.kind(kind), path, rank=view.rank)
+    chosen = np.isin(recorded, within(recorded, window.stretch))
+    steps = recorded[chosen]
     own = [each for each, is_chosen in zip(histograms, chosen, strict=True) if is_chosen]
     columns = window.bucketing(steps).of(steps)
     merged = [
@@ -59,15 +59,15 @@ def _quantiles(histogram: Histogram) -> list[float]:
 
 
 def edges_for(histograms: Sequence[Histogram], bins: int = BINS) -> Values:
-    """Borders of bins that suit all of them: of one width, but for the outermost two,
-    which reach as far as the largest elements do."""
+    """Edges of bins for all histograms: of equal width, except the outermost two, which reach
+    to the extreme elements."""
     known = [each for each in histograms if finite(each.summary) > 0]
     if not known:
         return np.zeros(0)
     lowest = min(float(each.summary.min) for each in known)
     highest = max(float(each.summary.max) for each in known)
     if lowest == highest:
-        # All are the same: a bin needs some width, and 1 is as good as any around 0.
+        # All elements are equal: a bin needs some width.
         room = abs(lowest) / 2 or 0.5
         return np.array([lowest - room, highest + room])
     low = min(each.quantile(_TAIL) for each in known)
@@ -79,9 +79,9 @@ def edges_for(histograms: Sequence[Histogram], bins: int = BINS) -> Values:
 
 
 def shares(histogram: Histogram, edges: Values) -> Values:
-    """The share of the finite elements in each bin, the last of which has its upper edge too.
+    """The share of the finite elements in each bin; the last bin includes its upper edge.
 
-    Within a cell of the histogram elements are taken as evenly spread.
+    Within a cell of the histogram, elements count as evenly spread.
 
     >>> import numpy as np
     >>> from gradwatch.core import Histogram
@@ -94,7 +94,7 @@ def shares(histogram: Histogram, edges: Values) -> Values:
     total = counts.sum()
     if not total or not found.size:
         return found
-    # What has no width, such as the zeros, is in one bin; all else may be in several.
+    # A cell without width, such as the zeros, is in one bin; others may be in several.
     point = upper <= lower
     place = np.clip(np.searchsorted(edges, lower[point], "right") - 1, 0, found.size - 1)
     np.add.at(found, place, counts[point])
@@ -109,17 +109,17 @@ def pictures(view: RunView, path: str) -> Answer:
     """`PicturesData` of `types.ts`.
 
     Raises:
-        NotRecordedError: it was never drawn.
+        NotRecordedError: there are no pictures of it.
     """
     steps, _ = view.run.pictures(path, rank=view.rank)
     return {"path": path, "steps": whole(steps)}
 
 
 def picture(view: RunView, path: str, step: int) -> bytes:
-    """The picture that was drawn at a step, as a PNG file.
+    """The picture of a step, as a PNG file.
 
     Raises:
-        NotRecordedError: none was drawn then.
+        NotRecordedError: there is none of that step.
     """
     steps, files = view.run.pictures(path, rank=view.rank)
     for at, file in zip(steps.tolist(), files, strict=True):

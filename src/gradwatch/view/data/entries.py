@@ -16,17 +16,17 @@ _UNKNOWN = (
 
 
 def unknown_entry(id: str, name: str) -> Answer:
-    """`RunEntry` of `types.ts` of a run that has not been opened."""
+    """`RunEntry` of `types.ts` for a run that has not been opened."""
     return {"id": id, "name": name, **dict.fromkeys(_UNKNOWN)}
 
 
 def broken_entry(id: str, name: str, error: str) -> Answer:
-    """The same of a run that cannot be opened."""
+    """The entry of a run that cannot be opened."""
     return {**unknown_entry(id, name), "status": "broken", "error": error}
 
 
 def entry(run: Run, id: str, name: str, findings: Sequence[Finding] | None) -> Answer:
-    """The same of a run; findings are None if they are not known."""
+    """The entry of a run; findings are None if it was not diagnosed."""
     losses = run.sites("loss")
     last = np.zeros(0)
     if losses:
@@ -45,7 +45,7 @@ def entry(run: Run, id: str, name: str, findings: Sequence[Finding] | None) -> A
 
 
 def health(findings: Sequence[Finding]) -> Answer:
-    """How many findings are alarms."""
+    """The number of errors and warnings."""
     alarms = [finding.severity for finding in findings if finding.is_alarm]
     return {
         "errors": alarms.count(Severity.ERROR),

@@ -1,13 +1,11 @@
-"""A statistic of the rows of a tree over the whole run."""
+"""A statistic of the rows of a tree over time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from gradwatch.read import RowGroups, RowTable
-from gradwatch.view.data.plain import Answer, doubles, whole
+from gradwatch.view.data.plain import Answer, doubles, sparse, whole
 from gradwatch.view.data.run_view import RunView, StaleTreeError, Window
 
 
@@ -37,42 +35,37 @@ def heatmap(
 
     Args:
         view: the run.
-        kind, statistic: of what.
+        kind, statistic: what to show.
         nodes: the rows, as numbers of the tree's nodes.
         window: which columns.
-        revision: of the tree that the nodes are of; not looked at if None.
+        revision: of the tree that the nodes belong to; not checked if None.
 
     Raises:
         StaleTreeError: the tree has changed.
         NotRecordedError: nothing of that kind is recorded.
         ValueError: there is no such statistic or node.
     """
-    rows_of = view.tree(kind)
-    if revision is not None and revision != rows_of.revision:
-        raise StaleTreeError("Other sites are recorded now: ask for the tree anew.")
-    strange = [node for node in nodes if not 0 <= node < len(rows_of)]
-    if strange or not nodes:
-        raise ValueError(f"Rows are nodes of the tree, 0 to {len(rows_of) - 1}.")
-    table, columns, kept = row_table(view, kind, rows_of.rows(nodes), [statistic], window)
-    nonfinite = table.nonfinite[:, kept]
+    found = view.tree(kind)
+    if revision is not None and revision != found.revision:
+        raise StaleTreeError("Other sites are recorded now: request the tree again.")
+    if not nodes or not all(0 <= node < len(found) for node in nodes):
+        raise ValueError(f"Rows are nodes of the tree, 0 to {len(found) - 1}.")
+    table, columns, kept = row_table(view, kind, found.rows(nodes), [statistic], window)
     return {
         "kind": kind,
         "statistic": statistic,
-        "revision": rows_of.revision,
+        "revision": found.revision,
         **columns,
         "rows": list(nodes),
         "values": doubles(table.values[statistic][:, kept]),
-        "nonfinite": [
-            [int(row), int(column), int(nonfinite[row, column])]
-            for row, column in zip(*np.nonzero(nonfinite), strict=True)
-        ],
+        "nonfinite": sparse(table.nonfinite[:, kept]),
     }
 
 
 def row_table(
     view: RunView, kind: str, rows: RowGroups, statistics: Sequence[str], window: Window
 ) -> tuple[RowTable, Answer, slice]:
-    """The rows' statistics, `Columns` of `types.ts`, and which columns these are."""
+    """The statistics of rows, their `Columns` of `types.ts`, and which columns these are."""
     chosen = view.kind(kind)
     bucketing = window.bucketing(view.steps(chosen))
     table = view.run.row_table(chosen, rows, statistics, bucketing, window.stretch, view.rank)

@@ -9,16 +9,16 @@ import numpy as np
 from gradwatch.core import VALUE, Site
 from gradwatch.read import RowGroups
 from gradwatch.view.data.plain import Answer, doubles, whole
-from gradwatch.view.data.rank_spread import bands
+from gradwatch.view.data.rank_spread import spread_in
 from gradwatch.view.data.run_view import RunView, Window
 from gradwatch.view.data.trend_data import BOOKKEEPING
 
-BANDS = 8
-"""Of so many numbers it is told how far ranks are apart."""
+MAX_SPREADS = 8
+"""The spread over ranks takes a query for each number; nobody looks at more of them."""
 
 
 def number_sites(view: RunView) -> list[Site]:
-    """What is one number: losses first, as people look for them first."""
+    """The sites that are one number, losses first."""
     sites = [
         site
         for site in view.run.site_order
@@ -27,8 +27,8 @@ def number_sites(view: RunView) -> list[Site]:
     return sorted(sites, key=lambda site: site.kind != "loss")
 
 
-def own_numbers(view: RunView) -> list[Site]:
-    """The numbers that several ranks have, each its own: losses first."""
+def rank_number_sites(view: RunView) -> list[Site]:
+    """The numbers that several ranks have recorded, each its own, losses first."""
     sites = number_sites(view)
     counts: dict[Site, int] = {}
     for kind in dict.fromkeys(site.kind for site in sites):
@@ -36,36 +36,36 @@ def own_numbers(view: RunView) -> list[Site]:
     return [site for site in sites if counts.get(site, 0) > 1]
 
 
-def numbers(view: RunView, window: Window, most_cells: int = 150_000) -> Answer:
-    """`NumbersData` of `types.ts`; all of them have columns of one width.
+def numbers(view: RunView, window: Window, max_cells: int = 150_000) -> Answer:
+    """`NumbersData` of `types.ts`; all numbers have columns of one width.
 
     Args:
         view: the run.
         window: which columns.
-        most_cells: of all numbers together; with very many of them, columns are fewer.
+        max_cells: of all numbers together; columns are fewer with very many numbers.
     """
     sites = number_sites(view)
     kinds = list(dict.fromkeys(site.kind for site in sites))
     if not kinds:
         return {"numbers": []}
-    columns = max(1, min(window.columns, most_cells // len(sites)))
+    columns = max(1, min(window.columns, max_cells // len(sites)))
     window = replace(window, columns=columns)
     steps = np.unique(np.concatenate([view.steps(kind) for kind in kinds]))
     bucketing = window.bucketing(steps)
     answers = []
-    # Of more of them nobody looks at the ranks, and each takes a query of its own.
-    of_ranks = own_numbers(view)[:BANDS]
+    of_ranks = rank_number_sites(view)[:MAX_SPREADS]
     for kind in kinds:
         own = [site for site in sites if site.kind is kind]
         rows = RowGroups.of([[site] for site in own])
         table = view.run.row_table(kind, rows, [VALUE.name], bucketing, window.stretch, view.rank)
-        banded = [site for site in own if site in of_ranks]
-        band = bands(view.run, banded, bucketing, window.stretch, table.numbers)
         for i, site in enumerate(own):
             measured = np.flatnonzero(table.steps[i] > 0)
-            last = table.cell_last[i][measured]
-            chosen = measured[window.changed(bucketing, last.astype(np.int64))]
-            spread = band.get(site)
+            last = table.cell_last[i][measured].astype(np.int64)
+            chosen = measured[window.changed(bucketing, last)]
+            spread = None
+            if site in of_ranks:
+                found = spread_in(view.run, site, bucketing, window.stretch, table.numbers)
+                spread = {name: doubles(values[chosen]) for name, values in found.items()}
             answers.append(
                 {
                     "kind": str(kind),
@@ -75,14 +75,7 @@ def numbers(view: RunView, window: Window, most_cells: int = 150_000) -> Answer:
                     "width": bucketing.span,
                     "complete": window.is_complete(bucketing),
                     "values": doubles(table.values[VALUE.name][i][chosen]),
-                    "ranks": spread
-                    and dict(
-                        zip(
-                            ("low", "median", "high"),
-                            (doubles(each[chosen]) for each in spread),
-                            strict=True,
-                        )
-                    ),
+                    "ranks": spread,
                 }
             )
     return {"numbers": answers}

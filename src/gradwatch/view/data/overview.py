@@ -1,4 +1,4 @@
-"""All that is known of a run beside its numbers."""
+"""Everything about a run except its numbers over time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def overview(view: RunView, findings: Sequence[Finding], *, complete: bool = Tru
 
     Args:
         view: the run.
-        findings: what is wrong with it.
-        complete: whether all of the run has been looked at for these.
+        findings: of the run.
+        complete: whether the whole run has been diagnosed.
     """
     run = view.run
     steps = run.steps()
@@ -84,12 +84,12 @@ def finding_facts(finding: Finding) -> Answer:
 
 
 def facts_of(view: RunView) -> list[Answer]:
-    """Facts for people, those that they ask for first first."""
+    """Facts for people, the most important first."""
     run = view.run
-    told = _mapping(run.facts)
-    fits = told.get("fits")
+    facts = _mapping(run.facts)
+    fits = facts.get("fits")
     fit = _mapping(fits[-1] if isinstance(fits, list) and fits else None)
-    model = _mapping(told.get("model") or fit.get("model"))
+    model = _mapping(facts.get("model") or fit.get("model"))
     loss, optimizer = _mapping(model.get("loss")), _mapping(model.get("optimizer"))
     environment = _mapping(fit.get("environment"))
     watched = fit.get("watch")
@@ -112,7 +112,7 @@ def facts_of(view: RunView) -> list[Answer]:
         "rows": counted(run.rows, "row"),
         "processes": _processes(view),
         "numbers of": _whose(view),
-        "fits": told.get("fit_count") if told.get("fit_count", 1) != 1 else "",
+        "fits": facts.get("fit_count") if facts.get("fit_count", 1) != 1 else "",
         "imported": f"from {imported.get('tool')}: {imported.get('from')}" if imported else "",
         "made with": ", ".join(f"{k} {v}" for k, v in environment.items() if k != "machine"),
         "machine": environment.get("machine"),
@@ -128,7 +128,7 @@ def _steps(view: RunView) -> str:
 
 
 def _processes(view: RunView) -> str:
-    """How they stand, in words; empty for one process."""
+    """The statuses of several processes; empty for one."""
     each = view.run.rank_statuses
     return ranks_in_words(each) if len(each) > 1 else ""
 
@@ -155,5 +155,5 @@ def _optimizer(about: Mapping[str, Any]) -> str:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """What `run.json` has is not always what it should be."""
+    """A value of `run.json`, which may be damaged."""
     return value if isinstance(value, Mapping) else {}

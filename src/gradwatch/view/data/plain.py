@@ -7,14 +7,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 Answer = dict[str, Any]
-"""What `viewer/src/api/types.ts` says of a request's answer."""
+"""A response as `viewer/src/api/types.ts` describes it."""
 
 
 def doubles(values: ArrayLike) -> str:
-    """Numbers as doubles in base64, little-endian: exact, whatever they are.
+    """Numbers as little-endian doubles in base64: exact, also NaN and infinity.
 
     >>> from gradwatch.view.data.plain import doubles
     >>> doubles([1.0, float("nan")])
@@ -24,7 +24,7 @@ def doubles(values: ArrayLike) -> str:
 
 
 def number(value: float) -> float | int | str:
-    """One number; those that JSON lacks are spelled.
+    """One number; NaN and infinity, which JSON lacks, as strings.
 
     >>> from gradwatch.view.data.plain import number
     >>> [number(v) for v in (0.5, float("nan"), float("-inf"))]
@@ -39,3 +39,16 @@ def whole(values: ArrayLike) -> list[int]:
     """Whole numbers such as steps."""
     found: list[int] = np.asarray(values).astype(np.int64).tolist()
     return found
+
+
+def sparse(counts: NDArray[np.float64]) -> list[list[int]]:
+    """Row, column and count of each count that is not 0.
+
+    >>> import numpy as np
+    >>> from gradwatch.view.data.plain import sparse
+    >>> sparse(np.array([[0.0, 3.0], [0.0, 0.0]]))
+    [[0, 1, 3]]
+    """
+    rows, columns = np.nonzero(counts)
+    places = zip(whole(rows), whole(columns), whole(counts[rows, columns]), strict=True)
+    return [list(place) for place in places]

@@ -1,4 +1,4 @@
-"""The processes of a parallel training: how each stands, and one number on all of them."""
+"""The processes of a parallel training: their statuses, and one number on all of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from gradwatch.core import VALUE
 from gradwatch.read import RankTable
-from gradwatch.view.data.numbers import own_numbers
-from gradwatch.view.data.plain import Answer, doubles, whole
+from gradwatch.view.data.numbers import rank_number_sites
+from gradwatch.view.data.plain import Answer, doubles, sparse, whole
 from gradwatch.view.data.rank_spread import spread
 from gradwatch.view.data.run_view import RunView, Window
 
@@ -20,35 +20,32 @@ def processes(view: RunView) -> Answer | None:
     each = view.run.rank_statuses
     if len(each) < 2:
         return None
+    names = ("rank", "first_step", "first_time", "last_step", "last_time")
+    sites = rank_number_sites(view)
     return {
-        "rank": [one.rank for one in each],
+        **{name: [getattr(one, name) for one in each] for name in names},
         "status": [str(one.status) for one in each],
-        "first_step": [one.first_step for one in each],
-        "first_time": [one.first_time for one in each],
-        "last_step": [one.last_step for one in each],
-        "last_time": [one.last_time for one in each],
-        "numbers": [{"kind": str(site.kind), "path": site.path} for site in own_numbers(view)],
+        "numbers": [{"kind": str(site.kind), "path": site.path} for site in sites],
     }
 
 
-def ranks(view: RunView, kind: str, path: str, window: Window, rows: int) -> Answer:
+def ranks(view: RunView, kind: str, path: str, window: Window, max_rows: int) -> Answer:
     """`RanksData` of `types.ts`.
 
     Args:
         view: the run.
         kind, path: of which number.
         window: which columns.
-        rows: at most so many: neighbouring ranks share a row if there are more.
+        max_rows: the most rows; neighbouring ranks share a row if there are more ranks.
 
     Raises:
         NotRecordedError: there is no such number.
-        ValueError: it is no number.
+        ValueError: the site is not a number.
     """
     chosen = view.kind(kind)
     bucketing = window.bucketing(view.run.steps(chosen))
     table = view.run.rank_table(chosen, path, VALUE.name, bucketing, window.stretch)
-    values, nonfinite, size = merged_rows(table, rows)
-    low, middle, high = spread(table.values)
+    values, nonfinite, size = merged_rows(table, max_rows)
     return {
         "kind": kind,
         "path": path,
@@ -59,33 +56,26 @@ def ranks(view: RunView, kind: str, path: str, window: Window, rows: int) -> Ans
         "ranks": list(table.ranks),
         "together": size,
         "values": doubles(values),
-        "nonfinite": [
-            [int(row), int(column), int(nonfinite[row, column])]
-            for row, column in zip(*np.nonzero(nonfinite), strict=True)
-        ],
-        "low": doubles(low),
-        "median": doubles(middle),
-        "high": doubles(high),
+        "nonfinite": sparse(nonfinite),
+        **{name: doubles(each) for name, each in spread(table.values).items()},
     }
 
 
-def merged_rows(table: RankTable, most: int) -> tuple[Values, Values, int]:
-    """Values and counts of what is not finite in at most so many rows; how many ranks share one.
+def merged_rows(table: RankTable, max_rows: int) -> tuple[Values, Values, int]:
+    """Values and counts of nonfinite elements in few rows, and how many ranks share a row.
 
-    Of ranks that share a row, that one is shown in a column which is furthest from the median of
-    all ranks: averaged, the one that is unlike the others would not be seen.
+    A shared row has, in each column, the value that is furthest from the median of all ranks: an
+    average would hide the rank that differs from the others.
     """
     count, columns = table.values.shape
-    size = max(1, -(-count // max(1, most)))
+    size = max(1, -(-count // max(1, max_rows)))
     if size == 1:
         return table.values, table.nonfinite, 1
-    groups = -(-count // size)
-    padded = np.full((groups * size, columns), np.nan)
-    padded[:count] = table.values
-    bad = np.zeros(padded.shape)
-    bad[:count] = table.nonfinite
-    together = padded.reshape(groups, size, columns)
-    away = np.abs(together - spread(table.values)[1])
-    furthest = np.where(np.isfinite(away), away, -1.0).argmax(axis=1)
-    values = np.take_along_axis(together, furthest[:, None], axis=1)[:, 0]
-    return values, bad.reshape(groups, size, columns).sum(axis=1), size
+    pad = [(0, -count % size), (0, 0)]
+    shape = (-1, size, columns)
+    values = np.pad(table.values, pad, constant_values=np.nan).reshape(shape)
+    nonfinite = np.pad(table.nonfinite, pad).reshape(shape)
+    distance = np.abs(values - spread(table.values)["median"])
+    furthest = np.where(np.isfinite(distance), distance, -1.0).argmax(axis=1)
+    chosen = np.take_along_axis(values, furthest[:, None], axis=1)[:, 0]
+    return chosen, nonfinite.sum(axis=1), size

@@ -1,8 +1,6 @@
-"""The least, the median and the greatest of what ranks have of a number."""
+"""The lowest, the median and the highest value of a number over all ranks."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,36 +9,32 @@ from gradwatch.core import VALUE, Site
 from gradwatch.read import Bucketing, Run
 
 Values = NDArray[np.float64]
+Spread = dict[str, Values]
+"""`low`, `median` and `high`, each of a value for every column."""
 
 
-def spread(values: Values) -> tuple[Values, Values, Values]:
-    """The least, the median and the greatest of each column's finite values; NaN without any."""
+def spread(values: Values) -> Spread:
+    """The spread of each column's finite values; NaN without any."""
     finite = np.where(np.isfinite(values), values, np.nan)
     known = ~np.isnan(finite).all(axis=0)
-    found = np.full((3, values.shape[1]), np.nan)
-    if known.any():
-        own = finite[:, known]
-        found[:, known] = np.nanmin(own, 0), np.nanmedian(own, 0), np.nanmax(own, 0)
-    return found[0], found[1], found[2]
+    found: Spread = {}
+    for name, reduce in (("low", np.nanmin), ("median", np.nanmedian), ("high", np.nanmax)):
+        found[name] = np.full(values.shape[1], np.nan)
+        if known.any():
+            found[name][known] = reduce(finite[:, known], axis=0)
+    return found
 
 
-def bands(
+def spread_in(
     run: Run,
-    sites: Sequence[Site],
+    site: Site,
     bucketing: Bucketing,
     stretch: tuple[int, int],
-    buckets: NDArray[np.int64],
-) -> dict[Site, tuple[Values, Values, Values]]:
-    """Of some numbers the least, median and greatest of all ranks, for these columns."""
-    found = {}
-    for site in sites:
-        table = run.rank_table(site.kind, site.path, VALUE.name, bucketing, stretch)
-        place = np.searchsorted(buckets, table.numbers)
-        known = np.isin(table.numbers, buckets)
-        band = []
-        for one in spread(table.values):
-            wide = np.full(buckets.size, np.nan)
-            wide[place[known]] = one[known]
-            band.append(wide)
-        found[site] = (band[0], band[1], band[2])
-    return found
+    columns: NDArray[np.int64],
+) -> Spread:
+    """The spread of a number in the columns of these numbers."""
+    table = run.rank_table(site.kind, site.path, VALUE.name, bucketing, stretch)
+    known = np.isin(table.numbers, columns)
+    values = np.full((len(table.values), columns.size), np.nan)
+    values[:, np.searchsorted(columns, table.numbers[known])] = table.values[:, known]
+    return spread(values)

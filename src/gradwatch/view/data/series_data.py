@@ -1,4 +1,4 @@
-"""All about a site, a layer or a block over time."""
+"""The statistics of a site, a layer or a block over time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def series(
 
     Args:
         view: the run.
-        kind, path: of what; a path as `Run.series` takes it.
+        kind, path: what to show; a path as in `Run.series`.
         window: which columns.
-        findings: those of the run.
+        findings: of the run.
 
     Raises:
         NotRecordedError: there is no such site.
@@ -33,7 +33,7 @@ def series(
     names = [name for name, each in STATISTICS.items() if not each.is_count]
     names += [UPDATE_RATIO.name] * (chosen is Kind.UPDATE)
     rows = RowGroups.of([sites])
-    # Zeros need not be asked for by themselves: all fields of a summary are read here.
+    # All fields of a summary are read here, so zeros cost no query of their own.
     table, columns, kept = row_table(view, kind, rows, [*names, "zeros"], window)
     total = table.total
     with np.errstate(all="ignore"):
@@ -57,7 +57,7 @@ def series(
 
 
 def concerning(findings: Sequence[Finding], sites: Sequence[Site], path: str) -> list[int]:
-    """The places of the findings that name one of the sites, or its layer."""
+    """The indices of the findings about one of the sites or its layer."""
     layers = {path, *(site.layer for site in sites)}
     paths = {site.path for site in sites}
     return [

@@ -1,4 +1,4 @@
-"""Runs side by side."""
+"""A statistic of several runs, side by side."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gradwatch.view.data.tree import Tree
 
 Steps = NDArray[np.int64]
 
-ROWS = 500
-"""So many rows are answered at most; what is beyond is merged into blocks."""
+MAX_ROWS = 500
+"""Sites of more rows are merged into layers or blocks."""
 
 
 def compare(
@@ -27,19 +27,19 @@ def compare(
     align: str,
     pattern: str,
     columns: int,
-    rows: int = ROWS,
+    rows: int = MAX_ROWS,
 ) -> Answer:
     """`ComparisonData` of `types.ts`.
 
     Args:
-        several: the runs; the first is what the others are compared with.
-        kind, statistic: of what.
-        align: whether a column is the same `step`s, or the same `fraction` of training.
-        pattern: only sites that it selects; all if empty.
-        columns, rows: at most so many.
+        several: the runs; the others are compared with the first.
+        kind, statistic: what to compare.
+        align: whether a column has the same `step`s, or the same `fraction` of training.
+        pattern: selects sites; all if empty.
+        columns, rows: the most columns and rows.
 
     Raises:
-        NotRecordedError: they have nothing in common.
+        NotRecordedError: the runs have no site in common.
     """
     found = [_sites(view, kind, pattern) for view in several]
     common = set(found[0]).intersection(*found[1:])
@@ -80,10 +80,10 @@ def compare(
 def compare_series(
     several: Sequence[RunView], kind: str, path: str, statistic: str, align: str, columns: int
 ) -> Answer:
-    """`ComparedSeries` of `types.ts`; runs that have no such path are left out.
+    """`ComparedSeries` of `types.ts`; runs without the path are left out.
 
     Raises:
-        NotRecordedError: none of them has it.
+        NotRecordedError: no run has it.
     """
     runs, missing = [], None
     for view in several:
@@ -121,8 +121,8 @@ def _sites(view: RunView, kind: str, pattern: str) -> list[Site]:
 
 
 def _rows(sites: Sequence[Site], most: int) -> tuple[list[str], list[tuple[Site, ...]]]:
-    """Paths and what is merged into them: layers and sites if they fit, or else only layers,
-    or else blocks."""
+    """Paths and their sites: of layers and sites if they fit, or else of layers, or else of
+    blocks."""
     layers: dict[str, list[Site]] = {}
     own = {site.path for site in sites}
     for site in sites:
@@ -131,7 +131,7 @@ def _rows(sites: Sequence[Site], most: int) -> tuple[list[str], list[tuple[Site,
         layer: tuple(site for site in members if not site.is_slice)
         for layer, members in layers.items()
     }
-    # A layer of one tensor would only repeat it.
+    # A layer of one tensor would repeat it.
     several = {layer for layer, members in whole.items() if len(members) > 1 and layer not in own}
     with_sites = len(sites) + len(several) <= most
     if not with_sites and len(layers) > most:
@@ -149,12 +149,14 @@ def _rows(sites: Sequence[Site], most: int) -> tuple[list[str], list[tuple[Site,
 
 
 def _blocks(sites: Sequence[Site], most: int) -> tuple[list[str], list[tuple[Site, ...]]]:
+    """The upper levels of the tree that fit as a whole."""
     tree = Tree.of([bare_info(site) for site in sites])
-    depth = [0] * len(tree)
-    for node, parent in enumerate(tree.parent):
-        depth[node] = 0 if parent < 0 else depth[parent] + 1
-    deepest = max((d for d in set(depth) if sum(each <= d for each in depth) <= most), default=0)
-    nodes = [node for node in range(len(tree)) if depth[node] <= deepest][:most]
+    nodes: list[int] = []
+    for level in tree.levels():
+        if nodes and len(nodes) + len(level) > most:
+            break
+        nodes += level
+    nodes = sorted(nodes[:most])
     return [tree.path(node) for node in nodes], [tree.members(node) for node in nodes]
 
 

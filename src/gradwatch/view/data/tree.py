@@ -1,9 +1,9 @@
-"""The rows that a kind can be shown in: blocks, layers and sites, as a tree."""
+"""The rows of a heatmap: blocks, layers and sites, as a tree."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gradwatch.core import Site, SiteInfo
@@ -17,10 +17,9 @@ class Tree:
     Chains of only children are one node with a "/" in its label.
 
     Attributes:
-        revision: stands for the nodes; another one if there are others.
-        label, parent, sites, count: of each node what `Tree` of `types.ts` says; `sites`
-            has the site itself, or None for what is merged.
-        shape: "3x3x16 float32", or "" if that is not known.
+        revision: a hash of the nodes.
+        label, parent, count, shape: of each node, see `Tree` of `types.ts`.
+        sites: of each node; None for a node that merges those below it.
 
     Example:
 
@@ -55,10 +54,10 @@ class Tree:
                     found = node.children[part] = _Node(part)
                 node = found
             node.info = info
-        told = "\0".join(f"{i.path}\0{shape_of(i)}" for i in infos)
-        digest = hashlib.sha256(told.encode("utf-8", "surrogatepass"))
+        content = "\0".join(f"{i.path}\0{shape_of(i)}" for i in infos)
+        digest = hashlib.sha256(content.encode("utf-8", "surrogatepass"))
         tree = cls(digest.hexdigest()[:16])
-        # Not by recursion: a name may have any number of slashes.
+        # Not recursive: a name may have any number of slashes.
         waiting = [(child, -1) for child in reversed(root.children.values())]
         while waiting:
             node, parent = waiting.pop()
@@ -84,15 +83,53 @@ class Tree:
         return "/".join(reversed(labels))
 
     def members(self, node: int) -> tuple[Site, ...]:
-        """What a node shows: its own site, or else all below it; slices are in no total."""
+        """The sites of a node: its own, or all below it except slices."""
         own = self.sites[node]
         if own is not None:
             return (own,)
         below = (self.sites[i] for i in range(node + 1, self.end[node]))
         return tuple(site for site in below if site is not None and not site.is_slice)
 
+    def levels(self) -> list[list[int]]:
+        """The nodes of each level, the roots first."""
+        levels: list[list[int]] = []
+        depth: list[int] = []
+        for node, parent in enumerate(self.parent):
+            depth.append(depth[parent] + 1 if parent >= 0 else 0)
+            if depth[node] == len(levels):
+                levels.append([])
+            levels[depth[node]].append(node)
+        return levels
+
+    def upper_nodes(self, count: int, preferred: Iterable[int] = ()) -> list[int]:
+        """At most `count` nodes in order: preferred ones, then level by level.
+
+        Every node's parents are included. Preferred nodes take a quarter of the count at most.
+        Of a level that does not fit, the first nodes are taken.
+
+        >>> from gradwatch import Kind, Site
+        >>> from gradwatch.read import bare_info
+        >>> from gradwatch.view.data.tree import Tree
+        >>> paths = ["net/a/kernel", "net/a/bias", "net/b/kernel", "net/b/bias"]
+        >>> tree = Tree.of([bare_info(Site(Kind.GRADIENT, path)) for path in paths])
+        >>> [tree.path(node) for node in tree.upper_nodes(3)]
+        ['net', 'net/a', 'net/b']
+        """
+        if len(self) <= count:
+            return list(range(len(self)))
+        kept: set[int] = set()
+        for node in preferred:
+            line = {node}
+            while (node := self.parent[node]) >= 0:
+                line.add(node)
+            if len(kept | line) <= count // 4:
+                kept |= line
+        for level in self.levels():
+            kept.update([node for node in level if node not in kept][: count - len(kept)])
+        return sorted(kept)
+
     def rows(self, nodes: Sequence[int]) -> RowGroups:
-        """What is merged into the rows of these nodes."""
+        """The rows of these nodes."""
         kinds = {site.kind for site in self.node_of}
         key = (*kinds, self.revision, tuple(nodes))
         return RowGroups(key, tuple(self.members(node) for node in nodes))
@@ -116,7 +153,7 @@ class Tree:
 
 
 class _Node:
-    """A component of paths, while the tree is made."""
+    """A component of paths, while the tree is built."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -125,6 +162,6 @@ class _Node:
 
 
 def shape_of(info: SiteInfo) -> str:
-    """Shape and dtype; what is not known is left out, and a scalar has no shape."""
+    """Shape and dtype, as far as they are known: "3x3x16 float32"."""
     sizes = "x".join(str(size) for size in info.shape)
     return f"{sizes} {info.dtype}".strip()

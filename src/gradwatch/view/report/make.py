@@ -1,8 +1,7 @@
-"""Making a report: which form, of what, and into which file."""
+"""Writes a report of a run into a file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import gradwatch.view.data as data
@@ -10,16 +9,15 @@ from gradwatch.diagnosis import findings_of
 from gradwatch.read import Run
 from gradwatch.read import open as open_run
 from gradwatch.util.files import atomic
-from gradwatch.view.report import front_end
 from gradwatch.view.report.digest import digest
 from gradwatch.view.report.markdown import MARK, markdown
 from gradwatch.view.report.page import GENERATOR, page
-from gradwatch.view.report.page_data import snapshot
+from gradwatch.view.report.page_data import Progress, snapshot
+from gradwatch.view.web import load
 
 FORMATS = {"html": (".html", ".htm"), "md": (".md", ".markdown"), "json": (".json",)}
-"""The forms that a report has, and the suffixes of files of that form."""
+"""The formats of a report, with the suffixes of their files."""
 
-Tell = Callable[[float, float], None]
 _MARKS = (GENERATOR, MARK, '"gradwatch_report"')
 _HEAD = 2_000
 
@@ -32,28 +30,28 @@ def report(
     rank: int | None = None,
     force: bool = False,
 ) -> Path:
-    """Write a report of a run: one file that tells what it was like.
+    """Write a report of a run into one file.
 
-    As a page, it opens from disk in any browser and asks for nothing else: findings,
-    heatmaps, the worst layers with their plots, facts. What does not fit within some
-    megabytes is left out, and said to be.
+    An HTML report opens from disk in any browser and requests nothing else. It has findings,
+    heatmaps, the worst layers with their plots, and facts. Parts that do not fit into
+    8 MB are left out, and listed.
 
     Args:
-        run: a run, or where it is.
-        path: the file to write. One that is a report is replaced.
-        format: `"html"`, `"md"` (GitHub's Markdown) or `"json"`; by default by the
+        run: a run or its directory.
+        path: the file to write. An earlier report is replaced.
+        format: `"html"`, `"md"` (GitHub's Markdown) or `"json"`; by default given by the
             file's suffix.
-        rank: the process of a parallel training; by default the first.
-        force: replace the file also if it is something else.
+        rank: the rank of a parallel training; by default the first.
+        force: replace a file that is not a report, too.
 
     Returns:
         The file.
 
     Raises:
-        ValueError: there is no such format, or the suffix tells none.
-        FileExistsError: there is another file in the way.
+        ValueError: there is no such format, or the suffix stands for none.
+        FileExistsError: the file exists and is not a report.
         FileNotFoundError: there is no such run.
-        NotBuiltError: the viewer's front end, which a page consists of, is not there.
+        NotBuiltError: the viewer's front end, which an HTML report contains, is not built.
 
     Example:
 
@@ -73,31 +71,35 @@ def report(
         return _write(place, text_of(run, form, rank))
     opened = open_run(run)
     if not isinstance(opened, Run):
-        raise ValueError(f"{run} has {len(opened)} runs; a report is of one of them.")
+        raise ValueError(f"{run} has {len(opened)} runs. Name one of them.")
     with opened:
         return _write(place, text_of(opened, form, rank))
 
 
 def text_of(
-    run: Run, form: str, rank: int | None = None, tell: Tell = lambda done, of: None
+    run: Run,
+    form: str,
+    rank: int | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> str:
-    """The report's text in one of the `FORMATS`; `tell` is told how far it is."""
+    """The text of a report in one of the `FORMATS`."""
     import gradwatch
 
     version = gradwatch.__version__
     view = data.RunView(run, rank=rank)
     if form == "html":
-        parts = front_end.built()  # first, as it is what may be missing
-        return page(snapshot(view, version, tell), parts)
+        files = load()  # First, as they may be missing.
+        script, style = (files[name][0].decode("utf-8") for name in ("/app.js", "/app.css"))
+        return page(snapshot(view, version, progress), script, style)
     facts = digest(run, data.overview(view, findings_of(run)), view.one_rank, version)
     return data.to_json(facts, indent=1) + "\n" if form == "json" else markdown(facts)
 
 
 def format_of(path: Path) -> str:
-    """The format that a file's suffix stands for.
+    """The format of a file by its suffix.
 
     Raises:
-        ValueError: it stands for none.
+        ValueError: the suffix stands for none.
 
     >>> from pathlib import Path
     >>> from gradwatch.view.report.make import format_of
@@ -108,26 +110,24 @@ def format_of(path: Path) -> str:
         if path.suffix.lower() in suffixes:
             return form
     known = ", ".join(suffix for suffixes in FORMATS.values() for suffix in suffixes)
-    raise ValueError(
-        f"What format is {path}? Its suffix is none of {known}. Name the format as well."
-    )
+    raise ValueError(f"The suffix of {path} is none of {known}. Name the format too.")
 
 
 def check_format(form: str) -> None:
-    """Refuse a format that does not exist.
+    """Refuse an unknown format.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: there is no format of that name.
     """
     if form not in FORMATS:
         raise ValueError(f"There is no format {form!r}. Choose from: {', '.join(FORMATS)}")
 
 
 def check_free(path: Path, force: bool) -> None:
-    """Refuse to replace what is not a report.
+    """Refuse to replace a file that is not a report.
 
     Raises:
-        FileExistsError: there is another file.
+        FileExistsError: there is such a file.
     """
     if force or not path.exists():
         return
@@ -138,8 +138,8 @@ def check_free(path: Path, force: bool) -> None:
         head = ""
     if not any(mark in head for mark in _MARKS):
         raise FileExistsError(
-            f"{path} exists, and is no report of gradwatch's. Replace it by force, "
-            "or name another file."
+            f"{path} exists and is not a gradwatch report. Replace it by force, or name another "
+            "file."
         )
 
 

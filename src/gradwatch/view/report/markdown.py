@@ -7,13 +7,13 @@ from typing import Any
 
 from gradwatch.read import RankStatus, Status
 from gradwatch.util import compact, counted, duration, percent
-from gradwatch.view.report.escaping import code, prose, table
+from gradwatch.view.report.markdown_text import code, prose, table
 from gradwatch.view.text import has_stopped, rank_cells, rank_counts, trend_bars
 
 MARK = "<!-- gradwatch report -->"
-"""The first line, by which a report is told from other files."""
-FINDINGS = 40
-"""How many findings are told: what is posted has a limit of 65,536 characters."""
+"""The first line, so that a report is recognised."""
+MAX_FINDINGS = 40
+"""GitHub limits a comment to 65,536 characters."""
 _SIGNS = {"error": "🔴 error", "warning": "🟡 warning", "info": "🔵 info"}
 
 Facts = Mapping[str, Any]
@@ -25,7 +25,7 @@ def markdown(facts: Facts) -> str:
     Args:
         facts: as `digest` gives them.
     """
-    lines = [MARK, f"## {code(facts['run'])}: {_verdict(facts)}", "", _what(facts), ""]
+    lines = [MARK, f"## {code(facts['run'])}: {_verdict(facts)}", "", _summary(facts), ""]
     lines += _damage(facts)
     lines += _ranks(facts["processes"])
     lines += _findings(facts["findings"])
@@ -46,7 +46,7 @@ def _verdict(facts: Facts) -> str:
     return f"{sign} {', '.join(parts)}" if parts else "🟢 healthy"
 
 
-def _what(facts: Facts) -> str:
+def _summary(facts: Facts) -> str:
     last = facts["last_step"]
     steps = "nothing measured yet"
     if last is not None:
@@ -58,7 +58,7 @@ def _what(facts: Facts) -> str:
 
 
 def _ranks(processes: Sequence[Facts]) -> list[str]:
-    """How the processes stand, and a table of those that have stopped; nothing for one."""
+    """The statuses of several processes, and a table of those that have stopped."""
     if not processes:
         return []
     each = [RankStatus(**{**one, "status": Status(one["status"])}) for one in processes]
@@ -69,7 +69,7 @@ def _ranks(processes: Sequence[Facts]) -> list[str]:
         if has_stopped(one)
     ]
     if rows:
-        lines += [*table(["rank", "status", "last step", "when"], rows[:FINDINGS], "rlrl"), ""]
+        lines += [*table(["rank", "status", "last step", "when"], rows[:MAX_FINDINGS], "rlrl"), ""]
     return lines
 
 
@@ -82,7 +82,7 @@ def _damage(facts: Facts) -> list[str]:
 
 def _findings(findings: Sequence[Facts]) -> list[str]:
     lines = ["### Findings", ""]
-    shown = [f for f in findings if not f["explained_by"]][:FINDINGS]
+    shown = [f for f in findings if not f["explained_by"]][:MAX_FINDINGS]
     if not shown:
         return [*lines, "Nothing is wrong as far as the rules can tell.", ""]
     rows = []

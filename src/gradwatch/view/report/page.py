@@ -1,4 +1,4 @@
-"""A page that carries its script, its style and its data inside itself."""
+"""An HTML page that contains its script, its style and its data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from html import escape
 from typing import Any
 
 from gradwatch.util import printable, shortened
-from gradwatch.view.report.front_end import FrontEnd
+from gradwatch.util.json_type import Json
 
 GENERATOR = '<meta name="generator" content="gradwatch'
-"""What the head of every page has, by which a report is told from other files."""
+"""In the head of every page, so that a report is recognised."""
 
 _PAGE = """\
 <!doctype html>
@@ -39,67 +39,67 @@ _PAGE = """\
 """
 
 
-def page(snapshot: Mapping[str, Any], front_end: FrontEnd) -> str:
-    """The page, complete: it needs no other file, and its policy lets it ask for none.
+def page(snapshot: Mapping[str, Any], script: str, style: str) -> str:
+    """The complete page: it needs no other file, and its policy allows no requests.
 
     Args:
-        snapshot: what it shows: the contract's `Snapshot`, strict JSON.
-        front_end: the script and the style.
+        snapshot: `Snapshot` of `types.ts`.
+        script: the front end, one module without imports.
+        style: its style sheet.
 
     Example:
 
-    >>> from gradwatch.view.report.front_end import FrontEnd
     >>> from gradwatch.view.report.page import page
-    >>> made = page({"run": {"name": "a<b"}, "version": "1"}, FrontEnd("let a", "p {}"))
+    >>> made = page({"run": {"name": "a<b"}, "version": "1"}, "let a", "p {}")
     >>> [line for line in made.splitlines() if "a<b" in line]
     []
     >>> "<title>a&lt;b · gradwatch</title>" in made
     True
     """
-    script, style = _closed(front_end.script, "script"), _closed(front_end.style, "style")
+    script, style = _without_end_tags(script, "script"), _without_end_tags(style, "style")
     return _PAGE.format(
         policy=policy(script, style),
         generator=GENERATOR,
         version=escape(str(snapshot["version"])),
         title=escape(f"{shortened(printable(snapshot['run']['name']), 120)} · gradwatch"),
         style=style,
-        snapshot=inert(snapshot),
+        snapshot=to_inert_json(snapshot),
         script=script,
     )
 
 
 def policy(script: str, style: str) -> str:
-    """Nothing may run but this script, nothing style but this sheet, and nothing be asked for."""
+    """Allows only this script and this style sheet, and no requests."""
     return (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
 
 
-def inert(value: Any) -> str:
-    """Strict JSON in ASCII that no HTML parser sees markup in, whatever names it contains.
+def to_inert_json(value: Json) -> str:
+    """Strict JSON in ASCII without any HTML markup, whatever names it contains.
 
-    >>> from gradwatch.view.report.page import inert
-    >>> inert({"name": "</script>&\u2028"})
+    >>> from gradwatch.view.report.page import to_inert_json
+    >>> to_inert_json({"name": "</script>&\u2028"})
     '{"name":"\\\\u003c/script\\\\u003e\\\\u0026\\\\u2028"}'
     """
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
-        # Only texts contain these: the JSON stays the same.
+        # Only strings contain these: the value stays the same.
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 
-def _closed(text: str, element: str) -> str:
-    """The text so that an HTML parser ends the element where it ends, and not within.
+def _without_end_tags(text: str, element: str) -> str:
+    """The text, escaped so that the element does not end within it.
 
-    In a script these only ever stand in strings, where a backslash before them
-    changes nothing; in a style sheet they do not stand at all.
+    In a script, end tags occur only in strings, where a backslash before them changes
+    nothing. In a style sheet they do not occur.
     """
     return re.sub(rf"<(/{element}|!--)", r"<\\\1", text, flags=re.IGNORECASE)
 
 
 def _hash(text: str) -> str:
-    # Browsers hash what they have parsed, where line ends are all \n.
+    # Browsers hash the parsed text, in which every line ends with \n.
     parsed = text.replace("\r\n", "\n").replace("\r", "\n")
     return "sha256-" + base64.b64encode(hashlib.sha256(parsed.encode()).digest()).decode()

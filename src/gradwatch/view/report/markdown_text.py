@@ -1,4 +1,4 @@
-"""Names and sentences in GitHub's Markdown, where they stay what they are."""
+"""Names, sentences and tables in GitHub's Markdown, escaped."""
 
 from __future__ import annotations
 
@@ -6,51 +6,51 @@ import re
 
 from gradwatch.util import printable, shortened
 
-LONGEST = 120
-"""Names that are longer are shortened in the middle."""
+MAX_NAME = 120
+"""Longer names are shortened in the middle."""
 
 _PLAIN = re.compile(r"[\w ./:,\-+=()\[\]]*", re.ASCII)
 _ACTIVE = re.compile(r"[\\`*_\[\]|~$]|:(?=//)|(?<=www)\.")
 
 
 def code(name: str) -> str:
-    """A name in a type of fixed width: nothing in it is markup, a link or a mention.
+    """A name as code, without markup, links or mentions.
 
-    >>> from gradwatch.view.report.escaping import code
+    >>> from gradwatch.view.report.markdown_text import code
     >>> code("dense_1/kernel"), code("a|b`")
     ('`dense_1/kernel`', '<code>a&#124;b&#96;</code>')
     """
-    text = _seen(name)
+    text = _visible(name)
     if text and text == text.strip() and _PLAIN.fullmatch(text):
         return f"`{text}`"
-    # By numbers, as a backtick in a span of code and a bar in a table cannot be escaped.
+    # As numbers: a backtick in code and a bar in a table cannot be escaped.
     return f"<code>{re.sub(r'[^A-Za-z0-9]', lambda c: f'&#{ord(c[0])};', text)}</code>"
 
 
 def prose(sentence: str) -> str:
-    """A sentence that may have names in it, for a cell of a table too.
+    """A sentence that may contain names, also for a cell of a table.
 
-    >>> from gradwatch.view.report.escaping import prose
+    >>> from gradwatch.view.report.markdown_text import prose
     >>> prose("<b> of a_b | @all")
     '&lt;b&gt; of a\\\\_b \\\\| @&#8203;all'
     """
-    text = _seen(sentence, 4 * LONGEST)
+    text = _visible(sentence, 4 * MAX_NAME)
     for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(character, entity)
     text = _ACTIVE.sub(lambda c: f"\\{c[0]}", text)
-    # With nothing in between, whoever is called so would be told.
+    # A zero-width space, so that no account is mentioned.
     return text.replace("@", "@&#8203;")
 
 
 def table(header: list[str], rows: list[list[str]], right: str = "") -> list[str]:
-    """The lines of a table of cells that are Markdown already.
+    """The lines of a table whose cells are Markdown.
 
     Args:
         header: the names of its columns.
         rows: their cells.
-        right: a letter for each column: `r` for one of numbers.
+        right: a letter for each column: `r` to align it to the right.
 
-    >>> from gradwatch.view.report.escaping import table
+    >>> from gradwatch.view.report.markdown_text import table
     >>> table(["layer", "L2"], [["`a`", "1"]], right="lr")
     ['| layer | L2 |', '|---|---:|', '| `a` | 1 |']
     """
@@ -59,6 +59,6 @@ def table(header: list[str], rows: list[list[str]], right: str = "") -> list[str
     return [lines[0], f"|{'|'.join(marks)}|", *lines[1:]]
 
 
-def _seen(text: str, longest: int = LONGEST) -> str:
-    """On one line, without what turns or hides text."""
+def _visible(text: str, longest: int = MAX_NAME) -> str:
+    """On one line, without characters that turn or hide text."""
     return shortened(printable(text), longest)

@@ -1,0 +1,57 @@
+"""Which layers to look at first, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gradwatch.core import Kind, Site
+from gradwatch.view.data import Answer
+
+MAX_LAYERS = 12
+
+
+def worst_layers(
+    layers: Sequence[Answer], findings: Sequence[Answer], max_layers: int
+) -> dict[str, str]:
+    """The layers to look at first, the worst first, and why.
+
+    First the layers in findings, then layers with NaN or infinite elements, then layers with
+    a gradient of 0, then the extremes that every network has.
+
+    Args:
+        layers: see `all_layer_rows`; in network order.
+        findings: as in `Finding.facts`, the worst first.
+        max_layers: the largest number of layers.
+
+    Example:
+
+    >>> from gradwatch.view.report.worst_layers import worst_layers
+    >>> facts = {"nonfinite": 0, "gradient_zero_share": 0.0, "update_ratio": None}
+    >>> layers = [{"layer": name, "gradient_l2": l2} | facts for name, l2 in
+    ...           (("a", 1.0), ("b", 50.0), ("c", 2.0), ("d", 3e-5))]
+    >>> worst_layers(layers, [], 2)
+    {'b': 'largest gradient', 'd': 'smallest gradient'}
+    """
+    known = {layer["layer"] for layer in layers}
+    found: dict[str, dict[str, None]] = {}
+    for name, reason in _reasons(layers, findings):
+        if name in known:
+            found.setdefault(name, {})[reason] = None
+    return {name: ", ".join(reasons) for name, reasons in list(found.items())[:max_layers]}
+
+
+def _reasons(layers: Sequence[Answer], findings: Sequence[Answer]) -> Iterator[tuple[str, str]]:
+    for finding in findings:
+        if finding["severity"] != "info":
+            sites = [Site(Kind(kind), path) for kind, path in finding["sites"]]
+            names = (finding["layer"], *(site.layer for site in sites))
+            yield from ((name, finding["rule"]) for name in names if name)
+    yield from ((layer["layer"], "NaN or Inf") for layer in layers if layer["nonfinite"])
+    for layer in layers:
+        if layer["gradient_zero_share"] == 1.0:
+            yield layer["layer"], "gradient is 0"
+    for column, label in (("gradient_l2", "gradient"), ("update_ratio", "update / weight")):
+        known = {each["layer"]: each[column] for each in layers if (each[column] or 0.0) > 0.0}
+        if len(known) > 1:
+            yield max(known, key=lambda name: known[name]), f"largest {label}"
+            yield min(known, key=lambda name: known[name]), f"smallest {label}"
