@@ -121,7 +121,7 @@ def test_large_answers_are_packed_for_those_who_can_unpack_them(asker, good):
         ("select", {"pattern": "a//b"}, 400, "empty component"),
         ("select", {"pattern": "x" * 501}, 400, "0 to 500"),
         ("select", {"pattern": " ".join("x" * 17)}, 400, "At most 16"),
-        ("heatmap", {"revision": "0"}, 409, "anew"),
+        ("heatmap", {"revision": "0"}, 409, "again"),
         ("heatmap", {"revision": None}, 400, "lacks 'revision'"),
         ("heatmap", {"statistic": "l3"}, 400, "no statistic 'l3'"),
         ("heatmap", {"rows": ""}, 400, "whole number"),
