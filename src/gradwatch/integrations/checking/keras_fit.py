@@ -22,7 +22,7 @@ def patch_fit(keras: Any, training: CheckedTraining) -> Callable[[], None]:
     fit = model_class.fit
     monitors: dict[int, tuple[Any, Any]] = {}
 
-    class StepCounter(keras.callbacks.Callback):  # type: ignore[misc]
+    class ScriptSteps(keras.callbacks.Callback):  # type: ignore[misc]
         """Counts steps; `CheckedTraining` ends the script after the last one."""
 
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
@@ -39,7 +39,7 @@ def patch_fit(keras: Any, training: CheckedTraining) -> Callable[[], None]:
         if isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks = callbacks.callbacks
         own_callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
-        bound.arguments["callbacks"] = [*own_callbacks, StepCounter(), monitors[id(self)][1]]
+        bound.arguments["callbacks"] = [*own_callbacks, ScriptSteps(), monitors[id(self)][1]]
         return fit(*bound.args, **bound.kwargs)
 
     def undo() -> None:

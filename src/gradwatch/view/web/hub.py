@@ -31,7 +31,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listeners: list[_Listener] = []
+        self._listeners: list[_OpenPage] = []
         self._is_closed = False
         self.has_listeners = threading.Event()
 
@@ -52,7 +52,7 @@ class Hub:
 
     async def listen(self, heartbeat: float = 15.0) -> AsyncIterator[Answer | None]:
         """`Change`s of `types.ts`; None at once, and after each `heartbeat` without a change."""
-        listener = _Listener(asyncio.get_running_loop())
+        listener = _OpenPage(asyncio.get_running_loop())
         with self._lock:
             self._listeners.append(listener)
             self.has_listeners.set()
@@ -85,7 +85,7 @@ class Hub:
 
 
 @dataclass(eq=False)
-class _Listener:
+class _OpenPage:
     """An open page, and the changes that it has not received yet."""
 
     loop: asyncio.AbstractEventLoop
