@@ -19,7 +19,7 @@ from gradwatch.store import process, records, sealing
 from gradwatch.store.attempt_log import AttemptLog
 from gradwatch.store.journal_file import JournalFile
 from gradwatch.store.records import PendingReading, ReadingEncoder, Record
-from gradwatch.store.site_table import SiteTable
+from gradwatch.store.site_numbers import SiteNumbers
 from gradwatch.watches.probes import png
 
 ROWS_A_JOURNAL = 1 << 19
@@ -84,7 +84,7 @@ class StoreWriter:
         self._lock = threading.RLock()
         self._is_open = True
         self._fault: OSError | None = None
-        self._sites = SiteTable()
+        self._sites = SiteNumbers()
         self._attempts = AttemptLog(first_step)
         self._groups: dict[str, list[int]] = {}
         self._journal: JournalFile | None = None

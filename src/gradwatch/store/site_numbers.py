@@ -13,7 +13,7 @@ from gradwatch.core import Site
 REMEMBERED = 16
 
 
-class SiteTable:
+class SiteNumbers:
     """Numbers sites from 0, by their first appearance.
 
     Readings come with the same few lists of sites again and again; the numbers of
@@ -26,8 +26,8 @@ class SiteTable:
     Example:
 
     >>> from gradwatch import Kind, Site
-    >>> from gradwatch.store.site_table import SiteTable
-    >>> table = SiteTable()
+    >>> from gradwatch.store.site_numbers import SiteNumbers
+    >>> table = SiteNumbers()
     >>> table.numbers([Site(Kind.WEIGHT, "a"), Site(Kind.WEIGHT, "b")])
     array([0, 1])
     >>> table.numbers([Site(Kind.WEIGHT, "b"), Site(Kind.WEIGHT, "c")])
