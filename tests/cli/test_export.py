@@ -77,7 +77,7 @@ def test_a_selection_of_sites_and_steps_is_exported_alone(run):
 
 def test_pieces_join_without_gap_or_repetition(run, truth, monkeypatch):
     whole = invoke("export", run).stdout
-    monkeypatch.setattr("gradwatch.cli.export_rows.AT_ONCE", 3 * len(truth))
+    monkeypatch.setattr("gradwatch.cli.export_rows.CHUNK_ROWS", 3 * len(truth))
     assert invoke("export", run).stdout == whole
 
 
@@ -135,7 +135,7 @@ def test_an_export_that_fails_leaves_nothing_behind(run, tmp_path, monkeypatch, 
     def failing(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gradwatch.cli.export.pieces", failing)
+    monkeypatch.setattr("gradwatch.cli.export.row_chunks", failing)
     message = invoke("export", run, "-o", tmp_path / f"a.{suffix}", code=2).stderr
     assert "No space left on device" in message
     assert list(tmp_path.iterdir()) == []

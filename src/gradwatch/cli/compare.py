@@ -16,7 +16,7 @@ from gradwatch.cli.output import echo, echo_json, echo_table, style
 from gradwatch.core import Kind
 from gradwatch.read import Comparison
 from gradwatch.read import compare as compare_runs
-from gradwatch.util import TextColumn, compact, counted, printable
+from gradwatch.util import TextColumn, compact, counted, printable, without_root
 from gradwatch.view.data import gradient_kind
 
 Entry = dict[str, Any]
@@ -126,10 +126,11 @@ def _print(found: Comparison, entries: list[Entry]) -> None:
     a, b = map(printable, found.names)
     echo(style(f"{found.kind} {found.statistic}: {b} compared with {a}", bold=True))
     where = "at step" if found.align == "step" else "at"
+    names = without_root([e["path"] for e in entries])
     places = [_place(e["largest_ratio_at"], found.align) for e in entries]
     echo_table(
         [
-            TextColumn("site", [printable(e["path"]) for e in entries], left=True, weight=0),
+            TextColumn("site", [printable(name) for name in names], left=True, weight=0),
             TextColumn(f"last of {a}", [compact(e["last"][0]) for e in entries], weight=8),
             TextColumn(f"last of {b}", [compact(e["last"][1]) for e in entries], weight=8),
             TextColumn("difference", [_signed(e["last_difference"]) for e in entries], weight=5),

@@ -1,4 +1,4 @@
-"""`gradwatch export`: a run's rows in a file for other tools."""
+"""`gradwatch export`: the rows of a run in a file for other tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 
 from gradwatch.cli import options
 from gradwatch.cli.exit_codes import CommandError
-from gradwatch.cli.export_rows import TABLES, Wanted, columns_of, pieces
+from gradwatch.cli.export_rows import TABLES, ExportSelection, columns_of, row_chunks
 from gradwatch.cli.formats import FORMATS, SUFFIXES
 from gradwatch.cli.opening import choose_rank, choose_sites, open_run
 from gradwatch.cli.output import echo, progress
@@ -24,7 +24,7 @@ from gradwatch.util import counted, printable
 from gradwatch.util.files import atomic
 
 
-@click.command(short_help="Write rows as CSV, Parquet or JSON.")
+@click.command(short_help="Write the rows of a run as CSV, Parquet or JSON.")
 @options.run_argument()
 @click.option(
     "-o",
@@ -34,14 +34,14 @@ from gradwatch.util.files import atomic
     help="The file to write; - is stdout, the default.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(list(FORMATS)), help="By default by the suffix."
+    "--format", "form", type=click.Choice(list(FORMATS)), help="By default from the suffix."
 )
 @click.option("--table", type=click.Choice(list(TABLES)), default="summaries", show_default=True)
 @options.kind
 @options.sites
 @options.steps
 @options.rank
-@click.option("--force", is_flag=True, help="Replace the file if there is one.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def export(
     run: Path,
     output: Path,
@@ -53,45 +53,47 @@ def export(
     rank: int | None,
     force: bool,
 ) -> None:
-    """Write rows of RUN as CSV, Parquet or JSON (.csv, .parquet, .json, .jsonl).
+    """Write the rows of RUN as CSV, Parquet or JSON (.csv, .parquet, .json, .jsonl).
 
-    Memory does not grow with the run. The file appears when it is complete; an
-    interrupted export leaves none.
+    Memory use does not grow with the run. The file appears when it is complete; an
+    interrupted export leaves no file.
     """
     to_stdout = str(output) == "-"
     form = form or _format_of(output, to_stdout)
     if not to_stdout and output.exists() and not force:
         raise CommandError(f"{output} exists. Replace it with --force, or name another file.")
     if to_stdout and form == "parquet" and sys.stdout.isatty():
-        raise CommandError("Parquet is not for a terminal. Name a file with -o.")
+        raise CommandError("Parquet is binary and cannot be printed. Name a file with -o.")
     with open_run(run) as opened:
         chosen = None if rank is None else choose_rank(opened, rank)
         sites = _sites(opened, table, kind, patterns)
-        wanted = Wanted(table, sites, steps or EVER, chosen)
+        selection = ExportSelection(table, sites, steps or EVER, chosen)
         with _to(output, to_stdout) as out:
-            rows = _write(opened, wanted, form, out, None if to_stdout else output.parent)
+            rows = _write(opened, selection, form, out, None if to_stdout else output.parent)
     if not to_stdout:
         echo(f"{counted(rows, 'row')} in {printable(str(output))}", err=True)
 
 
-def _write(run: Run, wanted: Wanted, form: str, out: BinaryIO, beside: Path | None) -> int:
+def _write(
+    run: Run, selection: ExportSelection, form: str, out: BinaryIO, directory: Path | None
+) -> int:
     rows = 0
-    target = FORMATS[form](out, columns_of(wanted.table), beside)
+    target = FORMATS[form](out, columns_of(selection.table), directory)
     with contextlib.closing(target) if hasattr(target, "close") else contextlib.nullcontext():
-        with progress(f"Exporting {printable(run.name)}") as tell:
-            for done, piece in pieces(run, wanted):
-                target.write(piece)
-                rows += len(piece)
-                tell(done, 1.0)
+        with progress(f"Exporting {printable(run.name)}") as advance:
+            for done, chunk in row_chunks(run, selection):
+                target.write(chunk)
+                rows += len(chunk)
+                advance(done, 1.0)
         target.end()
     return rows
 
 
 def _sites(run: Run, table: str, kind: str | None, patterns: tuple[str, ...]) -> list[Site]:
-    """Those that are asked for, and are in the table."""
+    """The selected sites that the table contains."""
     if table == "losses" and kind not in (None, "loss"):
         raise CommandError(
-            f"The table of losses has none of --kind {kind}. Take --table summaries."
+            f"--table losses has only losses. Received: --kind {kind}. Use --table summaries."
         )
     sites = choose_sites(run, options.selector(patterns), "loss" if table == "losses" else kind)
     if table == "numbers":
@@ -104,15 +106,13 @@ def _format_of(output: Path, to_stdout: bool) -> str:
         return "csv"
     if output.suffix.lower() not in SUFFIXES:
         known = ", ".join(SUFFIXES)
-        raise CommandError(
-            f"What format is {output}? Its suffix is none of {known}. Name it by --format."
-        )
+        raise CommandError(f"{output} does not end in {known}. Name the format with --format.")
     return SUFFIXES[output.suffix.lower()]
 
 
 @contextmanager
 def _to(output: Path, to_stdout: bool) -> Iterator[BinaryIO]:
-    """Where to write: stdout, or a file that gets its name when it is complete."""
+    """Opens stdout, or a file that gets its name when it is complete."""
     if to_stdout:
         sys.stdout.flush()
         yield sys.stdout.buffer

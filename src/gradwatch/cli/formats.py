@@ -1,4 +1,4 @@
-"""The formats that `export` writes; each takes rows a piece at a time."""
+"""The formats that `export` writes; each takes rows in chunks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUFFIXES = {
 
 
 def cell(text: str) -> str:
-    """A text in a CSV: as the CSV sink has it, and what turns or hides text is spelled out too.
+    """A text in a CSV file: as in the CSV sink, with direction marks and the like escaped.
 
     >>> from gradwatch.cli.formats import cell
     >>> cell("=a\u202eb")
@@ -41,14 +41,14 @@ def cell(text: str) -> str:
 
 
 class Csv:
-    """The table of the CSV sink: names are safe for spreadsheets, numbers read back the same."""
+    """As the CSV sink: names are safe for spreadsheets, numbers read back the same."""
 
-    def __init__(self, out: BinaryIO, columns: Columns, beside: Path | None) -> None:
+    def __init__(self, out: BinaryIO, columns: Columns, directory: Path | None) -> None:
         self._text = io.TextIOWrapper(out, "utf-8", newline="", write_through=True)
         self._writer = csv.writer(self._text, lineterminator="\n")
         self._writer.writerow(columns)
         self._is_text = [type_ == "VARCHAR" for type_ in columns.values()]
-        # As in the sink, a statistic that is not defined is nan; the others are then empty.
+        # As in the sink, an undefined statistic is nan; other missing values are empty.
         self._missing = ["nan" if name in STATISTICS else "" for name in columns]
 
     def write(self, rows: Rows) -> None:
@@ -70,7 +70,7 @@ class Csv:
 class JsonLines:
     """One JSON object a line."""
 
-    def __init__(self, out: BinaryIO, columns: Columns, beside: Path | None) -> None:
+    def __init__(self, out: BinaryIO, columns: Columns, directory: Path | None) -> None:
         self._out, self._names = out, list(columns)
 
     def write(self, rows: Rows) -> None:
@@ -88,8 +88,8 @@ class JsonLines:
 class Json(JsonLines):
     """One JSON array of objects."""
 
-    def __init__(self, out: BinaryIO, columns: Columns, beside: Path | None) -> None:
-        super().__init__(out, columns, beside)
+    def __init__(self, out: BinaryIO, columns: Columns, directory: Path | None) -> None:
+        super().__init__(out, columns, directory)
         self._start = b"[\n"
 
     def write(self, rows: Rows) -> None:
@@ -102,15 +102,15 @@ class Json(JsonLines):
 
 
 class Parquet:
-    """A Parquet file, by way of a database on disk, so that memory does not grow."""
+    """A Parquet file, through a database on disk, so that memory does not grow."""
 
-    def __init__(self, out: BinaryIO, columns: Columns, beside: Path | None) -> None:
+    def __init__(self, out: BinaryIO, columns: Columns, directory: Path | None) -> None:
         import tempfile
 
         import duckdb
 
         self._out, self._columns = out, dict(columns)
-        self._folder = tempfile.TemporaryDirectory(prefix=".gradwatch-export-", dir=beside)
+        self._folder = tempfile.TemporaryDirectory(prefix=".gradwatch-export-", dir=directory)
         self._database = duckdb.connect(str(Path(self._folder.name, "rows.duckdb")))
         self._database.execute("SET memory_limit = '512MB'")
         types = ", ".join(f"{quoted(name)} {type_}" for name, type_ in columns.items())
@@ -144,7 +144,7 @@ class Parquet:
         self.close()
 
     def close(self) -> None:
-        """Remove what is on disk beside the result."""
+        """Remove the temporary files."""
         self._database.close()
         self._folder.cleanup()
 

@@ -10,6 +10,7 @@ from textwrap import wrap
 from typing import Any
 
 from gradwatch.cli.output import echo, echo_table, stdout_width, style
+from gradwatch.core import STATISTICS, VALUE
 from gradwatch.read import RankStatus, Status
 from gradwatch.util import (
     TextColumn,
@@ -45,11 +46,13 @@ def print_overview(data: Data) -> None:
 def print_statistic(data: Data) -> None:
     """Print a statistic of each site."""
     entries = data["sites"]
-    _title(f"{printable(data['run'])}: {data['kind']} {data['statistic']}")
+    name = data["statistic"]
+    echo(style(f"{printable(data['run'])}: {data['kind']} {name}", bold=True))
+    is_log = name != VALUE.name and (name not in STATISTICS or STATISTICS[name].scale == "log")
     echo_table(
         [
             _names("site", without_root([e["path"] for e in entries])),
-            _trends(entries, log=data["statistic"] != "value"),
+            _trends(entries, log=is_log),
             _numbers(entries, "first", weight=4),
             _numbers(entries, "last", weight=9),
             _numbers(entries, "lowest", weight=6),
@@ -137,9 +140,11 @@ def _zero_gradients(zero: Sequence[Data]) -> str:
 
 
 def _print_numbers(entries: Sequence[Data]) -> None:
-    kinds = {each["kind"] for each in entries}
-    _title("Losses" if kinds == {"loss"} else "Numbers")
-    names = [f"{e['kind']} {e['path']}" if len(kinds) > 1 else e["path"] for e in entries]
+    is_loss = all(each["kind"] == "loss" for each in entries)
+    _title("Losses" if is_loss else "Losses and other numbers")
+    names = [e["path"] for e in entries]
+    if len(set(names)) < len(names):
+        names = [f"{e['kind']} {e['path']}" for e in entries]
     bad = frozenset(i for i, e in enumerate(entries) if not math.isfinite(e["last"]))
     echo_table(
         [

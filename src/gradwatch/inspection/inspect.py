@@ -9,7 +9,7 @@ from typing import Any
 from gradwatch.core import Summary
 from gradwatch.core import select as selectors
 from gradwatch.inspection.inspected import InspectedGradient, Inspection
-from gradwatch.inspection.table_text import show as show_it
+from gradwatch.inspection.table_text import show as show_inspection
 
 
 def inspect(
@@ -66,7 +66,7 @@ def inspect(
     if keras is None or not isinstance(model, keras.Model):
         raise TypeError(f"inspect() takes a Keras model. Received: {type(model).__name__}")
     if first_values < 0:
-        raise ValueError(f"first_values is a number of values. Received: {first_values}")
+        raise ValueError(f"first_values must be >= 0. Received: {first_values}")
     from gradwatch.capture.keras.single_batch import differentiate
 
     batch = differentiate(model, x, y, sample_weight, loss, _selection(layers), bool(training))
@@ -88,7 +88,7 @@ def inspect(
     arrays = {each.site: each.array for each in (*batch.gradients, *batch.outputs)}
     result = Inspection(str(model.name), batch.loss, bool(training), entries, batch.remarks, arrays)
     if show:
-        show_it(result)
+        show_inspection(result)
     return result
 
 

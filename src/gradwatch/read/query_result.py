@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gradwatch.read.database import Database
+from gradwatch.util import TextColumn, counted
+from gradwatch.util.text_table import plain_lines
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -72,16 +74,13 @@ class QueryResult:
         return iter(self._rows)
 
     def __repr__(self) -> str:
-        shown = [[_words(value) for value in row] for row in self._rows[:_SHOWN]]
-        widths = [max(map(len, cells)) for cells in zip(self.columns, *shown, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in ([_words(name) for name in self.columns], *shown)
+        shown = self._rows[:_SHOWN]
+        columns = [
+            TextColumn(_words(name), [_words(row[i]) for row in shown], left=True)
+            for i, name in enumerate(self.columns)
         ]
-        if len(self._rows) > _SHOWN:
-            lines.append("...")
-        count = len(self._rows)
-        return "\n".join([*lines, f"({count:,} row{'s' * (count != 1)})"])
+        more = ["..."] * (len(self._rows) > _SHOWN)
+        return "\n".join([*plain_lines(columns), *more, f"({counted(len(self._rows), 'row')})"])
 
     def _cursor(self) -> AbstractContextManager[DuckDBPyConnection]:
         return self._database.user_query(self._query, self._parameters, is_checked=True)
