@@ -210,18 +210,18 @@ def failing():
     """Measuring fails on one rank at one step."""
     from gradwatch.capture.torch.torch_sharded import Shards
 
-    is_ours = Shards.is_ours
+    is_counted = Shards.is_counted
     calls = []
 
     def sometimes(self, tensor):
         calls.append(1)
         if RANK == 1 and len(calls) == 20:
             raise MemoryError("no room on rank 1")
-        return is_ours(self, tensor)
+        return is_counted(self, tensor)
 
-    Shards.is_ours = sometimes
+    Shards.is_counted = sometimes
     save("failing", train("fsdp", "plain", "failing", steps=12))
-    Shards.is_ours = is_ours
+    Shards.is_counted = is_counted
 
 
 def budget():

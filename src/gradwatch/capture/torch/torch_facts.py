@@ -1,11 +1,10 @@
-"""What is known of a torch module for a diagnosis."""
+"""The facts about a torch module that a diagnosis uses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from gradwatch.core import LayerFacts, ModelFacts, OptimizerFacts
+from gradwatch.core import LayerFacts, ModelFacts, OptimizerFacts, TorchModule, TorchOptimizer
 
 _ACTIVATIONS = {
     "ReLU": "relu", "ReLU6": "relu6", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softmax": "softmax",
@@ -13,10 +12,10 @@ _ACTIVATIONS = {
 }  # fmt: skip
 
 
-def facts_of(module: Any, optimizer: Any, group: str) -> ModelFacts:
+def facts_of(module: TorchModule, optimizer: TorchOptimizer, group: str) -> ModelFacts:
     """The facts of a module: its submodules in the order in which they were made.
 
-    Which loss there is, and in what order submodules are called, only the loop knows.
+    The loss, and the order in which submodules are called, are not known.
 
     Example:
 
@@ -42,15 +41,15 @@ def facts_of(module: Any, optimizer: Any, group: str) -> ModelFacts:
     )
 
 
-def _in_order(holder: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The submodules with their paths, those inside others before these."""
+def _in_order(holder: TorchModule, path: str) -> Iterator[tuple[str, TorchModule]]:
+    """The submodules with their paths, inner ones first."""
     for name, each in holder.named_children():
         inside = f"{path}/{name}" if path else name
         yield from _in_order(each, inside)
         yield inside, each
 
 
-def _layer(module: Any, path: str) -> LayerFacts:
+def _layer(module: TorchModule, path: str) -> LayerFacts:
     parameters = list(module.parameters())
     units = getattr(module, "out_features", getattr(module, "out_channels", None))
     return LayerFacts(

@@ -1,4 +1,4 @@
-"""The submodules of a plain torch module, and what they return."""
+"""The submodules of a torch module, and their outputs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _COMPILED = "computed inside a graph of torch.compile; compile parts of the modu
 
 
 class _Hook:
-    """A forward hook; of a copy of the module, or one that is loaded from a file, none at all."""
+    """A forward hook, which copies of the module and modules loaded from a file do not have."""
 
     def __init__(self, layers: TorchLayers, path: str) -> None:
         self._layers = layers
         self._path = path
 
     def __call__(self, module: Any, args: Any, outputs: Any) -> None:
-        # When a graph is made of it, this leaves no trace in there.
+        # A compiled graph contains nothing of this.
         if torch.compiler.is_compiling():
             return
         try:
@@ -50,7 +50,7 @@ class _Hook:
             self._layers.reporter.internal_error(error)
 
     def __reduce__(self) -> Any:
-        # Something of Python's own that does nothing: the file may be read without gradwatch.
+        # A builtin that does nothing: the file can be read without gradwatch.
         return getattr, (nullcontext(), "__exit__")
 
 
@@ -60,7 +60,7 @@ class TorchLayers:
     Args:
         module: the user's module.
         reporter: takes notices and internal errors.
-        is_on: whether anything is to be noted, asked at each call of a submodule.
+        is_on: whether to note outputs; called at each call of a submodule.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class TorchLayers:
 
     def _forget(self) -> None:
         self._calls, self._with_graph = {}, set()
-        # What a module returned may outlive the step: a parameter, say.
+        # Outputs may outlive the step, a parameter for example.
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
@@ -166,7 +166,7 @@ class TorchLayers:
         return {p for p in modules if p in tops or p.startswith(inside)}
 
     def note(self, path: str, outputs: Any) -> None:
-        """A submodule has returned these."""
+        """A submodule has returned these outputs."""
         if not self._is_on():
             return
         calls = self._calls.setdefault(path, [])
@@ -203,13 +203,13 @@ class TorchLayers:
             return
         self._with_graph.add(path)
         if path in self._differentiated:
-            # One that nobody asks for would only take memory.
+            # Only where watched: it takes memory.
             self._hooks.append(tensor.register_hook(passage.note_gradient))
 
     def _passages(
         self, path: str, calls: Sequence[Call], is_compiled: bool
     ) -> list[tuple[str, Passage]]:
-        """The tensors that a submodule returned, by their paths; says which are not recorded."""
+        """The tensors that a submodule returned, by path; with a notice for those not recorded."""
         whys = [call.refusal for call in calls]
         if is_compiled:
             whys.append(_COMPILED)

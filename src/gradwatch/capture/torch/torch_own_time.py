@@ -1,8 +1,8 @@
-"""How long a rank of a torch training is by itself in a step, before it meets the others.
+"""The time that a rank of a torch training works in a step before it first waits for others.
 
-Ranks that train in step all take as long as the slowest: those that are ready wait. So the time
-of a step does not tell which of them it is. What a rank does before it first waits for anybody
-does: loading its part of the batch, and the forward pass as far as that has no collective.
+Ranks that train together all take as long as the slowest, because the others wait. So the time of
+a step does not show which rank is slow. The time before the first collective does: loading the
+batch, and the forward pass up to there.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from typing import Any
 
 import torch
 
+from gradwatch.core import TorchModule
+
 clock: Callable[[], float] = time.perf_counter
 
 
 class OwnTime:
-    """Takes the time from the end of one step to where the next one first waits for others.
+    """Measures the time from the end of a step to where the next one first waits for other ranks.
 
-    That is the end of the forward pass; where that has collectives of its own, its beginning.
-    Of several passes under `no_sync()`, it is the end of the last: nobody is met in between.
-    Clocks are of the host: work that waits on a GPU is not in it.
+    That is the end of the forward pass, or its beginning if it has collectives. With several passes
+    under `no_sync()`, it is the end of the last. It is the time of the host: pending work of a
+    GPU is not included.
 
-    It holds numbers alone, and does nothing where a step is compiled: a module with its hooks
-    can be copied, pickled and compiled as one without.
+    It holds only numbers, and does nothing where a step is compiled: a module with its hooks
+    can be copied, pickled and compiled like one without.
 
     Args:
         meets_in_forward: whether the forward pass has collectives.
@@ -56,7 +58,7 @@ class OwnTime:
             self._until, self._has_met = clock(), True
 
     def forward_ended(self, module: Any, args: Any, output: Any) -> None:
-        """A hook: the module has answered."""
+        """A hook: the module has returned."""
         if not self._meets_in_forward and self._is_looking():
             self._until = clock()
             self._has_met = bool(getattr(module, "require_backward_grad_sync", True))
@@ -69,34 +71,33 @@ class OwnTime:
         self._since = self._until = None
 
     def step_ended(self) -> None:
-        """It has ended, and so has what we do after it."""
+        """It has ended, and so has its measurement."""
         self._since, self._until, self._has_met = clock(), None, False
 
     def take(self) -> float | None:
-        """The mean over the steps since it was last asked; None if nothing is known."""
+        """The mean over the steps since the last call; None if there are none."""
         mean = self._seconds / self._steps if self._steps else None
         self._seconds, self._steps = 0.0, 0
         return mean
 
     def _is_looking(self) -> bool:
-        # First, so that nothing of this is in a compiled step. Passes without gradients are
-        # evaluations: the step's own is still to come.
+        # Tested first, so that a compiled step contains nothing of this. Passes without gradients
+        # are evaluations.
         if torch.compiler.is_compiling():
             return False
         return self._since is not None and not self._has_met and torch.is_grad_enabled()
 
 
-def own_time_of(parallel: Any) -> OwnTime:
-    """For a DistributedDataParallel; None for a sharded module.
+def own_time_of(parallel: TorchModule | None) -> OwnTime:
+    """For a DistributedDataParallel, or None for a sharded module.
 
-    Its forward pass has collectives if there are buffers, which are made the same at its
-    beginning, or normalisations over all ranks; that of a sharded module always has.
+    Its forward pass has collectives if there are buffers, which are broadcast at its beginning,
+    or normalisations over all ranks. That of a sharded module always has.
     """
     if parallel is None:
         return OwnTime(meets_in_forward=True)
     has_buffers = any(True for _ in parallel.module.buffers())
-    over_all = torch.nn.SyncBatchNorm
     return OwnTime(
         meets_in_forward=(has_buffers and bool(parallel.broadcast_buffers))
-        or any(isinstance(each, over_all) for each in parallel.module.modules())
+        or any(isinstance(each, torch.nn.SyncBatchNorm) for each in parallel.module.modules())
     )

@@ -1,32 +1,32 @@
-"""How a torch module is spread over processes, and what of its tensors is here."""
+"""How a torch module is distributed over processes, and which shards this rank counts."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any
 
 import torch
 from torch import distributed as dist
 
 from gradwatch.capture.variable_names import NamedVariable
+from gradwatch.core import Tensor, TorchModule
 from gradwatch.util import Reporter
 
 
 class Spread(Enum):
-    """How parameters are spread over the processes that train together."""
+    """How parameters are distributed over the processes that train together."""
 
     OWN = "own"
-    """Each process has its own, for all we know; a process by itself, too."""
+    """Each process has parameters of its own; also a single process."""
     REPLICATED = "replicated"
-    """All have the same, and the same gradients: DistributedDataParallel."""
+    """All have the same parameters and gradients: DistributedDataParallel."""
     SHARDED = "sharded"
-    """Each has a part: DTensors, as `fully_shard` (FSDP2) makes them."""
+    """Each has a part: DTensors, as made by `fully_shard` (FSDP2)."""
 
 
-def spread_of(module: Any, named: Sequence[NamedVariable]) -> Spread:
-    """How a module's parameters are spread."""
+def spread_of(module: TorchModule, named: Sequence[NamedVariable]) -> Spread:
+    """How the parameters of a module are distributed."""
     if not is_one_of_many():
         return Spread.OWN
     if any(is_dtensor(n.value) for n in named):
@@ -34,24 +34,24 @@ def spread_of(module: Any, named: Sequence[NamedVariable]) -> Spread:
     return Spread.OWN if replicated_by(module) is None else Spread.REPLICATED
 
 
-def is_dtensor(tensor: Any) -> bool:
-    """Whether a tensor is spread over processes, by torch's own means."""
-    # Who has made one has imported it.
+def is_dtensor(tensor: Tensor) -> bool:
+    """Whether a tensor is distributed over processes."""
+    # If there is one, its module is imported.
     tensors = sys.modules.get("torch.distributed.tensor")
     return tensors is not None and isinstance(tensor, tensors.DTensor)
 
 
 def is_one_of_many() -> bool:
-    """Whether other processes train along."""
+    """Whether other processes train with this one."""
     return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
-def is_first_of(parallel: Any) -> bool:
-    """Whether this process is the first of those that a DistributedDataParallel keeps alike."""
+def is_first_of(parallel: TorchModule | None) -> bool:
+    """Whether this process is the first of a DistributedDataParallel."""
     return parallel is None or dist.get_rank(parallel.process_group) == 0
 
 
-def replicated_by(module: Any) -> Any:
+def replicated_by(module: TorchModule) -> TorchModule | None:
     """The DistributedDataParallel around the whole module; None if there is none."""
     while not isinstance(module, torch.nn.parallel.DistributedDataParallel):
         if not hasattr(module, "_orig_mod"):  # under torch.compile
@@ -60,8 +60,8 @@ def replicated_by(module: Any) -> Any:
     return module
 
 
-def refusal(module: Any) -> str | None:
-    """Why a module cannot be watched, in words; None if it can."""
+def refusal(module: TorchModule) -> str | None:
+    """Why a module cannot be watched; None if it can."""
     fsdp = sys.modules.get("torch.distributed.fsdp")
     if fsdp is None or not any(
         isinstance(each, fsdp.FullyShardedDataParallel) for each in module.modules()
@@ -75,7 +75,7 @@ def refusal(module: Any) -> str | None:
 
 
 class Shards:
-    """Which part of each tensor this rank answers for, so that each element counts once.
+    """Which part of each tensor this rank counts, so that all ranks count each element once.
 
     Args:
         reporter: takes notices.
@@ -85,15 +85,15 @@ class Shards:
         self._reporter = reporter
         self._is_first: bool = dist.get_rank() == 0
 
-    def local(self, tensor: Any) -> Any:
-        """What of a tensor is in this process: all of it, or a shard."""
+    def local(self, tensor: Tensor) -> Tensor:
+        """The part of a tensor that this process has: all of it, or a shard."""
         if not is_dtensor(tensor):
             return tensor
         with torch.no_grad():
             return tensor.to_local()
 
-    def is_ours(self, tensor: Any) -> bool:
-        """Whether this rank answers for what it has of a tensor; copies are others'."""
+    def is_counted(self, tensor: Tensor) -> bool:
+        """Whether this rank counts its part of a tensor; one rank counts each copy."""
         if not is_dtensor(tensor):
             return self._is_first
         if any(placement.is_partial() for placement in tensor.placements):

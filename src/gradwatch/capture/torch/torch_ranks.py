@@ -1,4 +1,4 @@
-"""The way from rank to rank of a torch training: a connection of our own, beside its own."""
+"""A connection between the ranks of a torch training, separate from that of the training."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from gradwatch.util import Reporter
 
 Array = NDArray[np.float64]
 
-TOLD_AFTER = 60.0
-"""Seconds without the others after which the user is told."""
+NOTICE_AFTER = 60.0
+"""Seconds of waiting for the others after which there is a notice."""
 _TIMEOUT = timedelta(days=7)
 
 
 class TorchRanks:
-    """All-reduces over gloo in a group of our own, whatever the training itself uses.
+    """All-reduces over gloo in a separate group, whatever the training itself uses.
 
-    It is no part of torch's list of groups: those that the training makes keep their names
-    and their order. All that it needs of the training is its key-value store, to which it
-    has a connection of its own, so that nobody waits for a lock that it holds.
+    The group is not in torch's list of groups: those of the training keep their names and their
+    order. It only needs the key-value store of the training, to which it has a separate
+    connection, so that the training never waits for a lock.
 
-    Meetings are numbered. One that a rank has left before all were there is void, and whoever
-    comes to it goes on to the next: ranks need not have watched equally often before.
+    Meetings are numbered. A meeting that a rank leaves before all have joined is void, and the
+    others go on to the next: ranks need not have watched equally often before.
 
     Args:
         group: of the watch.
-        fingerprint: what is measured; the ranks must agree on it.
+        fingerprint: what is measured; it must be the same on all ranks.
     """
 
     _next_number = 0
@@ -42,21 +42,21 @@ class TorchRanks:
         self._meeting = f"gradwatch/meeting of {group}"
         self._fingerprint = fingerprint
         self._take(TorchRanks._next_number)
-        # Now, while the training's own store is certainly there.
+        # Now, while the store of the training certainly exists.
         self._store = dist.distributed_c10d._get_default_store().clone()
         self._group: dist.ProcessGroupGloo | None = None
 
     def connect(self, is_over: Callable[[], bool], reporter: Reporter) -> str | None:
         """See `RankLink`."""
-        began, is_told = time.monotonic(), False
-        while not self._are_all_there():
+        began, was_noticed = time.monotonic(), False
+        while not self._have_all_joined():
             if is_over():
                 self._store.set(f"{self._key}/left", str(self.index))
                 return ""
             if self._store.check([f"{self._key}/left"]):
                 self._take(self._number + 1)
-            elif not is_told and time.monotonic() - began > TOLD_AFTER:
-                is_told = True
+            elif not was_noticed and time.monotonic() - began > NOTICE_AFTER:
+                was_noticed = True
                 reporter.notice(self._missing())
             time.sleep(min(1.0, 0.01 + 0.1 * (time.monotonic() - began)))
         return self._join()
@@ -67,7 +67,7 @@ class TorchRanks:
         TorchRanks._next_number = max(TorchRanks._next_number, number + 1)
         self._is_entered = False
 
-    def _are_all_there(self) -> bool:
+    def _have_all_joined(self) -> bool:
         if not self._is_entered:
             self._store.set(self._name(self.index), self._fingerprint)
             self._is_entered = True
@@ -86,7 +86,7 @@ class TorchRanks:
         return f"{self._key}/of {rank}"
 
     def _join(self) -> str | None:
-        """All are there: see that they measure the same, and connect to them."""
+        """All have joined: check that they measure the same, and connect to them."""
         store, key = self._store, self._key
         if store.get(self._name(0)).decode() != self._fingerprint:
             store.set(f"{key}/differs", str(self.index))

@@ -1,0 +1,112 @@
+"""The tensors of a watched torch module, by site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gradwatch.capture.loop.layer_watch import LayerWatch
+from gradwatch.capture.loop.loop_recorder import LoopRecorder
+from gradwatch.capture.site_table import SiteTable
+from gradwatch.capture.step_tensors import ABSENT, StepTensors, under, variable_tensors
+from gradwatch.capture.torch.torch_parallel import Shards
+from gradwatch.capture.variable_names import NamedVariable
+from gradwatch.core import Kind, Site, Tensor
+from gradwatch.measure import framework
+
+
+class ModuleTensors:
+    """Parameters, gradients and updates of a module, and the tables of its sites.
+
+    Args:
+        named: the parameters.
+        loop: the recorder.
+        group: the first part of all paths; may be empty.
+        outputs: watches the outputs of submodules; None if they are not watched.
+
+    Attributes:
+        shards: which shards this rank counts; None if parameters are not sharded.
+    """
+
+    def __init__(
+        self,
+        named: Sequence[NamedVariable],
+        loop: LoopRecorder,
+        group: str,
+        outputs: LayerWatch | None,
+    ) -> None:
+        self.shards: Shards | None = None
+        self._named = named
+        self._loop = loop
+        self._group = group
+        self._outputs = outputs
+        self._by_path = {under(group, n.path): n.value for n in named}
+        self._known: tuple[Any, SiteTable] | None = None
+        self._subtables: dict[tuple[int, bool], SiteTable] = {}
+
+    def parameter(self, site: Site) -> Tensor:
+        """The parameter of a site."""
+        return self._by_path[site.path]
+
+    def tensor(self, site: Site, before: Mapping[Site, Tensor]) -> Tensor | None:
+        """The tensor of a site, as far as this rank counts it.
+
+        Args:
+            site: of a parameter.
+            before: the values before the step, for updates.
+        """
+        parameter = self.parameter(site)
+        whole = parameter.grad if site.kind is Kind.GRADIENT else parameter
+        if whole is None or (self.shards is not None and not self.shards.is_counted(whole)):
+            return None
+        tensor = self._local(whole)
+        if site.kind is Kind.UPDATE:
+            return framework("torch").difference(tensor, before[site])
+        return tensor
+
+    def values_before(self, table: SiteTable) -> dict[Site, Tensor]:
+        """Copies of the parameters whose updates are watched."""
+        updates = [site for site in table.plan.sites if site.kind is Kind.UPDATE]
+        snapshot = framework("torch").snapshot
+        return {site: snapshot(self._local(self.parameter(site))) for site in updates}
+
+    def _local(self, tensor: Tensor) -> Tensor:
+        return tensor if self.shards is None else self.shards.local(tensor)
+
+    def table(self, layers: StepTensors | None = None) -> SiteTable:
+        """The sites that are watched.
+
+        Args:
+            layers: the outputs of submodules, if they are due.
+
+        Raises:
+            ValueError: a selector matches nothing.
+        """
+        if self._outputs is not None:
+            return self._new_table(layers or StepTensors(self._outputs.infos(self._group)))
+        # Parameters rarely change except in their values, and making a table is slow.
+        form = tuple([(n.value.requires_grad, n.value.shape, n.value.dtype) for n in self._named])
+        if self._known is None or self._known[0] != form:
+            self._known = form, self._new_table(StepTensors())
+        return self._known[1]
+
+    def _new_table(self, layers: StepTensors) -> SiteTable:
+        learned = [None if n.value.requires_grad else ABSENT for n in self._named]
+        by_kind: dict[Kind, list[Tensor]] = {
+            Kind.WEIGHT: [n.value for n in self._named],
+            Kind.GRADIENT: learned,
+        }
+        parameters = sum(n.value.numel() for n in self._named)
+        if Kind.UPDATE in self._loop.timetable.affordable(parameters).kinds:
+            by_kind[Kind.UPDATE] = learned
+        tensors = variable_tensors(self._named, by_kind, framework("torch").difference, self._group)
+        return self._loop.table(tensors + layers, self._group)
+
+    def subtable(self, table: SiteTable, of_layers: bool) -> SiteTable:
+        """The rows of layers, or all others; always the same object for the same rows."""
+        key = table.number, of_layers
+        if key not in self._subtables:
+            rows = tuple(row for row in table.rows if row[1].kind.is_of_layer is of_layers)
+            self._subtables[key] = replace(table, rows=rows)
+        return self._subtables[key]
