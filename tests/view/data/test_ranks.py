@@ -67,7 +67,7 @@ def test_the_overview_has_every_process_also_the_missing_one(shown):
 
 
 def test_a_number_of_all_ranks_has_a_row_each(shown):
-    found = data.ranks(shown, "loss", "loss", data.Window(500), rows=10)
+    found = data.ranks(shown, "loss", "loss", data.Window(500), max_rows=10)
     assert found["ranks"] == list(range(RANKS))
     assert (found["together"], found["width"]) == (1, 1)
     assert found["first"] == list(STEPS)
@@ -80,7 +80,7 @@ def test_a_number_of_all_ranks_has_a_row_each(shown):
 
 
 def test_columns_of_several_steps_are_averages(shown):
-    found = data.ranks(shown, "loss", "loss", data.Window(3, stretch=(1, 4)), rows=10)
+    found = data.ranks(shown, "loss", "loss", data.Window(3, stretch=(1, 4)), max_rows=10)
     assert (found["first"], found["last"]) == ([1, 2, 4], [1, 3, 4])
     values = decoded(found["values"]).reshape(RANKS, 3)
     true = table()
@@ -113,7 +113,7 @@ def test_of_ranks_that_share_a_row_the_one_shows_that_is_unlike_the_others():
 
 def test_a_column_without_a_finite_value_has_no_spread():
     values = np.array([[1.0, np.nan, np.inf], [3.0, np.nan, np.nan]])
-    low, median, high = spread(values)
+    low, median, high = spread(values).values()
     assert_array_equal(low, [1.0, np.nan, np.nan])
     assert_array_equal(median, [2.0, np.nan, np.nan])
     assert_array_equal(high, [3.0, np.nan, np.nan])
