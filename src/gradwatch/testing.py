@@ -1,7 +1,5 @@
 """Assertions for tests of models."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The inputs and targets of a step, by site."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from gradwatch.capture.errors import WrongTypeError
@@ -21,14 +19,6 @@ def batch_tensors(inputs: Tree, targets: Tree, prefix: str) -> dict[Site, Tensor
 
     Raises:
         TypeError: one of them is not a tensor.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from gradwatch.capture.batch import batch_tensors
-    >>> batch = batch_tensors({"image": np.ones((2, 3))}, np.array([0, 1]), "")
-    >>> [str(site) for site in batch]
-    ['input input/image', 'target target']
     """
     found = {}
     for kind, tree in ((Kind.INPUT, inputs), (Kind.TARGET, targets)):

@@ -1,7 +1,5 @@
 """How a session and the captures that send it readings see each other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Errors caused by the caller: raised, unlike internal ones."""
 
-from __future__ import annotations
-
 
 class MisuseError(Exception):
     """A call that cannot be meant. It is raised, where an internal error only warns."""

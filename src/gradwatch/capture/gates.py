@@ -1,7 +1,5 @@
 """The gates of Keras's recurrent layers, which lie next to each other in one kernel."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from gradwatch.core import Site, SiteInfo

@@ -1,7 +1,5 @@
 """Decorator for entry points: exceptions of gradwatch never reach training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps

@@ -1,7 +1,5 @@
 """All sites of a model that can be watched."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The outputs of layers in a step, and the gradients with respect to them, by site."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """The meaning of recorded numbers in words: what was measured, and when in the step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 

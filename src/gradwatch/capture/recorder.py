@@ -1,7 +1,5 @@
 """Measures the tensors of a step and sends its reading to the session."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

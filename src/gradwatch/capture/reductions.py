@@ -1,7 +1,5 @@
 """Reads the gradients that replicas apply together off an optimizer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The replicas of `tf.distribute` that run a step."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
@@ -23,10 +21,5 @@ def replica_index() -> int | None:
 
 
 def replica_name(replica: int) -> str:
-    """The first part of the paths of a single replica's sites.
-
-    >>> from gradwatch.capture.replicas import replica_name
-    >>> replica_name(1)
-    'replica_1'
-    """
+    """The first part of the paths of a single replica's sites."""
     return f"replica_{replica}"

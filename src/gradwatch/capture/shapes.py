@@ -1,7 +1,5 @@
 """To which framework tensors belong, and what shape they have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

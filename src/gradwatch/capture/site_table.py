@@ -1,7 +1,5 @@
 """What the rows of a measurement stand for: an ordered table of sites."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Walking lists, dicts and other trees of tensors, with the path to each leaf."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -20,10 +18,6 @@ def leaves(tree: Any) -> list[Leaf]:
     """The leaves of nested dicts, lists, tuples and whatever JAX knows as a tree.
 
     Dicts keep their own order, as a network is read, where JAX would sort them.
-
-    >>> from gradwatch.capture.trees import leaves
-    >>> [leaf.keys for leaf in leaves({"b": [1.0, None], "a": 2.0})]
-    [('b', '0'), ('b', '1'), ('a',)]
     """
     return list(_walk(tree, (), False))
 

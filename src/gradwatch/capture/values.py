@@ -1,7 +1,5 @@
 """Whole tensors that leave a step, for the probes that look at their values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The names of variables, whatever they come in: a model, a module, a list, a tree."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -92,10 +90,6 @@ def unique(paths: Sequence[str]) -> list[str]:
 
     At the layer's place, so that the variables of a second layer of one name stay
     together: `dense/kernel`, `dense/bias`, `dense#2/kernel`, `dense#2/bias`.
-
-    >>> from gradwatch.capture.variable_names import unique
-    >>> unique(["a/w", "a/b", "a/w", "x", "x"])
-    ['a/w', 'a/b', 'a#2/w', 'x', 'x#2']
     """
     taken: set[str] = set()
     result = []

@@ -1,7 +1,5 @@
 """`gradwatch check`: does this script train?"""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

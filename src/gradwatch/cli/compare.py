@@ -1,7 +1,5 @@
 """`gradwatch compare`: two runs side by side."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """`gradwatch diagnose`: what is wrong with a run, and what to do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

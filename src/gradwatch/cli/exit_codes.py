@@ -1,7 +1,5 @@
 """Exit codes, and errors that end a command with one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,14 +17,7 @@ class CommandError(click.ClickException):
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Turns errors caused by the arguments into a `CommandError`, without a traceback.
-
-    >>> from gradwatch.cli.exit_codes import user_errors
-    >>> with user_errors():
-    ...     raise ValueError("There is no statistic 'l3'.")
-    Traceback (most recent call last):
-    gradwatch.cli.exit_codes.CommandError: There is no statistic 'l3'.
-    """
+    """Turns errors caused by the arguments into a `CommandError`, without a traceback."""
     try:
         yield
     except BrokenPipeError:

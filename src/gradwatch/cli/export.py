@@ -1,7 +1,5 @@
 """`gradwatch export`: the rows of a run in a file for other tools."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

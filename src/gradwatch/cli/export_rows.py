@@ -1,7 +1,5 @@
 """The rows that `export` writes, in chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The formats that `export` writes; each takes rows in chunks."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -31,12 +29,7 @@ SUFFIXES = {
 
 
 def cell(text: str) -> str:
-    """A text in a CSV file: as in the CSV sink, with direction marks and the like escaped.
-
-    >>> from gradwatch.cli.formats import cell
-    >>> cell("=a\u202eb")
-    "'=a\\\\u202eb"
-    """
+    """A text in a CSV file: as in the CSV sink, with direction marks and the like escaped."""
     return printable(safe(text))
 
 

@@ -1,7 +1,5 @@
 """The group of all commands: their order, and the exit code of each."""
 
-from __future__ import annotations
-
 import os
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """`gradwatch import-tensorboard`: event files into a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

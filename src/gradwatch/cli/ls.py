@@ -1,7 +1,5 @@
 """`gradwatch ls`: the runs in a directory."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command `gradwatch`."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Opens the run that is named on the command line."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What commands print: lines, JSON, tables and progress."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,12 +40,7 @@ def stdout_width() -> int | None:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[float, float], None]]:
-    """A progress bar on stderr if that is a terminal; call it with the work done and the total.
-
-    >>> from gradwatch.cli.output import progress
-    >>> with progress("Reading") as advance:
-    ...     advance(1, 2)
-    """
+    """A progress bar on stderr if that is a terminal; call it with the work done and the total."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

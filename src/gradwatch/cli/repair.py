@@ -1,7 +1,5 @@
 """`gradwatch repair`: put a run in order after its processes have ended."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """`gradwatch report`: a run in one file."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`gradwatch show`: a run in numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """How `show` prints a run."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time

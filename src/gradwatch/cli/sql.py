@@ -1,7 +1,5 @@
 """`gradwatch sql`: query a run."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from collections.abc import Sequence

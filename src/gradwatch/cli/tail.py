@@ -1,7 +1,5 @@
 """`gradwatch tail`: follow a run while it is written."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`gradwatch top`: a run in the terminal, kept up to date."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`gradwatch upload`: copy a run to a URL."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The result of a diagnosis: a report and an exit code."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,14 +13,7 @@ _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "c
 
 
 def exit_code(findings: Sequence[Finding], strict: bool) -> int:
-    """The exit code: 2 with an error, 1 with only warnings if `strict`, else 0.
-
-    >>> from gradwatch.cli.verdict import exit_code
-    >>> from gradwatch.diagnosis.finding import Finding, Severity
-    >>> warning = Finding("imbalance", Severity.WARNING, "One layer dwarfs the others.", 3, 5)
-    >>> exit_code([warning], strict=False), exit_code([warning], strict=True), exit_code([], True)
-    (0, 1, 0)
-    """
+    """The exit code: 2 with an error, 1 with only warnings if `strict`, else 0."""
     severities = {finding.severity for finding in findings if finding.is_alarm}
     if Severity.ERROR in severities:
         return ERRORS

@@ -1,7 +1,5 @@
 """`gradwatch verify`: is everything that was written still there?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`gradwatch view`: the runs in a web browser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """Groups of sites that the user has named, such as `encoder`: their members."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,15 +18,6 @@ class Grouping:
 
     Raises:
         TypeError: a selector needs more than a site's address, such as a layer's type.
-
-    Example:
-
-    >>> from gradwatch import Kind, Reading, Site, Summary
-    >>> from gradwatch.core.groups import Grouping
-    >>> sites = [Site(Kind.GRADIENT, "a/kernel"), Site(Kind.GRADIENT, "a/bias")]
-    >>> reading = Reading(1, 1, 0.0, sites, Summary.empty((2,)))
-    >>> Grouping({"biases": "bias", "all": ["a"]}).attach(reading).members
-    {'biases': (1,), 'all': (0, 1)}
     """
 
     def __init__(self, groups: Mapping[str, Any]) -> None:

@@ -1,7 +1,5 @@
 """The reference: plain NumPy in float64, which every framework is tested against."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """The running mean of the loss, as a training loop reports it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Addresses of measurements: a kind, and a path in the model."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from math import prod

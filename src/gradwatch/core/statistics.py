@@ -5,8 +5,6 @@ of the CSV and SQL tables, TensorBoard's tags, the command line's choices and th
 units and scales of every view come from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Telling the user about findings, on the thread that trains."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,28 +29,6 @@ class Alerts:
     Attributes:
         diagnosis: as given.
         should_stop: whether something was found for which training is to stop.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from gradwatch import Kind, Reading, Site, Summary
-    >>> from gradwatch.core import ModelFacts
-    >>> from gradwatch.diagnosis.alerts import Alerts
-    >>> from gradwatch.diagnosis.finding import Severity
-    >>> from gradwatch.diagnosis.live import LiveDiagnosis
-    >>> from gradwatch.diagnosis.settings import Settings
-    >>> from gradwatch.util import Reporter
-    >>> diagnosis = LiveDiagnosis(Settings(), Reporter())
-    >>> alerts = Alerts(diagnosis, None, Severity.ERROR, Reporter())
-    >>> alerts.begin(ModelFacts(), None)
-    >>> row = Summary.of([np.nan]).pack()[None]
-    >>> diagnosis.write(Reading(4, 1, 0.0, [Site(Kind.WEIGHT, "a")], Summary.unpack(row)))
-    >>> alerts.deliver()  # doctest: +ELLIPSIS
-    <BLANKLINE>
-    gradwatch · error: NaN in step 4, first in weight a. (since step 4)
-    ...
-    >>> alerts.should_stop
-    True
     """
 
     def __init__(

@@ -1,7 +1,5 @@
 """Runs the rules step by step, live or on a recorded run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches

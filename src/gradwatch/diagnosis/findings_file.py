@@ -1,7 +1,5 @@
 """`findings.jsonl`: the findings made while a run was recorded."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,18 +21,6 @@ class FindingsFile:
     Args:
         directory: the run's.
         diagnosis: the name of this diagnosis; a run may have several.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> from gradwatch.diagnosis import Finding, Severity
-    >>> from gradwatch.diagnosis import findings_file
-    >>> directory = pathlib.Path(tempfile.mkdtemp())
-    >>> file = findings_file.FindingsFile(directory, "1")
-    >>> file.found(Finding("dead-units", Severity.ERROR, "All are dead.", since=3, detected=5))
-    >>> file.close()
-    >>> [finding.title for finding in findings_file.read(directory)]
-    ['All are dead.']
     """
 
     def __init__(self, directory: Path, diagnosis: str) -> None:

@@ -1,7 +1,5 @@
 """The flight recorder: the last readings in full, written when something breaks."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from pathlib import Path
@@ -16,22 +14,7 @@ KEPT_LOSSES = 1000
 
 
 class FlightRecorder:
-    """Keeps the last readings and losses in memory, so that they can be written out.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> import numpy as np
-    >>> from gradwatch import Kind, Reading, Site, Summary
-    >>> from gradwatch.diagnosis.flight import FlightRecorder
-    >>> from gradwatch.util.files import checked_json
-    >>> recorder = FlightRecorder()
-    >>> row = Summary.of([np.nan, 1.0]).pack()[None]
-    >>> recorder.add(Reading(3, 1, 0.0, [Site(Kind.OUTPUT, "net/a")], Summary.unpack(row)))
-    >>> path = recorder.write(pathlib.Path(tempfile.mkdtemp()), 3)
-    >>> path.name, checked_json.read(path)["readings"][0]["sites"]
-    ('flight-3.json', [['output', 'net/a']])
-    """
+    """Keeps the last readings and losses in memory, so that they can be written out."""
 
     def __init__(self) -> None:
         self._readings: deque[Reading] = deque(maxlen=KEPT)

@@ -1,7 +1,5 @@
 """The findings about one part of a training: opened, updated and closed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

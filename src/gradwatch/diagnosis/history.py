@@ -1,7 +1,5 @@
 """What rules look at: the latest measured steps in full, and the course of the loss."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Diagnosing a training while it goes on: a sink that asks the rules."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import deque
@@ -38,22 +36,6 @@ class LiveDiagnosis(ActiveSink):
 
     Attributes:
         findings: all findings so far, the worst first.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from gradwatch import Kind, Reading, Site, Summary
-    >>> from gradwatch.core import ModelFacts
-    >>> from gradwatch.diagnosis.live import LiveDiagnosis
-    >>> from gradwatch.diagnosis.settings import Settings
-    >>> from gradwatch.util import Reporter
-    >>> live = LiveDiagnosis(Settings(), Reporter())
-    >>> live.begin(ModelFacts(), directory=None)
-    >>> row = Summary.of([np.nan, 1.0]).pack()[None]
-    >>> live.write(Reading(4, 1, 0.0, [Site(Kind.GRADIENT, "net/a")], Summary.unpack(row)))
-    >>> live.close()
-    >>> [finding.title for finding in live.new_findings()]
-    ['NaN in step 4, first in gradient net/a.']
     """
 
     def __init__(self, settings: Settings, reporter: Reporter) -> None:

@@ -1,7 +1,5 @@
 """The course of the loss: robust levels at the start and now."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 
@@ -28,15 +26,6 @@ class Losses:
     Attributes:
         latest: the newest loss, not averaged; NaN if there is none.
         latest_step: its step.
-
-    Example:
-
-    >>> from gradwatch.diagnosis.losses import Losses
-    >>> losses = Losses()
-    >>> for step in range(1, 41):
-    ...     losses.add(step, 2.0 if step < 20 else 1.0)
-    >>> losses.initial, losses.recent, losses.improvement
-    (2.0, 1.0, 0.5)
     """
 
     def __init__(self, pool: int = 1) -> None:

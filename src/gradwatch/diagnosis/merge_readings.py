@@ -1,7 +1,5 @@
 """Merges the readings of a step that a loop has recorded in several calls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -26,18 +24,7 @@ def completes(reading: Reading, other: Reading) -> bool:
 
 
 def merged(reading: Reading, other: Reading) -> Reading:
-    """Both as one reading.
-
-    Example:
-
-    >>> from gradwatch import Kind, Reading, Site, Summary
-    >>> from gradwatch.diagnosis.merge_readings import merged
-    >>> row = Summary.of([0.5]).pack()[None]
-    >>> weights = Reading(3, 1, 0.0, [Site(Kind.WEIGHT, "a")], Summary.unpack(row))
-    >>> loss = Reading(3, 1, 0.0, [Site(Kind.LOSS, "loss")], Summary.unpack(row))
-    >>> [str(site) for site in merged(weights, loss).sites]
-    ['weight a', 'loss loss']
-    """
+    """Both as one reading."""
     rows = np.concatenate([reading.summary.pack(), other.summary.pack()])
     return replace(
         reading, sites=[*reading.sites, *other.sites], summary=Summary.unpack(rows), members={}

@@ -1,7 +1,5 @@
 """The structure of a network: which variables are matrices, and what a step computes first."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Which findings cause which: only the root cause is reported."""
 
-from __future__ import annotations
-
 _LOSS = {"loss-not-falling", "loss-oscillating", "loss-diverging"}
 _LEARNS_NOTHING = {"stalled-weights", "learning-rate-too-low", "loss-not-falling"}
 
@@ -48,14 +46,7 @@ _EXPLAINS: dict[str, set[str]] = {
 
 
 def explains(cause: str, symptom: str) -> bool:
-    """Whether findings of one rule cause findings of another, if both exist.
-
-    Example:
-
-    >>> from gradwatch.diagnosis.precedence import explains
-    >>> explains("dead-units", "zero-gradients"), explains("zero-gradients", "dead-units")
-    (True, False)
-    """
+    """Whether findings of one rule cause findings of another, if both exist."""
     if cause == "non-finite-rank":
         return symptom not in (cause, *_NOT_BY_TENSORS)
     if cause == "non-finite":

@@ -1,7 +1,5 @@
 """Numbers that several rules use."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

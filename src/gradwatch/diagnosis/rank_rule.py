@@ -109,12 +109,7 @@ def rank_rule(
 
 
 def enumerate_ranks(ranks: Sequence[int], name: str = "rank") -> str:
-    """Some ranks as text.
-
-    >>> from gradwatch.diagnosis.rank_rule import enumerate_ranks
-    >>> enumerate_ranks([2]), enumerate_ranks([0, 1]), enumerate_ranks([1, 2, 3, 4, 5, 6])
-    ('rank 2', 'ranks 0 and 1', 'ranks 1, 2, 3, 4 and 2 more')
-    """
+    """Some ranks as text."""
     if len(ranks) == 1:
         return f"{name} {ranks[0]}"
     shown = [str(rank) for rank in ranks[:4]] + [f"{len(ranks) - 4} more"] * (len(ranks) > 4)

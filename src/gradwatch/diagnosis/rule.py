@@ -1,7 +1,5 @@
 """Rules: how one is declared, and its thresholds."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,16 +31,6 @@ class Limits:
     Args:
         values: the thresholds by name.
         local: (selector, thresholds by name) for some sites; a later entry wins.
-
-    Example:
-
-    >>> from gradwatch import Kind, Site
-    >>> from gradwatch.diagnosis.rule import Limits
-    >>> limits = Limits({"share": 0.5}, [("conv*", {"share": 0.9})])
-    >>> limits["share"], limits.at("share", "net/conv2d")
-    (0.5, 0.9)
-    >>> limits.per_site("share", [Site(Kind.OUTPUT, "net/conv2d"), Site(Kind.OUTPUT, "net/dense")])
-    array([0.9, 0.5])
     """
 
     def __init__(

@@ -1,7 +1,5 @@
 """Recovers the losses of single steps from the running means that Keras reports."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 
@@ -22,14 +20,6 @@ def is_report_missing(
         last: the newest report that was processed; None if there is none.
         reports: the reports that have arrived since, in the order of their steps.
         step: only reports of steps before this one count.
-
-    Example:
-
-    >>> from gradwatch.core import ReportedLoss
-    >>> from gradwatch.diagnosis.running_means import is_report_missing
-    >>> first, third = ReportedLoss(1, 1, 0.5), ReportedLoss(3, 3, 0.25)
-    >>> is_report_missing(first, [third], 4), is_report_missing(first, [third], 2)
-    (True, False)
     """
     known, stride = (None, 1) if last is None else (last.step, last.stride)
     for each in reports:
@@ -49,16 +39,6 @@ class StepLosses:
     The loss of a step is the difference of two sums. The reported number may be something else
     than such a mean: no loss is returned until one agrees with a measured loss. A mean that is
     not finite is returned at once, and only once.
-
-    Example:
-
-    >>> from gradwatch.diagnosis.running_means import StepLosses
-    >>> losses = StepLosses()
-    >>> losses.add_mean(1, 1, 4.0), losses.add_mean(2, 2, 3.0)
-    (None, None)
-    >>> losses.add_measured(2, 2.0)
-    >>> losses.add_mean(3, 3, 2.5)
-    1.5
     """
 
     def __init__(self) -> None:

@@ -40,17 +40,6 @@ class Settings:
 
         Raises:
             TypeError, ValueError: it is something else, or a rule or threshold does not exist.
-
-        Example:
-
-        >>> from gradwatch.diagnosis import silence
-        >>> from gradwatch.diagnosis.settings import Settings
-        >>> Settings.of(False) is None, Settings.of(True).rules
-        (True, None)
-        >>> settings = Settings.of([silence("dead-units", "conv*", because="sparse by design"),
-        ...                         {"imbalance": {"factor": 1e4}}])
-        >>> settings.thresholds
-        {'imbalance': {'factor': 10000.0}}
         """
         if isinstance(spec, bool):
             return cls() if spec else None
@@ -107,12 +96,6 @@ def as_severity(name: str, value: Severity | str | None) -> Severity | None:
 
     Raises:
         ValueError: it is not a severity.
-
-    Example:
-
-    >>> from gradwatch.diagnosis.settings import as_severity
-    >>> str(as_severity("stop_on", "error"))
-    'error'
     """
     if value is None:
         return None

@@ -1,7 +1,5 @@
 """Findings that the user does not want reported, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,12 +19,6 @@ class Silence:
 
     Raises:
         ValueError: the reason is empty.
-
-    Example:
-
-    >>> from gradwatch.diagnosis import silence
-    >>> silence("dead-units", "conv*", because="sparse by design").facts()["where"]
-    'conv*'
     """
 
     rule: str

@@ -1,7 +1,5 @@
 """The latest measurements of all sites of one kind, as one array."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,16 +39,6 @@ class ValueTable:
     Attributes:
         sites: the columns.
         measured: the number of measured steps since the beginning.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from gradwatch import Kind, Site, Summary
-    >>> from gradwatch.diagnosis.value_table import ValueTable
-    >>> table = ValueTable(Kind.GRADIENT, depth=8)
-    >>> table.add(1, [Site(Kind.GRADIENT, "a/kernel")], Summary.of([3.0, 4.0]).pack()[None])
-    >>> table.statistic("l2", 1)
-    array([[5.]])
     """
 
     def __init__(self, kind: Kind, depth: int) -> None:

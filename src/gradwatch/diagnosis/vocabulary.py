@@ -1,7 +1,5 @@
 """What is known about losses and activations by their names."""
 
-from __future__ import annotations
-
 import math
 from enum import Enum
 
@@ -59,14 +57,7 @@ _SHAPE_ONLY = frozenset({"Reshape", "Flatten", "Permute", "Dropout", "Identity",
 
 
 def loss_kind(name: str | None) -> LossKind | None:
-    """What the loss with this name compares; None if unknown.
-
-    Example:
-
-    >>> from gradwatch.diagnosis.vocabulary import loss_kind
-    >>> loss_kind("mse").value
-    'values'
-    """
+    """What the loss with this name compares; None if unknown."""
     return _KIND_BY_NAME.get((name or "").lower())
 
 

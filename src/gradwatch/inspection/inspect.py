@@ -1,7 +1,5 @@
 """`gradwatch.inspect`: the gradients of one batch, layer by layer."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What `gradwatch.inspect` found."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Repairing a run whose processes have ended."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path

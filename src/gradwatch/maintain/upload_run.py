@@ -1,7 +1,5 @@
 """Uploading a run from its staging directory."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checking all files of a run against their checksums."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The interface of a tensor framework, and which framework a tensor belongs to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
@@ -75,12 +73,7 @@ def framework(name: str) -> Framework:
 
 
 def family(tensor: object) -> str | None:
-    """The name of the framework of a tensor or variable; None if it is neither.
-
-    >>> from gradwatch.measure import family
-    >>> family(1.5), family("text")
-    ('numpy', None)
-    """
+    """The name of the framework of a tensor or variable; None if it is neither."""
     # By the modules of its class and their bases: no framework has to be imported.
     for base in type(tensor).__mro__:
         name = _ROOTS.get(base.__module__.partition(".")[0])

@@ -1,7 +1,5 @@
 """JAX arrays, inside or outside `jax.jit`, on one device or on several."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache

@@ -1,7 +1,5 @@
 """Measures the parts of JAX arrays that one device has, and merges the results of all devices."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -10,8 +10,6 @@ How arrays are divided is known when a step is compiled, not when it is traced: 
 divided them, and the types of the arrays say how.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """NumPy arrays and Python numbers, as of a network written by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """Measuring tensors group by group, and bringing the results back into order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -33,11 +31,6 @@ def measure_groups(
         with_cells: the positions of the tensors whose cells are counted.
         measure: measures a group. It takes the group, and the indices of those of its members
             whose cells are counted.
-
-    >>> from gradwatch.measure.tensor_groups import measure_groups
-    >>> found = measure_groups([[2, 0], [1]], [1, 2], lambda group, counted: (group, counted))
-    >>> found.row_order, found.cell_order
-    ([1, 2, 0], [1, 0])
     """
     index_of = {i: k for k, i in enumerate(with_cells)}
     order: list[int] = []

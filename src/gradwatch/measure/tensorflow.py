@@ -1,7 +1,5 @@
 """TensorFlow tensors and variables: eager, in a graph, or compiled by XLA."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

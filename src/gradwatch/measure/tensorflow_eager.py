@@ -5,8 +5,6 @@ graph for a list of shapes takes as long as many measurements: so rare shapes ha
 number of graphs is limited.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any

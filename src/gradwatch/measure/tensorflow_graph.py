@@ -7,8 +7,6 @@ Tensors that are used twice, the second time by a measurement, are not merged. S
 never uses a tensor that training uses only once, but a copy computed from its inputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

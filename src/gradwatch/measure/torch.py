@@ -4,8 +4,6 @@ Three modules of `kernels` measure them: `torch_cpu` and `torch_cuda` take all t
 `torch_plain` takes the others one by one.
 """
 
-from __future__ import annotations
-
 import operator
 import sys
 from collections.abc import Mapping, Sequence
@@ -41,14 +39,6 @@ def measure(
 
     Raises:
         TypeError: a tensor is a DTensor.
-
-    Example:
-
-    >>> import torch
-    >>> from gradwatch.measure.torch import measure
-    >>> rows, cells = measure([torch.ones(3), torch.zeros(2)], [1])
-    >>> rows.shape, int(cells.sum())
-    (torch.Size([2, 10]), 2)
     """
     _refuse_dtensors(tensors)
     with_cells = with_cells if due else ()

@@ -5,8 +5,6 @@ they are measured in batches before; their rows, which are small, stay on the de
 end. Nothing here waits for the device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from threading import Lock
@@ -37,16 +35,6 @@ class EagerStep:
     Args:
         parameters: the bytes of the parameters of the model.
         counts: whether histograms are due.
-
-    Example:
-
-    >>> import torch
-    >>> from gradwatch.measure.torch_eager import EagerStep
-    >>> step = EagerStep(parameters=0, counts=False)
-    >>> row = step.add(torch.ones(3), with_cells=False)
-    >>> rows, _ = step.measure([torch.ones(2), row, None], with_cells=[])
-    >>> rows[:, 0].tolist()
-    [2.0, 3.0, 0.0]
     """
 
     def __init__(self, parameters: int, counts: bool) -> None:

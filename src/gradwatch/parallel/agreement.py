@@ -9,8 +9,6 @@ is measured anywhere; training goes on.
 The decision is written once and never changed, so that all processes read the same.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import sys
@@ -53,13 +51,6 @@ def refusal(timetable: Timetable, pacer: Pacer) -> str | None:
     Args:
         timetable: what is to be measured, and when.
         pacer: chooses the steps of a budget.
-
-    >>> from gradwatch import gradients
-    >>> from gradwatch.core.schedule import every
-    >>> from gradwatch.parallel import agreement
-    >>> from gradwatch.watches import Timetable
-    >>> from gradwatch.watches.budget import Pacer
-    >>> agreement.refusal(Timetable([gradients()], every(10)), Pacer(None))
     """
     rank = current()
     if rank.engine != "jax":

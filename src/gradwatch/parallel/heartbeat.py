@@ -1,7 +1,5 @@
 """A per-rank heartbeat."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradwatch.core import Kind, Reading, Site, Summary
@@ -23,18 +21,6 @@ class Heartbeat:
 
     Args:
         processes: how many there are.
-
-    Example:
-
-    >>> from gradwatch import Kind, Reading, Summary
-    >>> from gradwatch.parallel.heartbeat import Heartbeat
-    >>> heartbeat = Heartbeat(processes=4)
-    >>> first, second = (Reading(step, 1, step / 2, [], Summary.empty((0,))) for step in (10, 20))
-    >>> heartbeat.beat(first).numbers(Kind.SCALAR)
-    {'processes': 4.0}
-    >>> heartbeat.beat(second).numbers(Kind.SCALAR)
-    {'step_seconds': 0.5}
-    >>> heartbeat.beat(second)  # One a step.
     """
 
     def __init__(self, processes: int) -> None:

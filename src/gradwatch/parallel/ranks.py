@@ -1,7 +1,5 @@
 """Ranks: the place of this process among those that train together."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
@@ -12,12 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rank:
-    """The place of a process among those that train together.
-
-    >>> from gradwatch.parallel.ranks import Rank
-    >>> Rank(1, 4).is_one_of_many, Rank(0, 4).is_first
-    (True, True)
-    """
+    """The place of a process among those that train together."""
 
     index: int = 0
     """Counted from 0."""
@@ -48,10 +41,6 @@ def current() -> Rank:
     """The rank of this process; `Rank()` if it trains alone.
 
     Only frameworks that are imported already are asked, and nothing is started by asking.
-
-    >>> from gradwatch.parallel import ranks
-    >>> ranks.current()
-    Rank(index=0, count=1, engine='')
     """
     for ask in (_jax, _torch, _tensorflow):
         rank = ask()
@@ -67,10 +56,6 @@ def training(rank: Rank) -> str:
 
     Returns:
         The name; empty for a process alone, or if it cannot be known.
-
-    >>> from gradwatch.parallel import ranks
-    >>> ranks.training(ranks.Rank())
-    ''
     """
     if not rank.is_one_of_many:
         return ""
@@ -87,10 +72,6 @@ def agreed(rank: Rank, key: str, wish: str) -> str | None:
     """The value that the processes of a training agree on: that of the first to ask.
 
     It does not wait for others. None where there is no way to agree: torch and JAX have one.
-
-    >>> from gradwatch.parallel import ranks
-    >>> ranks.agreed(ranks.Rank(), "directory", "runs/a")
-    'runs/a'
     """
     if not rank.is_one_of_many:
         return wish

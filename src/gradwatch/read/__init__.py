@@ -4,7 +4,6 @@ from gradwatch.read.catalog import Catalog, Segment, Writer
 from gradwatch.read.chosen_rows import ALL, RankChoice, check_rank
 from gradwatch.read.comparison import Comparison, compare
 from gradwatch.read.database import QueryError, count_rows
-from gradwatch.read.export_table import export_table
 from gradwatch.read.heatmap import Heatmap
 from gradwatch.read.members import NotRecordedError, kind_of
 from gradwatch.read.open_runs import open
@@ -43,7 +42,6 @@ __all__ = [
     "check_rank",
     "compare",
     "count_rows",
-    "export_table",
     "is_live",
     "is_run",
     "kind_of",

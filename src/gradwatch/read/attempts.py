@@ -1,7 +1,5 @@
 """Which rows a later attempt has replaced."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,13 +44,6 @@ def bounds(
         with_rows: writer and number of those that recorded anything: one that did
             not replaces nothing.
         groups: for each writer the groups that its rows are of.
-
-    Example:
-
-    >>> from gradwatch.read.attempts import Attempt, bounds
-    >>> both = [Attempt("a", 0, rank=0, first_step=1), Attempt("b", 0, rank=0, first_step=50)]
-    >>> bounds(both, {("a", 0), ("b", 0)}, {"a": [""], "b": [""]})
-    {('a', 0, ''): 50}
     """
     found: Bounds = {}
     of_all: dict[int, int] = {}

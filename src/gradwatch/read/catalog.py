@@ -5,8 +5,6 @@ as far as they are written. A bare listing of segments is used only for a writer
 whose manifest is lost, and then their names' checksums decide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest

@@ -3,8 +3,6 @@
 Every query of summaries and histograms selects its rows here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -31,10 +29,6 @@ def check_rank(choice: RankChoice, ranks: Sequence[int]) -> RankChoice:
     Raises:
         NotRecordedError: there is none.
         ValueError: it is no rank.
-
-    >>> from gradwatch.read import check_rank
-    >>> check_rank("all", (0, 1)), check_rank(1, (0, 1)), check_rank(None, ())
-    ('all', 1, None)
     """
     if choice is None or choice == ALL:
         return choice

@@ -57,17 +57,16 @@ class Database:
 
     Args:
         segments: by table the files to read, all found whole.
-        output: a file that may be written, for an export.
     """
 
-    def __init__(self, segments: Mapping[str, Sequence[Path]], output: Path | None = None) -> None:
+    def __init__(self, segments: Mapping[str, Sequence[Path]]) -> None:
         import duckdb
 
         self._segments = {table: [p.absolute() for p in segments[table]] for table in SCHEMAS}
         self._connection = duckdb.connect(":memory:")
         self._lock = threading.Lock()
         files = [path for paths in self._segments.values() for path in paths]
-        lock_down(self._connection, [*files, *([output] if output else [])])
+        lock_down(self._connection, files)
         for name, columns in _TABLES.items():
             types = ", ".join(f"{quoted(column)} {t}" for column, t in columns.items())
             self._connection.execute(f"CREATE TABLE {name} ({types})")

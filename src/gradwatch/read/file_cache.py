@@ -1,7 +1,5 @@
 """What is known of files, for as long as they do not change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -17,15 +15,6 @@ class FileCache(Generic[T]):
 
     Args:
         read: reads a file.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> from gradwatch.read.file_cache import FileCache, crc32c
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a"
-    >>> _ = path.write_bytes(b"abc")
-    >>> FileCache(crc32c).get(path)
-    '364b3fb7'
     """
 
     def __init__(self, read: Callable[[Path], T]) -> None:

@@ -1,7 +1,5 @@
 """Adding the rows of journals, which are not sealed yet, to a database."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which sites a name stands for: a site, a layer, a block, a named group, the model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
@@ -47,14 +45,6 @@ def members(
 
     Raises:
         NotRecordedError: it stands for none.
-
-    Example:
-
-    >>> from gradwatch import Kind, Site
-    >>> from gradwatch.read.members import members
-    >>> sites = [Site(Kind.GRADIENT, f"net/{name}") for name in ("a/kernel", "a/bias", "b/bias")]
-    >>> [site.path for site in members(Kind.GRADIENT, "net/a", sites, {})]
-    ['net/a/kernel', 'net/a/bias']
     """
     of_kind = [site for site in sites if site.kind is kind]
     if (exact := Site(kind, path)) in of_kind:

@@ -1,7 +1,5 @@
 """A local copy of a run at a URL."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

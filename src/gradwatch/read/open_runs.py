@@ -1,7 +1,5 @@
 """`gradwatch.open`: from a directory or a URL to the runs in it."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from pathlib import Path
 

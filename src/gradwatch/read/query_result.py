@@ -19,21 +19,7 @@ _SHOWN = 20
 
 
 class QueryResult:
-    """The rows that a query yields, read when they are first looked at.
-
-    Example:
-
-    >>> from gradwatch.read.database import Database
-    >>> from gradwatch.read.query_result import QueryResult
-    >>> database = Database({"summaries": [], "histograms": [], "pictures": []})
-    >>> result = QueryResult(database, "select 1 as a, 'x' as b", [])
-    >>> result.columns, result.fetchall()
-    (['a', 'b'], [(1, 'x')])
-    >>> result
-    a  b
-    1  x
-    (1 row)
-    """
+    """The rows that a query yields, read when they are first looked at."""
 
     def __init__(self, database: Database, query: str, parameters: Sequence[Any]) -> None:
         self._database, self._query, self._parameters = database, query, list(parameters)

@@ -1,7 +1,5 @@
 """One statistic on all ranks, to see which rank is unlike the others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

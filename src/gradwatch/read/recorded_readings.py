@@ -1,7 +1,5 @@
 """What was recorded at steps, as the readings it was recorded from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Reading runs at a URL, by the ordinary reader, from a local copy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows and sites of a single replica, of several in one step; see docs/distributed.md."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
@@ -23,13 +21,6 @@ def common(sites: Sequence[Site], path: str) -> list[Site]:
 
     Where both a replica's gradient and the reduced one are recorded, a total of both would
     be wrong.
-
-    >>> from gradwatch import Kind, Site
-    >>> from gradwatch.read.replica_rows import common
-    >>> own = Site(Kind.GRADIENT, "replica_0/net/kernel")
-    >>> reduced = Site(Kind.GRADIENT, "net/kernel")
-    >>> common([reduced, own], "model") == [reduced], common([own], "replica_0") == [own]
-    (True, True)
     """
     if _IN_PATH.search(f"{path}/"):
         return list(sites)

@@ -13,15 +13,6 @@ class RowGroups:
     """For each row the sites that are merged into it, all of one kind; a site may be in several.
 
     Two with the same key have the same rows: the sites themselves are not compared.
-
-    Example:
-
-    >>> from gradwatch import Kind, Site
-    >>> from gradwatch.read import RowGroups
-    >>> a, b = (Site(Kind.GRADIENT, f"net/{name}/kernel") for name in "ab")
-    >>> classes, class_of = RowGroups.of([[a, b], [b]]).classes()
-    >>> classes, class_of[a], class_of[b]
-    ([(0,), (0, 1)], 0, 1)
     """
 
     key: Hashable

@@ -1,7 +1,5 @@
 """Statistics of sites merged into rows, over columns of steps."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a run says of itself: `run.json`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

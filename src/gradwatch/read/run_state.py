@@ -1,10 +1,6 @@
 """A run's files as of the last look at them: its status, its sites and its steps."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,18 +77,6 @@ class RunState:
 
     def _segments(self) -> dict[str, tuple[Path, ...]]:
         return {t: tuple(s.path for s in self._catalog.segments(t)) for t in SCHEMAS}
-
-    @contextmanager
-    def database_writing(self, file: Path) -> Iterator[Database]:
-        """Another database of the same rows, which can also write one file; see `export_table`."""
-        with self._lock:
-            database = Database(self._segments(), output=file)
-            JournalRows().add(self._catalog, database)
-            Snapshot(self._catalog, database, self._moment_cache)
-        try:
-            yield database
-        finally:
-            database.close()
 
     def close(self) -> None:
         """Free the memory; the files are not open between queries."""

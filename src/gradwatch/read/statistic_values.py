@@ -1,7 +1,5 @@
 """The values of statistics, from merged summaries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from difflib import get_close_matches
 

@@ -1,7 +1,5 @@
 """Whether a run, and each of its ranks, is still being recorded."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Steps, stretches of steps, and columns of steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,15 +21,7 @@ def within(steps: Steps, stretch: Stretch) -> Steps:
 
 @dataclass(frozen=True)
 class Bucketing:
-    """Which column a step falls into: `(step - origin) * columns // span`.
-
-    >>> import numpy as np
-    >>> from gradwatch.read import Bucketing
-    >>> Bucketing(span=10).of(np.array([1, 9, 10, 25]))
-    array([0, 0, 1, 2])
-    >>> Bucketing(origin=1, columns=4, span=100).of(np.array([1, 50, 100]))
-    array([0, 1, 3])
-    """
+    """Which column a step falls into: `(step - origin) * columns // span`."""
 
     span: int
     origin: int = 0

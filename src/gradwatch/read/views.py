@@ -6,8 +6,6 @@ later attempt has superseded. The views without an underscore are for users: the
 have every statistic of `gradwatch.core.STATISTICS` as a column, NULL where it is not defined.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

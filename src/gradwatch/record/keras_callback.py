@@ -1,7 +1,5 @@
 """A Keras callback that does not import Keras."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -19,14 +17,6 @@ class KerasCallback:
     Keras brings the logs of a batch to the host on a thread of its own. `async_safe` leaves it
     so: `on_train_batch_end` is called on that thread. A subclass that needs no state of the model
     reads `_model`, because reading `model` makes Keras on JAX write the whole state back.
-
-    Example:
-
-    >>> import os; _ = os.environ.setdefault("KERAS_BACKEND", "jax")
-    >>> import keras
-    >>> from gradwatch.record.keras_callback import KerasCallback
-    >>> isinstance(KerasCallback(), keras.callbacks.Callback)
-    True
     """
 
     async_safe = True

@@ -1,7 +1,5 @@
 """The methods of a monitor that hand-written loops call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gradwatch.capture.loop import (
@@ -87,18 +85,6 @@ class LoopInterface:
         Raises:
             TypeError, ValueError: the arguments do not fit together.
             RuntimeError: called inside a compiled function; see `measure`.
-
-        Example:
-
-        >>> import gradwatch, numpy as np, tempfile
-        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()])
-        >>> weights = {"layer": {"kernel": np.ones((2, 2))}}
-        >>> slopes = {"layer": {"kernel": np.full((2, 2), 0.5)}}
-        >>> monitor.record(gradients=slopes, variables=weights, loss=0.25)
-        >>> monitor.close()
-        >>> lines = (monitor.directory / "summaries.csv").read_text().splitlines()[1:]
-        >>> [line.split(",")[3:5] for line in lines]
-        [['weight', 'layer/kernel'], ['gradient', 'layer/kernel'], ['loss', 'loss']]
         """
         self._loop.record(
             StepArguments(
@@ -160,19 +146,6 @@ class LoopInterface:
 
         Raises:
             TypeError, ValueError: the arguments do not fit together.
-
-        Example:
-
-        >>> import gradwatch, jax, jax.numpy as jnp, tempfile
-        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()])
-        >>> @jax.jit
-        ... def train_step(params, x):
-        ...     loss, grads = jax.value_and_grad(lambda p: jnp.sum((x @ p["w"]) ** 2))(params)
-        ...     params = jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
-        ...     return params, monitor.measure(gradients=grads, parameters=params, loss=loss)
-        >>> params, readings = train_step({"w": jnp.ones(3)}, jnp.ones(3))
-        >>> monitor.record(readings, step=1)
-        >>> monitor.close()
         """
         return self._loop.measure(
             StepArguments(
@@ -207,13 +180,6 @@ class LoopInterface:
             epoch: its epoch, if the loop has any.
             group: the group, if the loop has any.
             histograms: ask for histograms only.
-
-        Example:
-
-        >>> import gradwatch, tempfile
-        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), watch=gradwatch.gradients(every=10))
-        >>> [step for step in range(1, 31) if monitor.due(step)]
-        [10, 20, 30]
         """
         return self._loop.due(step, epoch=epoch, group=group, histograms=histograms)
 
@@ -236,20 +202,6 @@ class LoopInterface:
 
         Raises:
             TypeError: it is neither.
-
-        Example:
-
-        >>> import gradwatch, tempfile, torch
-        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()],
-        ...                             watch=[gradwatch.outputs(), gradwatch.output_gradients()])
-        >>> module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
-        >>> with monitor.outputs_of(module) as seen:
-        ...     module(torch.ones(2, 3)).sum().backward()
-        >>> monitor.record(outputs=seen)
-        >>> monitor.close()
-        >>> lines = (monitor.directory / "summaries.csv").read_text().splitlines()[1:]
-        >>> [line.split(",")[3:5] for line in lines]
-        [['output', '0'], ['output_gradient', '0'], ['output', '1'], ['output_gradient', '1']]
         """
         return self._loop.outputs_of(model, group)
 
@@ -268,15 +220,6 @@ class LoopInterface:
 
         Raises:
             TypeError: it is another one.
-
-        Example:
-
-        >>> import os; _ = os.environ.setdefault("KERAS_BACKEND", "jax")
-        >>> import gradwatch, tempfile
-        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp())
-        >>> monitor.reduced_by("adam")
-        Traceback (most recent call last):
-        TypeError: reduced_by() takes an optimizer of Keras on TensorFlow. Received: builtins.str
         """
         return self._loop.reduced_by(optimizer)
 
@@ -308,17 +251,6 @@ class LoopInterface:
 
         Raises:
             RuntimeError: called inside `tf.function`.
-
-        Example:
-
-        >>> import gradwatch, tempfile
-        >>> import tensorflow as tf
-        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()])
-        >>> w = tf.Variable([1.0, 2.0], name="w")
-        >>> with monitor.tape() as tape:
-        ...     loss = tf.reduce_sum(w * w)
-        >>> gradient = tape.gradient(loss, w)
-        >>> monitor.close()
         """
         options = (persistent, watch_accessed_variables)
         return self._loop.tape(options, step, epoch, group)

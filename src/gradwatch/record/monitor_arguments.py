@@ -1,7 +1,5 @@
 """The meaning of the arguments of `Monitor`, and errors for those that have none."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Watching plain torch training in one line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

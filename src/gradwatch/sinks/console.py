@@ -1,7 +1,5 @@
 """A compact table in the terminal at the end of each epoch."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence

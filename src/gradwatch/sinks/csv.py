@@ -1,7 +1,5 @@
 """Readings as one tidy table, for pandas, R or a spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import io

@@ -7,8 +7,6 @@ buffer wire format has them; the numbers below are the field numbers in
 TensorFlow's `event.proto` and `summary.proto`.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math
@@ -36,14 +34,6 @@ class EventFile:
 
     Args:
         directory: where to make it; made too if missing.
-
-    Example:
-
-    >>> import tempfile
-    >>> from gradwatch.sinks.event_file import EventFile, scalar, summary_event
-    >>> events = EventFile(tempfile.mkdtemp())
-    >>> events.append([summary_event(1, 0.0, [scalar("loss", 0.5)])])
-    >>> events.close()
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:

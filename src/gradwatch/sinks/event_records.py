@@ -3,8 +3,6 @@
 TensorBoard's own loader stops at the first damaged record, so the framing is read here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,18 +50,6 @@ def read_records(path: Path) -> Iterator[EventRecord | DamagedBytes]:
 
     A record's length has its own checksum, so a record with damaged data is skipped by its
     length. After a damaged length, reading continues where the checksums match again.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> from gradwatch.sinks.event_records import read_records
-    >>> from gradwatch.sinks.event_file import record
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a"
-    >>> _ = path.write_bytes(record(b"one") + record(b"two")[:-1] + b"?" + record(b"three")[:-2])
-    >>> for each in read_records(path): print(each)
-    EventRecord(data=b'one', end=19)
-    bytes 19 to 38: damaged, skipped
-    bytes 38 to 57: the file ends within a record
     """
     with path.open("rb") as file:
         size = file.seek(0, 2)

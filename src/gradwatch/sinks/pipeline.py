@@ -1,7 +1,5 @@
 """Brings readings from the training thread to the sinks, without delaying training."""
 
-from __future__ import annotations
-
 import os
 import time
 import weakref
@@ -51,25 +49,6 @@ class Pipeline:
         sinks: the consumers of readings.
         reporter: tells the user about faults.
         view: what these sinks get of a reading; all of it by default.
-
-    Example:
-
-    >>> import pathlib
-    >>> import numpy as np
-    >>> from gradwatch.core import Reading
-    >>> from gradwatch.sinks import RunInfo, Sink
-    >>> from gradwatch.sinks.pipeline import Pipeline
-    >>> from gradwatch.core import Summary
-    >>> from gradwatch.util import Reporter
-    >>> class Steps(Sink):
-    ...     def write(self, reading):
-    ...         print("step", reading.step)
-    >>> pipeline = Pipeline([Steps()], Reporter())
-    >>> pipeline.open(RunInfo(pathlib.Path(".")))
-    >>> pipeline.submit(lambda: Reading(7, 1, 0.0, [], Summary.empty((0,))))
-    True
-    >>> pipeline.close()
-    step 7
     """
 
     def __init__(self, sinks: Sequence[Sink], reporter: Reporter, view: View = whole) -> None:

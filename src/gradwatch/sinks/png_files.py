@@ -1,7 +1,5 @@
 """Pictures as PNG files."""
 
-from __future__ import annotations
-
 import os
 import re
 import zlib

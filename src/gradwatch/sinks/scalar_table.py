@@ -4,8 +4,6 @@ A run measures the same sites again and again, so the bytes of its scalars are t
 same at each step, but for four of each: the number itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -45,23 +43,6 @@ class ScalarTable:
     Args:
         reading: one with these sites; the table fits all others with the same sites.
         statistics: the names of the statistics.
-
-    Example:
-
-    >>> from gradwatch.core import Reading
-    >>> from gradwatch.sinks.scalar_table import ScalarTable
-    >>> from gradwatch.core import Kind, Site, Summary
-    >>> sites = (Site(Kind.WEIGHT, "dense/kernel"), Site(Kind.WEIGHT, "dense/bias"))
-    >>> rows = [Summary.of([3.0]).pack(), Summary.of([4.0]).pack()]
-    >>> reading = Reading(1, 1, 0.0, sites, Summary.unpack(rows))
-    >>> table = ScalarTable(reading, ["l2"])
-    >>> for tag, number in table.rows(reading):
-    ...     print(tag, number)
-    weight_l2/dense/kernel 3.0
-    weight_l2/dense/bias 4.0
-    layer_weight_l2/dense 5.0
-    model/weight_l2 5.0
-    model/epoch 1.0
     """
 
     def __init__(self, reading: Reading, statistics: Sequence[str]) -> None:

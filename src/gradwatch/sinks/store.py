@@ -1,7 +1,5 @@
 """The run store as a sink."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from gradwatch.core import Reading

@@ -1,7 +1,5 @@
 """Readings as TensorBoard scalars and histograms."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A line every few steps: sums and norms of the model and of any group of tensors."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Which attempt a reading belongs to: a new one begins when training goes back."""
 
-from __future__ import annotations
-
 import time
 from typing import TypeAlias
 

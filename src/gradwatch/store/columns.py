@@ -5,8 +5,6 @@ uint16, uint32 or float32 where that loses nothing, else as it is. So a column o
 zeros takes no space, and what comes back equals what went in, to the last bit.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import struct
@@ -39,15 +37,6 @@ def pack(facts: Mapping[str, Json], arrays: Mapping[str, NDArray[Any]]) -> bytes
     """Facts, which must be JSON, and one-dimensional arrays of any lengths.
 
     Arrays are of float64, of int64, or of uint8 (plain bytes).
-
-    >>> import numpy as np
-    >>> from gradwatch.store import columns
-    >>> data = columns.pack({"step": 3}, {"a": np.array([1.5, 2.5]), "b": np.zeros(1000)})
-    >>> len(data)
-    75
-    >>> facts, arrays = columns.unpack(data)
-    >>> facts, arrays["a"], arrays["b"].sum()
-    ({'step': 3}, array([1.5, 2.5]), np.float64(0.0))
     """
     return join(facts, [column(name, array) for name, array in arrays.items()])
 

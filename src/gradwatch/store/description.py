@@ -1,7 +1,5 @@
 """`run.json`: what a run is."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Mapping
@@ -41,18 +39,6 @@ class Description:
 
     Args:
         directory: the run's.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> from gradwatch.store import Description, read_description
-    >>> directory = pathlib.Path(tempfile.mkdtemp())
-    >>> about = Description(directory)
-    >>> about.begin({"first_step": 1})
-    >>> about.amend("cost", 0.01)
-    >>> about.write()
-    >>> read_description(directory / "run.json")
-    {'format': 2, 'fits': [{'first_step': 1}], 'fit_count': 1, 'cost': 0.01}
     """
 
     def __init__(self, directory: Path) -> None:

@@ -1,7 +1,5 @@
 """The names of a run store's files: who wrote one, its number, what it holds."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import time
@@ -38,12 +36,7 @@ class SegmentName:
 
 
 def new_writer(rank: int, now: float | None = None) -> str:
-    """A name that no other writer has; names sort by the time of their making.
-
-    >>> from gradwatch.store import file_names as names
-    >>> names.new_writer(0, now=1_700_000_000.25)[:-8]
-    '20231114T221320250-r0000-'
-    """
+    """A name that no other writer has; names sort by the time of their making."""
     now = time.time() if now is None else now
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
     # Not `random`: the user's seed must neither be used up nor make two names alike.
@@ -66,13 +59,7 @@ def segment(writer: str, number: int, table: str, checksum: str) -> str:
 
 
 def parse_journal(name: str) -> JournalName | None:
-    """What the name says; None if it is not a journal's.
-
-    >>> from gradwatch.store import file_names as names
-    >>> names.parse_journal("journal-20231114T221320250-r0000-1f2e3d4c-000002.gwj")
-    JournalName(writer='20231114T221320250-r0000-1f2e3d4c', number=2)
-    >>> names.parse_journal(".journal.gwj.tmp")
-    """
+    """What the name says; None if it is not a journal's."""
     found = _JOURNAL.fullmatch(name)
     return found and JournalName(found["writer"], int(found["number"]))
 

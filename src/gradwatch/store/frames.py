@@ -5,8 +5,6 @@ checksum covers both. Frames are numbered from 0 in their file, so that one
 that is missing from the middle is noticed.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,15 +51,7 @@ class FrameGap:
 
 
 def encode(kind: str, number: int, payload: bytes) -> bytes:
-    """A frame's bytes.
-
-    >>> from gradwatch.store import frames
-    >>> data = frames.encode("R", 0, b"abc") + frames.encode("R", 1, b"def")
-    >>> [found.payload for found in frames.scan(data)]
-    [b'abc', b'def']
-    >>> frames.scan_all(data[:-1])[1]
-    FrameGap(start=23, end=45, at_end=True)
-    """
+    """A frame's bytes."""
     if len(payload) > LARGEST:
         raise ValueError(f"A frame holds at most {LARGEST} bytes. Received: {len(payload)}")
     code = ord(kind)

@@ -1,7 +1,5 @@
 """Reading a journal."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A journal that is being written."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

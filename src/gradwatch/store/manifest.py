@@ -1,7 +1,5 @@
 """A writer's manifest: its sealed segments, sites and attempts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which process wrote something, and whether it still runs."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Mapping
@@ -12,12 +10,7 @@ from gradwatch.util import Json
 
 
 def describe() -> dict[str, Json]:
-    """This process: `host`, `pid` and `process_start`, which differs if a pid is used again.
-
-    >>> from gradwatch.store import process
-    >>> process.is_running(process.describe())
-    True
-    """
+    """This process: `host`, `pid` and `process_start`, which differs if a pid is used again."""
     pid = os.getpid()
     return {"host": _host(), "pid": pid, "process_start": start_of(pid)}
 

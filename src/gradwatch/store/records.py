@@ -1,7 +1,5 @@
 """The records that a writer appends to its journal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -43,18 +41,6 @@ class ReadingEncoder:
     """Encodes readings as records: many at once, as one costs nearly as much.
 
     The column of the sites is the same at each step, and encoded once.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from gradwatch import Kind, Reading, Site, Summary
-    >>> from gradwatch.store import columns
-    >>> from gradwatch.store.records import PendingReading, ReadingEncoder
-    >>> reading = Reading(3, 1, 0.0, [Site(Kind.WEIGHT, "a")], Summary.unpack(np.ones((1, 10))))
-    >>> [(kind, payload)] = ReadingEncoder().encode([PendingReading(reading, np.array([7]), 1, 0)])
-    >>> facts, arrays = columns.unpack(payload)
-    >>> kind, facts["step"], arrays["site"], arrays["max"]
-    ('R', 3, array([7]), array([1.]))
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,5 @@
 """Sealing: turning finished journals into segments, in the background."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

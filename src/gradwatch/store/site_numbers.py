@@ -1,7 +1,5 @@
 """The numbers that stand for sites in a writer's files."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 
@@ -22,16 +20,6 @@ class SiteNumbers:
 
     Attributes:
         entries: kind, path and group by number.
-
-    Example:
-
-    >>> from gradwatch import Kind, Site
-    >>> from gradwatch.store.site_numbers import SiteNumbers
-    >>> table = SiteNumbers()
-    >>> table.numbers([Site(Kind.WEIGHT, "a"), Site(Kind.WEIGHT, "b")])
-    array([0, 1])
-    >>> table.numbers([Site(Kind.WEIGHT, "b"), Site(Kind.WEIGHT, "c")])
-    array([1, 2])
     """
 
     def __init__(self) -> None:

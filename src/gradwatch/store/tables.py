@@ -1,7 +1,5 @@
 """The tables of a journal: what a segment holds, and what a reader sees of an unsealed one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Writing readings into journals."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -48,20 +46,6 @@ class StoreWriter:
 
     Attributes:
         name: the writer's name, which all its files bear.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> import numpy as np
-    >>> from gradwatch import Kind, Reading, Site, Summary
-    >>> from gradwatch.store.writer import StoreWriter
-    >>> directory = pathlib.Path(tempfile.mkdtemp())
-    >>> writer = StoreWriter(directory, first_step=1)
-    >>> rows = Summary.unpack(np.ones((1, 10)))
-    >>> writer.write(Reading(1, 1, 0.0, [Site(Kind.WEIGHT, "a")], rows))
-    >>> [path.suffix for path in directory.iterdir()]
-    ['.gwj']
-    >>> writer.close()
     """
 
     def __init__(

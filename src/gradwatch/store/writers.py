@@ -1,7 +1,5 @@
 """The writers of this process: a run that is opened again goes on with the one it had."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gradwatch.store import file_names as names

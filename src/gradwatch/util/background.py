@@ -1,7 +1,5 @@
 """Calls functions a little later, one after the other, on one thread."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -23,16 +21,6 @@ class Background:
 
     Args:
         name: the thread's name.
-
-    Example:
-
-    >>> import time
-    >>> from gradwatch.util.background import Background
-    >>> background = Background("example")
-    >>> background.later("a", 60.0, lambda: print("done"))
-    >>> background.finish(deadline=time.monotonic() + 60.0)
-    done
-    True
     """
 
     def __init__(self, name: str) -> None:

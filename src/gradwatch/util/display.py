@@ -4,8 +4,6 @@ Runs, comparisons and inspections lie below `gradwatch.view` and do not import i
 The package `gradwatch` passes the view's notebook module in here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol
 

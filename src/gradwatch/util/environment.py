@@ -1,7 +1,5 @@
 """The versions and the machine that a run was made with."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from functools import cache

@@ -5,8 +5,6 @@ clusters and `kill` send, would end the process at once. While something is open
 has no handler for that signal, it is closed first.
 """
 
-from __future__ import annotations
-
 import _thread
 import atexit
 import contextlib

@@ -1,7 +1,5 @@
 """Messages to the user during training: each once, never an exception."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections import deque
@@ -30,17 +28,6 @@ class Reporter:
 
     Args:
         show: shows a message; a warning by default.
-
-    Example:
-
-    >>> from gradwatch.util import Reporter
-    >>> reporter = Reporter(print)
-    >>> reporter.post("The disk is full.")
-    >>> for _ in range(2):
-    ...     reporter.notice("Nothing is measured.")
-    Nothing is measured.
-    >>> reporter.deliver()
-    The disk is full.
     """
 
     def __init__(self, show: Callable[[str], object] = say) -> None:

@@ -1,17 +1,10 @@
 """Names as text: safe to print, measured and shortened by the columns they take."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 
 def printable(name: str) -> str:
-    """The text with control characters, direction marks and the like escaped.
-
-    >>> from gradwatch.util.text import printable
-    >>> printable("a\\x1b[31mb")
-    'a\\\\x1b[31mb'
-    """
+    """The text with control characters, direction marks and the like escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
@@ -25,12 +18,7 @@ def display_width(text: str) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text in at most that many terminal columns; its middle is left out.
-
-    >>> from gradwatch.util.text import shortened
-    >>> shortened("encoder/block_12/attention/kernel", 16)
-    'encoder/…/kernel'
-    """
+    """The text in at most that many terminal columns; its middle is left out."""
     if display_width(text) <= width:
         return text
     half = min(len(text) // 2, width)  # characters of no width do not matter here
@@ -44,12 +32,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def without_root(paths: Sequence[str]) -> list[str]:
-    """The paths without the model's name, if all of them begin with it.
-
-    >>> from gradwatch.util.text import without_root
-    >>> without_root(["net/conv", "net/dense"])
-    ['conv', 'dense']
-    """
+    """The paths without the model's name, if all of them begin with it."""
     roots = {path.partition("/")[0] for path in paths}
     short = [path.partition("/")[2] for path in paths]
     return short if len(roots) == 1 and all(short) else list(paths)

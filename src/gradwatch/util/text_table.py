@@ -53,14 +53,7 @@ class TextColumn:
 
 
 def fit(columns: Sequence[TextColumn], width: int | None) -> list[TextColumn]:
-    """The columns that fit a width, with names shortened if necessary; all if it is None.
-
-    >>> from gradwatch.util.text_table import TextColumn, fit
-    >>> columns = [TextColumn("layer", ["encoder/block_12/attention"], left=True, weight=0),
-    ...            TextColumn("L2", ["1.5"], weight=9), TextColumn("zeros", ["0.0%"], weight=1)]
-    >>> [(c.header, *c.cells) for c in fit(columns, 22)]
-    [('layer', 'encoder/…ttention'), ('L2', '1.5')]
-    """
+    """The columns that fit a width, with names shortened if necessary; all if it is None."""
     left = list(columns)
     while width is not None:
         names = [c.width for c in left if not c.weight]
@@ -76,13 +69,6 @@ def plain_lines(columns: Sequence[TextColumn]) -> list[str]:
     """The table as plain text, the header first.
 
     Not by rich, which takes about a millisecond a row: a query may have a million rows.
-
-    >>> from gradwatch.util.text_table import TextColumn, plain_lines
-    >>> print(*plain_lines([TextColumn("layer", ["dense", "out"], left=True),
-    ...                     TextColumn("L2", ["1.5", "20"])]), sep="\\n")
-    layer   L2
-    dense  1.5
-    out     20
     """
     padded = [
         [_pad(cell, width, column.left) for cell in (column.header, *column.cells)]

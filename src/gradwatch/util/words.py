@@ -1,17 +1,10 @@
 """Numbers, sizes and times as people read them."""
 
-from __future__ import annotations
-
 import math
 
 
 def compact(value: float | None) -> str:
-    """A number in three digits; a dash for none.
-
-    >>> from gradwatch.util.words import compact
-    >>> [compact(v) for v in (0.0, 0.0123456, 1234.5, float("inf"), float("nan"), None)]
-    ['0', '0.0123', '1.23e+03', 'inf', 'nan', '-']
-    """
+    """A number in three digits; a dash for none."""
     if value is None:
         return "-"
     if value == 0 or not math.isfinite(value):
@@ -25,12 +18,7 @@ def percent(share: float | None) -> str:
 
 
 def bytes_(size: float) -> str:
-    """A size of a file.
-
-    >>> from gradwatch.util.words import bytes_
-    >>> [bytes_(n) for n in (999, 12_345, 7_800_000_000)]
-    ['999 B', '12.3 kB', '7.8 GB']
-    """
+    """A size of a file."""
     if size < 1000:
         return f"{size:.0f} B"
     # The power after rounding, so that 999,999 bytes are 1.0 MB and not 1000 kB.
@@ -40,12 +28,7 @@ def bytes_(size: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A stretch of time, in its two largest units.
-
-    >>> from gradwatch.util.words import duration
-    >>> [duration(s) for s in (0.25, 75, 7300, 200_000, None)]
-    ['0.2 s', '1 min 15 s', '2 h 01 min', '2 d 07 h', '-']
-    """
+    """A stretch of time, in its two largest units."""
     if seconds is None or math.isnan(seconds):
         return "-"
     if seconds < 59.95:
@@ -61,22 +44,12 @@ def duration(seconds: float | None) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things.
-
-    >>> from gradwatch.util.words import counted
-    >>> counted(1, "run"), counted(12_000, "row")
-    ('1 run', '12,000 rows')
-    """
+    """A number of things."""
     return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 def when(since: int, until: int | None) -> str:
-    """During which steps something held.
-
-    >>> from gradwatch.util.words import when
-    >>> when(1200, None), when(3, 9), when(4, 4)
-    ('since step 1,200', 'steps 3 to 9, gone since', 'at step 4, gone since')
-    """
+    """During which steps something held."""
     if until is None:
         return f"since step {since:,}"
     stretch = f"at step {since:,}" if since == until else f"steps {since:,} to {until:,}"

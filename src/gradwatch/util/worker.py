@@ -1,7 +1,5 @@
 """A background thread that takes work without ever making the giver wait."""
 
-from __future__ import annotations
-
 import math
 import os
 import threading
@@ -46,18 +44,6 @@ class Worker(Generic[T]):
         current: the items that are being handled.
         unfinished: the items that `close` gave up. The first of them may be those
             that were being handled, and may still be finished.
-
-    Example:
-
-    >>> from gradwatch.util.worker import Worker
-    >>> done = []
-    >>> worker = Worker("example", done.extend)
-    >>> worker.submit("a"), worker.submit("b")
-    (True, True)
-    >>> worker.close(timeout=5.0)
-    True
-    >>> done
-    ['a', 'b']
     """
 
     def __init__(

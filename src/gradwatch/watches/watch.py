@@ -1,7 +1,5 @@
 """What to measure, where and when: one entry of `Monitor(watch=[...])`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from gradwatch.core import Kind
@@ -316,24 +314,11 @@ def diagnosis_watches() -> list[Watch]:
 
     Updates relative to weights, outputs of layers with their dead and saturated units, and
     the batch that the step is given.
-
-    Example:
-
-    >>> from gradwatch.watches import diagnosis_watches
-    >>> [str(watch) for watch in diagnosis_watches()]
-    ['inputs()', 'updates()', 'outputs(per_unit=True)', 'targets()']
     """
     watches = [Watch(Kind.INPUT), updates(), outputs(per_unit=True), Watch(Kind.TARGET)]
     return [replace(watch, optional=True) for watch in watches]
 
 
 def number_watches() -> list[Watch]:
-    """The numbers of a step that cost next to nothing: its loss, its learning rate.
-
-    Example:
-
-    >>> from gradwatch.watches import number_watches
-    >>> [str(watch) for watch in number_watches()]
-    ['losses()', 'scalars()']
-    """
+    """The numbers of a step that cost next to nothing: its loss, its learning rate."""
     return [replace(watch, optional=True) for watch in (losses(), scalars())]

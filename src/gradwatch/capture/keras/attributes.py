@@ -1,7 +1,5 @@
 """Replaces attributes of Keras objects for a while."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any

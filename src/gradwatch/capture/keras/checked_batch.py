@@ -1,7 +1,5 @@
 """A batch for a model: as tensors, and checked before anything is run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

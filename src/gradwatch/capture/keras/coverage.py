@@ -1,7 +1,5 @@
 """Which variables' gradients a training step has shown, and notices about the others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gradwatch.capture.keras.optimizers import Gradients

@@ -1,7 +1,5 @@
 """The facts about a Keras model for a diagnosis: its layers, its loss, its optimizer."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,18 +21,6 @@ def facts_of(model: Any) -> ModelFacts:
 
     What cannot be known for sure is left open: the loss of a model with a training step of
     its own, say.
-
-    Example:
-
-    >>> import os; _ = os.environ.setdefault("KERAS_BACKEND", "jax")
-    >>> import keras
-    >>> from gradwatch.capture.keras.describe_model import facts_of
-    >>> layers = [keras.Input((4,)), keras.layers.Dense(1, "sigmoid", name="out")]
-    >>> model = keras.Sequential(layers, name="net")
-    >>> model.compile(keras.optimizers.SGD(0.5), "binary_crossentropy")
-    >>> facts = facts_of(model)
-    >>> facts.last_layer.activation, facts.loss.name, facts.optimizer.learning_rate
-    ('sigmoid', 'binary_crossentropy', 0.5)
     """
     paths = {id(each.layer): each.path for each in model_layers(model)}
     return ModelFacts(

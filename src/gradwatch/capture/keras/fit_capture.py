@@ -1,7 +1,5 @@
 """Follows `model.fit` from step to step, and measures the steps that are due."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """The plan of a model that `fit` trains."""
 
-from __future__ import annotations
-
 from gradwatch.capture.keras.layers import output_sites_of
 from gradwatch.capture.keras.step_inputs import step_input_sites
 from gradwatch.capture.keras.variables import sites_of

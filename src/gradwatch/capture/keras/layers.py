@@ -1,7 +1,5 @@
 """The layers of a Keras model: their unique paths, and the sites of their outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

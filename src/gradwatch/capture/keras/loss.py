@@ -1,7 +1,5 @@
 """The loss of a batch, as the model was compiled with it or as it is given."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Watches one training step from the inside, while it is traced or run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Reads the gradients off an optimizer as they are handed to it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The outputs of layers in a training step, and the gradients with respect to them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any

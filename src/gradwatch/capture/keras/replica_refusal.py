@@ -1,7 +1,5 @@
 """Which trainings on several replicas of `tf.distribute` can be measured in `fit`."""
 
-from __future__ import annotations
-
 from gradwatch.core import KerasModel
 
 MEASURED = {

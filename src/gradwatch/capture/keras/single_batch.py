@@ -1,7 +1,5 @@
 """The gradients of one batch, without training on it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

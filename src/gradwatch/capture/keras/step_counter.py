@@ -1,7 +1,5 @@
 """Counts the training steps of `fit` on the host."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """The inputs of a training step that surround the network: data, loss, learning rate."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The rows of a measured step that are of variables: weights and tensors of their shape."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

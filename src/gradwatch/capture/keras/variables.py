@@ -1,7 +1,5 @@
 """The variables of a Keras model: their unique paths and the layers that own them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

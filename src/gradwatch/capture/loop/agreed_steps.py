@@ -1,7 +1,5 @@
 """The steps that all ranks of a training measure, without asking each other at any step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -41,21 +39,6 @@ class AgreedSteps:
 
     Args:
         timetable: what is due when; its budget asks `is_paced` of this.
-
-    Example:
-
-    >>> from gradwatch.watches.budget import Pacer
-    >>> from gradwatch.capture.loop.agreed_steps import AgreedSteps, ScheduleUpdate
-    >>> from gradwatch.watches.plan import Timetable
-    >>> from gradwatch.watches.watch import gradients
-    >>> pacer = Pacer(0.01)
-    >>> steps = AgreedSteps(Timetable([gradients()], pacer.schedule))
-    >>> pacer.follow(steps.is_paced)
-    >>> [step for step in range(1, 31) if steps.is_measured(step)]
-    [1, 10, 20, 30]
-    >>> steps.apply(ScheduleUpdate(until=15, since=15, interval=5))
-    >>> [step for step in range(1, 31) if steps.is_measured(step)]
-    [1, 10, 15, 20, 25, 30]
     """
 
     def __init__(self, timetable: Timetable) -> None:

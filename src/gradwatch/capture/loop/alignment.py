@@ -1,7 +1,5 @@
 """Finds the variable that each of the given tensors belongs to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gradwatch.capture.errors import WrongTypeError, WrongValueError

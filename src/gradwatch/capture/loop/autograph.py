@@ -1,7 +1,5 @@
 """Keeps AutoGraph of tf.function from rewriting gradwatch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The layers of a Keras model in a hand-written loop."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 

@@ -1,7 +1,5 @@
 """Chooses layers of a model by the monitor's watches, and notes what they return."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Captures the steps of a hand-written loop, for the methods of `Monitor`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plans the measurements of a loop from the tensors that it gives."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The arguments of `record` that are no tensors of the network: readings and the loss."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

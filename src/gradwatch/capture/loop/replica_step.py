@@ -5,8 +5,6 @@ process and without any communication between processes: tensors that all of the
 are measured once; those of a single replica are recorded under its name, `replica_0/...`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace

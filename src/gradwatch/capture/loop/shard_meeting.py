@@ -4,8 +4,6 @@ Each rank has a thread for it. So whatever happens to one of them (its disk is f
 is closed, it dies), no thread that trains ever waits for another rank because of gradwatch.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """The arguments of `record` and `measure`, checked and parsed once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

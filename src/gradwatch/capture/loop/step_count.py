@@ -1,7 +1,5 @@
 """Where a loop is: which step, which epoch, in each of its groups."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A `tf.GradientTape` that records the gradients it computes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """The tensors of a watched torch module, by site."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The facts about a torch module that a diagnosis uses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gradwatch.core import LayerFacts, ModelFacts, OptimizerFacts, TorchModule, TorchOptimizer
@@ -16,17 +14,6 @@ def facts_of(module: TorchModule, optimizer: TorchOptimizer, group: str) -> Mode
     """The facts of a module: its submodules in the order in which they were made.
 
     The loss, and the order in which submodules are called, are not known.
-
-    Example:
-
-    >>> import torch
-    >>> from gradwatch.capture.torch.torch_facts import facts_of
-    >>> net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
-    >>> facts = facts_of(net, torch.optim.SGD(net.parameters(), lr=0.5), "")
-    >>> [(layer.path, layer.class_name, layer.units) for layer in facts.layers]
-    [('0', 'Linear', 2), ('1', 'ReLU', None)]
-    >>> facts.optimizer.learning_rate
-    0.5
     """
     inner = getattr(module, "_orig_mod", module)  # under torch.compile
     inner = getattr(inner, "module", inner)  # under DistributedDataParallel

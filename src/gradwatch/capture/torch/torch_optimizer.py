@@ -1,7 +1,5 @@
 """The parameters of a torch optimizer, and the scale of its gradients."""
 
-from __future__ import annotations
-
 from gradwatch.capture.errors import WrongValueError
 from gradwatch.capture.variable_names import NamedVariable, variables_of
 from gradwatch.core import Tensor, TorchModule, TorchOptimizer

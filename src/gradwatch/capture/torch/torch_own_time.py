@@ -5,8 +5,6 @@ a step does not show which rank is slow. The time before the first collective do
 batch, and the forward pass up to there.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any
@@ -30,19 +28,6 @@ class OwnTime:
 
     Args:
         meets_in_forward: whether the forward pass has collectives.
-
-    Example:
-
-    >>> from gradwatch.capture.torch import torch_own_time
-    >>> now = iter([10.0, 13.0])
-    >>> before, torch_own_time.clock = torch_own_time.clock, lambda: next(now)
-    >>> own = torch_own_time.OwnTime(meets_in_forward=False)
-    >>> own.step_ended()
-    >>> own.forward_ended(None, (), None)
-    >>> own.step_begins()
-    >>> own.take()
-    3.0
-    >>> torch_own_time.clock = before
     """
 
     def __init__(self, meets_in_forward: bool) -> None:

@@ -1,7 +1,5 @@
 """How a torch module is distributed over processes, and which shards this rank counts."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from enum import Enum

@@ -1,7 +1,5 @@
 """A connection between the ranks of a torch training, separate from that of the training."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import timedelta

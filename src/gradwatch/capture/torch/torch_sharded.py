@@ -1,7 +1,5 @@
 """Records a sharded torch module: the measurements of all ranks, merged by the first."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Watches a torch module through the hooks of its optimizer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A model that returns the same number for every input."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts

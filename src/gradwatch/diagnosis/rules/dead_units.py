@@ -1,7 +1,5 @@
 """ReLU-like units that return 0 for every input."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts, Site

@@ -1,7 +1,5 @@
 """Gradients or signals that grow without measure but are still finite."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts

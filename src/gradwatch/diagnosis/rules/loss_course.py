@@ -1,7 +1,5 @@
 """A loss that is flat, oscillates, diverges or is negative; a validation loss that rises."""
 
-from __future__ import annotations
-
 import math
 import re
 

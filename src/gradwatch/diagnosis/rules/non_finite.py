@@ -1,7 +1,5 @@
 """NaN and Inf: which tensor was the first, in the order of execution."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """NaN or Inf on one rank while the others are finite."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

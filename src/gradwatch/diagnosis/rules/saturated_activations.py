@@ -1,7 +1,5 @@
 """Sigmoid and tanh units at their bounds, where their slope is 0."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts

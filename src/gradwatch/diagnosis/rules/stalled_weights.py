@@ -1,7 +1,5 @@
 """Weights that should move and do not."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts, Site

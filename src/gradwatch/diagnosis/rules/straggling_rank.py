@@ -1,7 +1,5 @@
 """A rank that the others wait for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby

@@ -1,7 +1,5 @@
 """A last layer, a loss and labels that contradict each other."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Inputs of an unsuitable scale, and data that is not shuffled."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gradients that are too small for their number format."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradwatch.core import EDGES, NONFINITE, ZERO, Kind, ModelFacts

@@ -1,7 +1,5 @@
 """Updates that are too large or too small for their weights, everywhere or in one layer."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts

@@ -1,7 +1,5 @@
 """Gradients that fade on their way back through the layers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts, Site

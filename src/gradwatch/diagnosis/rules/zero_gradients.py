@@ -1,7 +1,5 @@
 """Variables that receive no gradient at all."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts

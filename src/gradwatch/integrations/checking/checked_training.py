@@ -1,7 +1,5 @@
 """Counts the steps of a checked script and holds its monitors."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

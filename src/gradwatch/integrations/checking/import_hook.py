@@ -1,7 +1,5 @@
 """Calls a function as soon as a module has been imported."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,15 +20,6 @@ def after_import(actions: Mapping[str, Action]) -> Iterator[None]:
 
     Args:
         actions: by module name; called at once for modules that are already imported.
-
-    Example:
-
-    >>> import sys
-    >>> from gradwatch.integrations.checking.import_hook import after_import
-    >>> _ = sys.modules.pop("colorsys", None)
-    >>> with after_import({"colorsys": lambda module: print(module.__name__)}):
-    ...     import colorsys
-    colorsys
     """
     finder = _Finder(dict(actions))
     for name in [name for name in actions if name in sys.modules]:

@@ -1,7 +1,5 @@
 """Monitors every Keras `fit` that a script calls."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from functools import wraps

@@ -1,7 +1,5 @@
 """Runs a training script for a number of steps under the monitor."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """Monitors every torch optimizer that a script creates."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from functools import wraps

@@ -1,7 +1,5 @@
 """The numbers in TensorBoard's `Event` messages. Imports TensorBoard."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 
@@ -45,13 +43,6 @@ class EventParser:
     kept: `<tag>/histogram/count`, `min` and `max`, and `mean`, `std` and `l2` if the moments
     were logged. TensorFlow 2 writes a constant tensor as one bucket that is wider than
     the value, so of a single bucket only the count is kept.
-
-    Example:
-
-    >>> from gradwatch.integrations.tensorboard_import.events import EventParser
-    >>> from gradwatch.sinks.event_file import scalar, summary_event
-    >>> EventParser().parse(summary_event(3, 1.5, [scalar("loss", 0.25)]))
-    Event(step=3, time=1.5, is_start=False, numbers={'loss': 0.25}, other=())
     """
 
     def __init__(self) -> None:

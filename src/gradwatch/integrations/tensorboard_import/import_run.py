@@ -81,18 +81,6 @@ def import_tensorboard(
         FileNotFoundError: there are no event files.
         FileExistsError: the run's directory is not empty.
         ImportError: TensorBoard is not installed.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> from gradwatch.integrations.tensorboard_import.import_run import import_tensorboard
-    >>> from gradwatch.sinks.event_file import EventFile, scalar, summary_event
-    >>> top = pathlib.Path(tempfile.mkdtemp())
-    >>> events = EventFile(top / "logs" / "train")
-    >>> events.append([summary_event(step, 0.0, [scalar("loss", 1 / step)]) for step in (1, 2)])
-    >>> events.close()
-    >>> import_tensorboard(top / "logs", top / "run").numbers
-    2
     """
     groups = event_files(logs)
     if not groups:

@@ -1,7 +1,5 @@
 """Numbers in the order logged, grouped into readings."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator
 
@@ -19,15 +17,6 @@ class LoggedNumbers:
 
     Args:
         group: the part of the training that logged them; their paths begin with it.
-
-    Example:
-
-    >>> from gradwatch.integrations.tensorboard_import.logged_numbers import LoggedNumbers
-    >>> numbers = LoggedNumbers("train")
-    >>> numbers.add("loss", step=2, time=7.0, value=0.5)
-    >>> numbers.add("loss", step=1, time=6.0, value=0.75)
-    >>> [(r.step, r.numbers(r.sites[0].kind)) for r in numbers.readings()]
-    [(1, {'train/loss': 0.75}), (2, {'train/loss': 0.5})]
     """
 
     def __init__(self, group: str = "") -> None:

@@ -10,8 +10,6 @@ top bits, in several copies of the bins so that threads with similar numbers rar
 each other. Last, each bin that is not empty is added to the counts of the tensor.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -4,8 +4,6 @@ XLA takes a denormal for 0 in a comparison, so zeros are recognised by their bit
 of a sum, because its compiler turns a test of the bits back into such a comparison.
 """
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 import numpy as np
 from jax import lax

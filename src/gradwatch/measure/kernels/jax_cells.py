@@ -1,7 +1,5 @@
 """Histogram cells of JAX arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

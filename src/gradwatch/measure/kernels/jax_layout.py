@@ -4,8 +4,6 @@ What is compiled here should be little, however many arrays there are: XLA takes
 each loop, but shares loops of one shape, and copies without one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

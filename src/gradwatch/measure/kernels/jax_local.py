@@ -5,8 +5,6 @@ stop counting, and 1e38 squared does not fit a float32. The switch is local to t
 and does not affect the user's arrays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import jax

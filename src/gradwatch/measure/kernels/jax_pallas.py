@@ -7,8 +7,6 @@ writes one column of partial results. Pallas compiles it through Triton, so it n
 Triton supports; `is_available` tries it once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache

@@ -12,8 +12,6 @@ A CPU and a GPU need different code, measured on both (`benchmarks/kernel_jax.py
   summed as differences from about their mean, which keeps the spread from being rounded away.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import jax

@@ -96,19 +96,6 @@ class RowLayout:
 
     Rows are numbered: first those of `alone`, then those of `pieces`. Neighbours with equally
     many rows form a block, so that one reduction merges the rows of all of them.
-
-    Example:
-
-    >>> from gradwatch.measure.kernels.row_layout import RowLayout
-    >>> layout = RowLayout.of([9, 101, 3, 8], width=4, large=50)
-    >>> layout.alone
-    (1,)
-    >>> [tuple(piece) for piece in layout.pieces]
-    [(1, 100, 1), (2, 0, 3), (3, 0, 8), (0, 0, 9)]
-    >>> [(block.many, block.each) for block in layout.blocks]
-    [(1, 25), (2, 1), (1, 2), (1, 3)]
-    >>> [layout.lengths(chunk).tolist() for chunk in layout.chunks]
-    [[1, 3, 4, 4, 4, 4, 1]]
     """
 
     sizes: tuple[int, ...]

@@ -5,8 +5,6 @@ shift and one kernel. The cells follow from the few thousand counts. Small tenso
 together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

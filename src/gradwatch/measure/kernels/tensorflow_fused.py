@@ -6,8 +6,6 @@ function is compiled for all tensors of a size. Sizes are few, so compiling take
 several tensors are measured in parallel.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

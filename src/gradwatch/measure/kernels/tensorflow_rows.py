@@ -5,8 +5,6 @@ and what happens otherwise. It is the same in a graph, under XLA and eagerly; in
 XLA compiles the reductions of large tensors (`tensorflow_fused`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Summaries and histogram cells of TensorFlow tensors: dense or sparse, of known shape or not."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -11,8 +11,6 @@ is measured again. Small tensors often have nearly equal elements, such as scale
 rows are summed as differences from their means, which keeps the spread from being rounded away.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ tensors are cut into chunks as long as their sizes are the same, and their addre
 as long as those are.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

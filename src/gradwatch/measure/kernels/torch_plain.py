@@ -4,8 +4,6 @@ Nothing reads a value, so that the graph of a compiled step stays whole and the 
 does not wait for a device. `torch_cpu` and `torch_cuda` are faster where they apply.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

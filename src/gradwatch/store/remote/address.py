@@ -1,7 +1,5 @@
 """The address of a remote run, and its local directories."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -123,23 +121,12 @@ class Remote:
 
 
 def is_url(place: object) -> bool:
-    """Whether it is a URL rather than a path.
-
-    >>> from gradwatch.store.remote.address import is_url
-    >>> is_url("s3://bucket/runs/a"), is_url("runs/a"), is_url("C:/runs/a")
-    (True, False, False)
-    """
+    """Whether it is a URL rather than a path."""
     return isinstance(place, str) and _URL.match(place) is not None
 
 
 def as_remote(place: object) -> Remote | None:
-    """What was given as a run's place, if it is a remote one.
-
-    >>> from pathlib import Path
-    >>> from gradwatch.store.remote.address import as_remote
-    >>> as_remote(Path("s3://bucket/runs/a"))
-    Remote('s3://bucket/runs/a')
-    """
+    """What was given as a run's place, if it is a remote one."""
     if isinstance(place, Remote):
         return place
     if isinstance(place, Path) and not place.exists():

@@ -1,7 +1,5 @@
 """Which process uploads to a remote folder: of two processes, each gets its own folder."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

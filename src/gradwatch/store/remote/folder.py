@@ -44,17 +44,6 @@ class Folder:
     Raises:
         ImportError: fsspec, or what it needs for this protocol, is not installed.
         ValueError: it knows no such protocol.
-
-    Example:
-
-    >>> from gradwatch.store.remote.address import Remote
-    >>> from gradwatch.store.remote.folder import Folder
-    >>> folder = Folder(Remote("memory://example/runs/a"))
-    >>> folder.write("run.json", b"{}")
-    >>> folder.read("run.json")
-    b'{}'
-    >>> [entry.name for entry in folder.listed()]
-    ['run.json']
     """
 
     def __init__(self, remote: Remote) -> None:

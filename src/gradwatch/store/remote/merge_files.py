@@ -4,8 +4,6 @@ A run that is resumed on another machine begins there with an empty directory, a
 not replace what the remote files say of its beginning.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gradwatch.store.description import FIRST_KEPT, LAST_KEPT
@@ -13,16 +11,7 @@ from gradwatch.util.files import DamagedError, checked_json
 
 
 def descriptions(before: bytes, data: bytes) -> bytes:
-    """A `run.json` that also has the fits and sites of an earlier one.
-
-    >>> import pathlib
-    >>> from gradwatch.util.files import checked_json
-    >>> from gradwatch.store.remote import merge_files
-    >>> first = checked_json.dumps({"fits": [{"first_step": 1}], "fit_count": 1})
-    >>> second = checked_json.dumps({"fits": [{"first_step": 9}], "fit_count": 1, "ended": None})
-    >>> checked_json.loads(merge_files.descriptions(first, second), pathlib.Path("run.json"))
-    {'fits': [{'first_step': 1}, {'first_step': 9}], 'fit_count': 2, 'ended': None}
-    """
+    """A `run.json` that also has the fits and sites of an earlier one."""
     place = Path("run.json")
     try:
         old, new = checked_json.loads(before, place), checked_json.loads(data, place)
@@ -44,12 +33,7 @@ def descriptions(before: bytes, data: bytes) -> bytes:
 
 
 def lines(before: bytes, data: bytes) -> bytes:
-    r"""The lines of an earlier file that a later one has not, then the later one.
-
-    >>> from gradwatch.store.remote import merge_files
-    >>> merge_files.lines(b"a\nb\n", b"b\nc\n")
-    b'a\nb\nc\n'
-    """
+    r"""The lines of an earlier file that a later one has not, then the later one."""
     known = set(data.splitlines())
     earlier = [line for line in before.splitlines() if line not in known]
     return b"".join(line + b"\n" for line in earlier) + data

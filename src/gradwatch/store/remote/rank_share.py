@@ -1,7 +1,5 @@
 """Which files of a run a process uploads, where several processes record it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
@@ -20,10 +18,6 @@ class RankShare:
     Attributes:
         training: the same for all ranks of this run, and for no other run.
         rank: the number of the process.
-
-    >>> from gradwatch.store.remote.rank_share import RankShare
-    >>> RankShare("a", 1).has("20231114T221320250-r0001-1f2e3d4c")
-    True
     """
 
     training: str

@@ -1,7 +1,5 @@
 """The Parquet files of many runs, for engines that read them at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

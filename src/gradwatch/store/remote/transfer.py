@@ -1,7 +1,5 @@
 """Copying the sealed files of a run to a remote folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`remote.json`: where the run in a staging directory is uploaded to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gradwatch.store.remote.address import Remote

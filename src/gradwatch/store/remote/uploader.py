@@ -1,7 +1,5 @@
 """Uploading a run while it is recorded, in the background."""
 
-from __future__ import annotations
-
 import concurrent.futures.thread  # noqa: F401 - see _before_threads_end
 import contextlib
 import os

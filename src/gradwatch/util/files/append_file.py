@@ -1,7 +1,5 @@
 """A file that only grows, by whole records."""
 
-from __future__ import annotations
-
 import errno
 import os
 from contextlib import suppress
@@ -26,18 +24,6 @@ class AppendFile:
             first record, so a header never stands alone or half.
         remake: whether a file that was deleted is made anew; else `append` then
             raises `FileNotFoundError`.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> from gradwatch.util.files.append_file import AppendFile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "log.txt"
-    >>> file = AppendFile(path, header=b"# log\\n")
-    >>> file.append(b"one\\n")
-    >>> file.append(b"two\\n")
-    >>> file.close()
-    >>> path.read_bytes()
-    b'# log\\none\\ntwo\\n'
     """
 
     def __init__(

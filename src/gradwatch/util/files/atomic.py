@@ -1,7 +1,5 @@
 """Replacing a file as a whole, so that a crash leaves the old one or the new one."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets
@@ -13,13 +11,6 @@ def replace(path: Path, data: bytes) -> None:
 
     Raises:
         OSError: it could not be written; the file is as it was.
-
-    >>> import pathlib, tempfile
-    >>> from gradwatch.util.files import atomic
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.txt"
-    >>> atomic.replace(path, b"new")
-    >>> path.read_bytes()
-    b'new'
     """
     temporary = beside(path)
     try:

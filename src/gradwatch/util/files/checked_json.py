@@ -1,7 +1,5 @@
 """JSON files that know whether they are whole."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping
@@ -24,13 +22,6 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     """Replace the file atomically by `content` and its checksum.
 
     NaN and infinities are refused: no reader of strict JSON would take them.
-
-    >>> import pathlib, tempfile
-    >>> from gradwatch.util.files import checked_json
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.json"
-    >>> checked_json.write(path, {"a": 1})
-    >>> checked_json.read(path)
-    {'a': 1}
     """
     atomic.replace(path, dumps(content))
 
@@ -51,16 +42,6 @@ class Known:
 
     A thousand files that have one in common take the time, and the memory, of one. So these
     values are shared: change none.
-
-    Example:
-
-    >>> import pathlib
-    >>> from gradwatch.util.files import checked_json
-    >>> known, path = checked_json.Known(), pathlib.Path("a.json")
-    >>> files = [checked_json.dumps({"rank": i, "sites": ["a"] * 1000}) for i in range(2)]
-    >>> first, second = (checked_json.loads(file, path, known) for file in files)
-    >>> second["rank"], first["sites"] is second["sites"]
-    (1, True)
     """
 
     LONG = 1 << 10

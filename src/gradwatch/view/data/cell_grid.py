@@ -47,15 +47,6 @@ class CellGrid:
         """The first rows, with neighbouring columns joined until they fit.
 
         A joined column has the value of the largest magnitude; it is nonfinite if any is.
-
-        >>> import numpy as np
-        >>> from gradwatch.view.data.cell_grid import CellGrid
-        >>> from gradwatch.view.data.colour_scale import scale_for
-        >>> values = np.array([[1.0, -3.0, np.nan, np.nan, 2.0]])
-        >>> scale = scale_for(values, "linear")
-        >>> grid = CellGrid(["a"], values, np.isnan(values), np.arange(6.0), ("", ""), "", scale)
-        >>> grid.fitted(40, 3).values
-        array([[-3., nan,  2.]])
         """
         values, nonfinite = self.values[:rows], self.nonfinite[:rows]
         width = self.joined(columns)

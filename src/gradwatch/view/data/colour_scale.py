@@ -1,7 +1,5 @@
 """Colour scales for numbers, also for colour-blind readers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -51,14 +49,7 @@ class ColourScale(NamedTuple):
 
 
 def scale_for(values: Values, scale: str) -> ColourScale:
-    """The scale for numbers: `"log"`, or `"linear"` or `"signed"`, which diverge around 0.
-
-    >>> import numpy as np
-    >>> from gradwatch.view.data.colour_scale import scale_for
-    >>> scale = scale_for(np.array([[1e-4, 1.0], [np.nan, 0.01]]), "log")
-    >>> scale.positions(np.array([1e-4, 0.01, 1.0, 0.0])).tolist()
-    [0.0, 0.5, 1.0, -1.0]
-    """
+    """The scale for numbers: `"log"`, or `"linear"` or `"signed"`, which diverge around 0."""
     known = values[np.isfinite(values)]
     if scale != "log":
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)

@@ -1,7 +1,5 @@
 """The distribution of a tensor's elements over time, and its pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 
@@ -82,12 +80,6 @@ def shares(histogram: Histogram, edges: Values) -> Values:
     """The share of the finite elements in each bin; the last bin includes its upper edge.
 
     Within a cell of the histogram, elements count as evenly spread.
-
-    >>> import numpy as np
-    >>> from gradwatch.core import Histogram
-    >>> from gradwatch.view.data.distribution import shares
-    >>> shares(Histogram.of(np.array([0.0, 0.0, 1.0, 3.0])), np.array([-1.0, 0.5, 2.0, 3.0]))
-    array([0.5 , 0.25, 0.25])
     """
     lower, upper, counts = histogram.buckets()
     found = np.zeros(max(edges.size - 1, 0))

@@ -1,7 +1,5 @@
 """A run in the list of runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A statistic of the rows of a tree over time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from gradwatch.read import RowGroups, RowTable

@@ -1,7 +1,5 @@
 """Kinds and statistics for menus: their labels, units and scales."""
 
-from __future__ import annotations
-
 from gradwatch.core import KINDS, STATISTICS, UPDATE_RATIO, Kind
 from gradwatch.view.data.plain import Answer
 
@@ -17,13 +15,6 @@ def menu_of(kind: Kind, *, with_ratio: bool) -> list[Answer]:
     Args:
         kind: what was measured.
         with_ratio: whether weights are there to compare updates with.
-
-    Example:
-
-    >>> from gradwatch import Kind
-    >>> from gradwatch.view.data.labels import menu_of
-    >>> menu_of(Kind.GRADIENT, with_ratio=False)[0]
-    {'name': 'l2', 'label': 'L2 norm', 'unit': 'loss per unit of weight', 'scale': 'log'}
     """
     if kind.shown_as:
         return [

@@ -1,7 +1,5 @@
 """The layers of a run: their newest norms, and their gradients over time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The gradients of a network's layers over time, in few rows."""
 
-from __future__ import annotations
-
 from gradwatch.core import Site
 from gradwatch.read import RowGroups, Run, by_width
 from gradwatch.util import without_root

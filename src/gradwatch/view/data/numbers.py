@@ -1,7 +1,5 @@
 """Losses, learning rates and other numbers over time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

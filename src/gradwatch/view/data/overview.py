@@ -1,7 +1,5 @@
 """Everything about a run except its numbers over time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any

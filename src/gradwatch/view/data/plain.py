@@ -1,7 +1,5 @@
 """Numbers in strict JSON."""
 
-from __future__ import annotations
-
 import base64
 import math
 from typing import Any
@@ -14,22 +12,12 @@ Answer = dict[str, Any]
 
 
 def doubles(values: ArrayLike) -> str:
-    """Numbers as little-endian doubles in base64: exact, also NaN and infinity.
-
-    >>> from gradwatch.view.data.plain import doubles
-    >>> doubles([1.0, float("nan")])
-    'AAAAAAAA8D8AAAAAAAD4fw=='
-    """
+    """Numbers as little-endian doubles in base64: exact, also NaN and infinity."""
     return base64.b64encode(np.ascontiguousarray(values, "<f8").tobytes()).decode("ascii")
 
 
 def number(value: float) -> float | int | str:
-    """One number; NaN and infinity, which JSON lacks, as strings.
-
-    >>> from gradwatch.view.data.plain import number
-    >>> [number(v) for v in (0.5, float("nan"), float("-inf"))]
-    [0.5, 'nan', '-inf']
-    """
+    """One number; NaN and infinity, which JSON lacks, as strings."""
     if isinstance(value, int) or math.isfinite(value):
         return value
     return str(float(value))
@@ -42,13 +30,7 @@ def whole(values: ArrayLike) -> list[int]:
 
 
 def sparse(counts: NDArray[np.float64]) -> list[list[int]]:
-    """Row, column and count of each count that is not 0.
-
-    >>> import numpy as np
-    >>> from gradwatch.view.data.plain import sparse
-    >>> sparse(np.array([[0.0, 3.0], [0.0, 0.0]]))
-    [[0, 1, 3]]
-    """
+    """Row, column and count of each count that is not 0."""
     rows, columns = np.nonzero(counts)
     places = zip(whole(rows), whole(columns), whole(counts[rows, columns]), strict=True)
     return [list(place) for place in places]

@@ -1,7 +1,5 @@
 """Labels of plotted quantities."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from gradwatch.core import Kind
@@ -21,13 +19,7 @@ class Quantity(NamedTuple):
 
 
 def quantity(kind: Kind, statistic: str) -> Quantity:
-    """The label and the scale of a statistic of a kind.
-
-    >>> from gradwatch import Kind
-    >>> from gradwatch.view.data.quantity import quantity
-    >>> quantity(Kind.GRADIENT, "l2")
-    Quantity(label='gradient, L2 norm (loss per unit of weight)', scale='log')
-    """
+    """The label and the scale of a statistic of a kind."""
     for about in menu_of(kind, with_ratio=True):
         if about["name"] == statistic:
             unit = f" ({about['unit']})" if about["unit"] else ""

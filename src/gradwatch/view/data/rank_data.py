@@ -1,7 +1,5 @@
 """The processes of a parallel training: their statuses, and one number on all of them."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

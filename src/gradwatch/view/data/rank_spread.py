@@ -1,7 +1,5 @@
 """The lowest, the median and the highest value of a number over all ranks."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

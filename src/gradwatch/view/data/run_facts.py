@@ -1,7 +1,5 @@
 """What a run is, and what is wrong with its numbers: what `gradwatch show` shows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The progress of a run: its newest numbers, kept up to date by reading only new rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,18 +69,6 @@ class ProgressReader:
         run: from `gradwatch.open`; the caller refreshes it.
         rank: the process of a parallel training; None for the first.
         columns: the number of values in a trend, at most.
-
-    Example:
-
-    >>> import tempfile
-    >>> import gradwatch, numpy as np
-    >>> from gradwatch.view.data.run_progress import ProgressReader
-    >>> directory = tempfile.mkdtemp()
-    >>> with gradwatch.Monitor(directory, every=1, sinks=[gradwatch.Store()]) as monitor:
-    ...     monitor.record(gradients={"dense/kernel": np.array([3.0, 4.0])}, loss=0.5)
-    >>> progress = ProgressReader(gradwatch.open(directory)).read()
-    >>> progress.step, progress.numbers[0]["value"], progress.layers[0]["gradient_l2"]
-    (1, 0.5, 5.0)
     """
 
     def __init__(self, run: Run, rank: int | None = None, columns: int = 24) -> None:

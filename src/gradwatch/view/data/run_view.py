@@ -71,18 +71,6 @@ class RunView:
         id: its id in requests.
         name: the displayed name; by default the run's own.
         rank: the rank to show, as in `Run`; the first if that rank has recorded nothing.
-
-    Example:
-
-    >>> import tempfile
-    >>> import gradwatch, numpy as np
-    >>> directory = tempfile.mkdtemp()
-    >>> with gradwatch.Monitor(directory, every=1, sinks=[gradwatch.Store()]) as monitor:
-    ...     monitor.record(gradients={"net/dense/kernel": np.array([3.0, 4.0])})
-    >>> from gradwatch.view.data.run_view import RunView
-    >>> view = RunView(gradwatch.open(directory), name="mine")
-    >>> view.tree("gradient").label
-    ['net/dense/kernel']
     """
 
     def __init__(

@@ -1,7 +1,5 @@
 """Sites by the library's selectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from operator import and_, or_
@@ -60,12 +58,6 @@ def combined(patterns: Sequence[str]) -> select.Selector | None:
 
     Raises:
         ValueError: one of them is not a pattern.
-
-    Example:
-
-    >>> from gradwatch.view.data.selection import combined
-    >>> combined(["conv*/kernel", "!block1"])
-    ('conv*/kernel' & ~'block1')
     """
     if not patterns:
         return None

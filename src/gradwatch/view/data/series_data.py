@@ -1,7 +1,5 @@
 """The statistics of a site, a layer or a block over time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

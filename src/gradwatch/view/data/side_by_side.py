@@ -1,7 +1,5 @@
 """A statistic of several runs, side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Facts about every site of a run, each by one SQL query over its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Strict JSON, whatever the numbers are."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping
@@ -14,10 +12,6 @@ def to_json(value: object, indent: int | None = None) -> str:
     """The value as JSON in ASCII.
 
     JSON has only finite numbers: the others become the strings `"nan"`, `"inf"` and `"-inf"`.
-
-    >>> from gradwatch.view.data.strict_json import to_json
-    >>> to_json({"loss": float("nan"), "steps": (1, 2), "ratio": None})
-    '{"loss": "nan", "steps": [1, 2], "ratio": null}'
     """
     return json.dumps(jsonable(value), indent=indent, allow_nan=False)
 

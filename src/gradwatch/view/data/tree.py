@@ -20,16 +20,6 @@ class Tree:
         revision: a hash of the nodes.
         label, parent, count, shape: of each node, see `Tree` of `types.ts`.
         sites: of each node; None for a node that merges those below it.
-
-    Example:
-
-    >>> from gradwatch import Kind, Site
-    >>> from gradwatch.read import bare_info
-    >>> from gradwatch.view.data.tree import Tree
-    >>> paths = ["net/a/b/kernel", "net/a/b/bias", "net/c/kernel"]
-    >>> tree = Tree.of([bare_info(Site(Kind.GRADIENT, path)) for path in paths])
-    >>> tree.label, tree.parent, tree.count
-    (['net', 'a/b', 'kernel', 'bias', 'c/kernel'], [-1, 0, 1, 1, 0], [3, 2, 1, 1, 1])
     """
 
     revision: str
@@ -106,14 +96,6 @@ class Tree:
 
         Every node's parents are included. Preferred nodes take a quarter of the count at most.
         Of a level that does not fit, the first nodes are taken.
-
-        >>> from gradwatch import Kind, Site
-        >>> from gradwatch.read import bare_info
-        >>> from gradwatch.view.data.tree import Tree
-        >>> paths = ["net/a/kernel", "net/a/bias", "net/b/kernel", "net/b/bias"]
-        >>> tree = Tree.of([bare_info(Site(Kind.GRADIENT, path)) for path in paths])
-        >>> [tree.path(node) for node in tree.upper_nodes(3)]
-        ['net', 'net/a', 'net/b']
         """
         if len(self) <= count:
             return list(range(len(self)))

@@ -1,7 +1,5 @@
 """Statistics and numbers over time, in a given number of columns."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

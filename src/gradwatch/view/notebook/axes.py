@@ -34,10 +34,5 @@ def axes_for(ax: Axes | None, width: float = 8.0, height: float = 4.0) -> Axes:
 
 
 def as_text(name: str) -> str:
-    """A name that matplotlib shows literally: `$` would begin a formula.
-
-    >>> from gradwatch.view.notebook.axes import as_text
-    >>> print(as_text("net/$x$"))
-    net/\\$x\\$
-    """
+    """A name that matplotlib shows literally: `$` would begin a formula."""
     return shortened(printable(name), 60).replace("$", r"\$")

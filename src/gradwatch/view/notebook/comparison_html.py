@@ -1,7 +1,5 @@
 """A comparison, and a heatmap, as HTML."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradwatch.read import Comparison, Heatmap

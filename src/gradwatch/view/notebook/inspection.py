@@ -1,7 +1,5 @@
 """An inspection as HTML."""
 
-from __future__ import annotations
-
 import math
 
 from gradwatch.core import l2

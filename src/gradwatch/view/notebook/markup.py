@@ -1,7 +1,5 @@
 """HTML without scripts and external resources, with every name escaped."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 
@@ -13,12 +11,7 @@ GOOD, MUTED = "#23945a", "opacity:0.7"
 
 
 def text(words: object, max_width: int | None = None) -> str:
-    """Escaped text, with control characters and direction marks spelled out.
-
-    >>> from gradwatch.view.notebook.markup import text
-    >>> text("<b>\\u202e")
-    '&lt;b&gt;\\\\u202e'
-    """
+    """Escaped text, with control characters and direction marks spelled out."""
     shown = printable(str(words))
     return html.escape(shown if max_width is None else shortened(shown, max_width))
 

@@ -1,7 +1,5 @@
 """A run, and several runs, as HTML."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -24,19 +24,6 @@ class RunPlots:
     """Plots of a run with matplotlib, as `run.plot`: `pip install 'gradwatch[plot]'`.
 
     Each draws on the axes `ax`, or on a new figure, and returns the axes.
-
-    Example:
-
-    >>> import tempfile
-    >>> import gradwatch, matplotlib, numpy as np
-    >>> matplotlib.use("agg")
-    >>> directory = tempfile.mkdtemp()
-    >>> with gradwatch.Monitor(directory, every=1, sinks=[gradwatch.Store()]) as monitor:
-    ...     for step in range(3):
-    ...         monitor.record(gradients={"dense/kernel": np.array([3.0, 4.0]) * step})
-    >>> ax = gradwatch.open(directory).plot.series("gradient", "dense/kernel", "l2", "linf")
-    >>> [line.get_ydata().tolist() for line in ax.get_lines()]
-    [[0.0, 5.0, 10.0], [0.0, 4.0, 8.0]]
     """
 
     def __init__(self, run: Run) -> None:

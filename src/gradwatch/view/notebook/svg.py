@@ -1,7 +1,5 @@
 """Small pictures as SVG: a heatmap, a line, a bar."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """The facts of a run for reports in Markdown and JSON."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any

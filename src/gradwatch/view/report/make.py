@@ -1,7 +1,5 @@
 """Writes a report of a run into a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import gradwatch.view.data as data
@@ -100,11 +98,6 @@ def format_of(path: Path) -> str:
 
     Raises:
         ValueError: the suffix stands for none.
-
-    >>> from pathlib import Path
-    >>> from gradwatch.view.report.make import format_of
-    >>> format_of(Path("report.MD"))
-    'md'
     """
     for form, suffixes in FORMATS.items():
         if path.suffix.lower() in suffixes:

@@ -1,7 +1,5 @@
 """A report as Markdown: what fits into a pull request."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names, sentences and tables in GitHub's Markdown, escaped."""
 
-from __future__ import annotations
-
 import re
 
 from gradwatch.util import printable, shortened
@@ -14,12 +12,7 @@ _ACTIVE = re.compile(r"[\\`*_\[\]|~$]|:(?=//)|(?<=www)\.")
 
 
 def code(name: str) -> str:
-    """A name as code, without markup, links or mentions.
-
-    >>> from gradwatch.view.report.markdown_text import code
-    >>> code("dense_1/kernel"), code("a|b`")
-    ('`dense_1/kernel`', '<code>a&#124;b&#96;</code>')
-    """
+    """A name as code, without markup, links or mentions."""
     text = _visible(name)
     if text and text == text.strip() and _PLAIN.fullmatch(text):
         return f"`{text}`"
@@ -28,12 +21,7 @@ def code(name: str) -> str:
 
 
 def prose(sentence: str) -> str:
-    """A sentence that may contain names, also for a cell of a table.
-
-    >>> from gradwatch.view.report.markdown_text import prose
-    >>> prose("<b> of a_b | @all")
-    '&lt;b&gt; of a\\\\_b \\\\| @&#8203;all'
-    """
+    """A sentence that may contain names, also for a cell of a table."""
     text = _visible(sentence, 4 * MAX_NAME)
     for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(character, entity)
@@ -49,10 +37,6 @@ def table(header: list[str], rows: list[list[str]], right: str = "") -> list[str
         header: the names of its columns.
         rows: their cells.
         right: a letter for each column: `r` to align it to the right.
-
-    >>> from gradwatch.view.report.markdown_text import table
-    >>> table(["layer", "L2"], [["`a`", "1"]], right="lr")
-    ['| layer | L2 |', '|---|---:|', '| `a` | 1 |']
     """
     marks = ["---:" if letter == "r" else "---" for letter in right.ljust(len(header), "l")]
     lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]

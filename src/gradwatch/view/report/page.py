@@ -1,7 +1,5 @@
 """An HTML page that contains its script, its style and its data."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -46,15 +44,6 @@ def page(snapshot: Mapping[str, Any], script: str, style: str) -> str:
         snapshot: `Snapshot` of `types.ts`.
         script: the front end, one module without imports.
         style: its style sheet.
-
-    Example:
-
-    >>> from gradwatch.view.report.page import page
-    >>> made = page({"run": {"name": "a<b"}, "version": "1"}, "let a", "p {}")
-    >>> [line for line in made.splitlines() if "a<b" in line]
-    []
-    >>> "<title>a&lt;b · gradwatch</title>" in made
-    True
     """
     script, style = _without_end_tags(script, "script"), _without_end_tags(style, "style")
     return _PAGE.format(
@@ -77,12 +66,7 @@ def policy(script: str, style: str) -> str:
 
 
 def to_inert_json(value: Json) -> str:
-    """Strict JSON in ASCII without any HTML markup, whatever names it contains.
-
-    >>> from gradwatch.view.report.page import to_inert_json
-    >>> to_inert_json({"name": "</script>&\u2028"})
-    '{"name":"\\\\u003c/script\\\\u003e\\\\u0026\\\\u2028"}'
-    """
+    """Strict JSON in ASCII without any HTML markup, whatever names it contains."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         # Only strings contain these: the value stays the same.

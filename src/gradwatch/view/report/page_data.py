@@ -1,7 +1,5 @@
 """The data of a report's page: the responses that its script will request, within a size."""
 
-from __future__ import annotations
-
 import base64
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The order in which a report adds plots of sites and layers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from gradwatch.core import Kind, Site
@@ -22,17 +20,6 @@ def plot_order(
         trees: the rows of each kind.
         findings: of the run, the worst first.
         worst: the worst layers, see `worst_layers`.
-
-    Example:
-
-    >>> from gradwatch import Kind, Site
-    >>> from gradwatch.read import bare_info
-    >>> from gradwatch.view.data.tree import Tree
-    >>> from gradwatch.view.report.plot_order import plot_order
-    >>> sites = [Site(Kind.GRADIENT, f"net/{path}") for path in ("a/kernel", "b/kernel", "b/bias")]
-    >>> trees = {Kind.GRADIENT: Tree.of([bare_info(site) for site in sites])}
-    >>> [path for _, path in plot_order(trees, [], {"net/b": "NaN or Inf"})]
-    ['net/b', 'net/b/kernel', 'net/b/bias', 'net', 'net/a/kernel']
     """
     kinds = [kind for kind in tensor_kinds() if kind in trees]
     by_layer: dict[str, list[Site]] = {}

@@ -1,7 +1,5 @@
 """Which layers to look at first, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from gradwatch.core import Kind, Site
@@ -22,15 +20,6 @@ def worst_layers(
         layers: see `all_layer_rows`; in network order.
         findings: as in `Finding.facts`, the worst first.
         max_layers: the largest number of layers.
-
-    Example:
-
-    >>> from gradwatch.view.report.worst_layers import worst_layers
-    >>> facts = {"nonfinite": 0, "gradient_zero_share": 0.0, "update_ratio": None}
-    >>> layers = [{"layer": name, "gradient_l2": l2} | facts for name, l2 in
-    ...           (("a", 1.0), ("b", 50.0), ("c", 2.0), ("d", 3e-5))]
-    >>> worst_layers(layers, [], 2)
-    {'b': 'largest gradient', 'd': 'smallest gradient'}
     """
     known = {layer["layer"] for layer in layers}
     found: dict[str, dict[str, None]] = {}

@@ -1,7 +1,5 @@
 """Decodes the bytes that a terminal sends into keys."""
 
-from __future__ import annotations
-
 import codecs
 import re
 
@@ -16,14 +14,7 @@ _TOKEN = re.compile(r"\x1b(\[[0-9;?]*[@-~]|O[@-~])|.", re.DOTALL)
 
 
 class KeyDecoder:
-    """Decodes keys; the bytes of a character may come in several parts.
-
-    Example:
-
-    >>> from gradwatch.view.terminal.keys import KeyDecoder
-    >>> KeyDecoder().decode(b"g\\x1b[B\\x1b[6~/\\x1b")
-    ['g', 'down', 'pagedown', '/', 'escape']
-    """
+    """Decodes keys; the bytes of a character may come in several parts."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

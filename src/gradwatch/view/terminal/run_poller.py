@@ -1,7 +1,5 @@
 """Reads and diagnoses a run on threads of its own, so that keys are answered at once."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator, Sequence

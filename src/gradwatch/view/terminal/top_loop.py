@@ -1,7 +1,5 @@
 """The loop of `gradwatch top`."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from gradwatch.read import Run

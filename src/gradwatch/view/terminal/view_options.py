@@ -48,13 +48,6 @@ class ViewOptions:
             key: a character or the name of a key, see `decode_keys`.
             layers: the number of layers.
             page: the number of visible layers.
-
-        Example:
-
-        >>> from gradwatch.view.terminal.view_options import ViewOptions
-        >>> view = ViewOptions().pressed("g", 100, 20).pressed("pagedown", 100, 20)
-        >>> view.order, view.offset
-        ('gradient', 20)
         """
         if self.typing is not None:
             return self._typed(key)

@@ -1,7 +1,5 @@
 """The table of layers that `show` and `top` print."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The state of the processes of a parallel training, in words."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -13,13 +11,7 @@ NAMED = 3
 
 
 def ranks_in_words(ranks: Sequence[RankStatus]) -> str:
-    """Which ranks have stopped, where and when; how many are live or have finished.
-
-    >>> from gradwatch.read import RankStatus, Status
-    >>> from gradwatch.view.text.rank_words import ranks_in_words
-    >>> ranks_in_words([RankStatus(0, Status.LIVE, 9), RankStatus(1, Status.EMPTY)])
-    'rank 1 has recorded nothing; 1 of 2 live'
-    """
+    """Which ranks have stopped, where and when; how many are live or have finished."""
     bad = [rank for rank in ranks if has_stopped(rank)]
     parts = [_stopped(rank) for rank in bad[:NAMED]]
     if len(bad) > NAMED:
@@ -32,13 +24,7 @@ def ranks_in_words(ranks: Sequence[RankStatus]) -> str:
 
 
 def rank_counts(ranks: Sequence[RankStatus]) -> str:
-    """How many ranks there are, and how many have each status.
-
-    >>> from gradwatch.read import RankStatus, Status
-    >>> from gradwatch.view.text.rank_words import rank_counts
-    >>> rank_counts([RankStatus(0, Status.LIVE, 9), RankStatus(1, Status.EMPTY)])
-    '2, 1 live, 1 missing'
-    """
+    """How many ranks there are, and how many have each status."""
     counts = Counter(rank.status for rank in ranks)
     if len(counts) == 1:
         return f"{len(ranks):,}, all {_word(ranks[0].status)}"

@@ -1,7 +1,5 @@
 """A series as a line of small bars."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,12 +31,6 @@ def sparkline(
         marked: values to show as `!` whatever they are.
         log: whether equal ratios look the same, rather than equal differences.
         bars: the bars, the lowest first.
-
-    Example:
-
-    >>> from gradwatch.view.text.sparkline import sparkline
-    >>> sparkline([1, 10, 100, 1000, 0, float("nan"), float("inf")])
-    '▁▃▆█_ !'
     """
     numbers = np.asarray(values, np.float64)
     if log:

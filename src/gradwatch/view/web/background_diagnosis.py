@@ -1,7 +1,5 @@
 """Diagnoses runs in processes of their own, so that the server does not wait."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

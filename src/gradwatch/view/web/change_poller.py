@@ -1,7 +1,5 @@
 """Polls runs for changes while pages are open."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -1,7 +1,5 @@
 """The data endpoints: `/api/<name>` for each name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import gradwatch.view.data as data

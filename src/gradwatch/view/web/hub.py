@@ -13,21 +13,7 @@ MAX_LISTENERS = 64
 
 
 class Hub:
-    """Publishes changes from any thread to all listeners; pending changes are merged.
-
-    Example:
-
-    >>> import asyncio
-    >>> from gradwatch.view.web.hub import Hub
-    >>> async def first_change():
-    ...     hub = Hub()
-    ...     listener = hub.listen(heartbeat=0.01)
-    ...     nothing = await anext(listener)
-    ...     hub.publish(runs=["a"])
-    ...     return nothing, await anext(listener)
-    >>> asyncio.run(first_change())
-    (None, {'list': False, 'runs': ['a']})
-    """
+    """Publishes changes from any thread to all listeners; pending changes are merged."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,7 +1,5 @@
 """Opens the browser without showing the token in the list of processes."""
 
-from __future__ import annotations
-
 import html
 import tempfile
 import webbrowser

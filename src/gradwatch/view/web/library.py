@@ -1,7 +1,5 @@
 """The served runs: their ids, which are open, and their entries in the list."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections import OrderedDict
@@ -193,12 +191,7 @@ class Library:
 
 
 def id_of(name: str) -> str:
-    """The id of a run.
-
-    >>> from gradwatch.view.web.library import id_of
-    >>> id_of("mnist/lr0.1")
-    'fd18200d22906714'
-    """
+    """The id of a run."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

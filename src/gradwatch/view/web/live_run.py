@@ -1,7 +1,5 @@
 """An open run that is kept up to date."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Logins: the token in the link is exchanged for a cookie."""
 
-from __future__ import annotations
-
 import hmac
 import secrets
 import threading
@@ -16,15 +14,6 @@ class Logins:
 
     Both are 256 random bits, compared in constant time. They appear only in the printed
     link and in the cookie.
-
-    Example:
-
-    >>> from gradwatch.view.web.login import Logins
-    >>> logins = Logins()
-    >>> logins.exchange("guessed") is None
-    True
-    >>> logins.knows(logins.exchange(logins.token))
-    True
     """
 
     def __init__(self) -> None:

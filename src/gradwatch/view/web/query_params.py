@@ -1,7 +1,5 @@
 """The parameters of a request, with limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 
@@ -25,16 +23,6 @@ class QueryParams:
 
     Args:
         values: the values of each parameter by its name.
-
-    Example:
-
-    >>> from gradwatch.view.web.query_params import QueryParams
-    >>> params = QueryParams({"kind": ["gradient"], "columns": ["300"], "from": ["10"]})
-    >>> params.kind, params.window.columns
-    ('gradient', 300)
-    >>> params.path
-    Traceback (most recent call last):
-    gradwatch.view.web.query_params.BadRequestError: The request lacks 'path'.
     """
 
     def __init__(self, values: Mapping[str, Sequence[str]]) -> None:

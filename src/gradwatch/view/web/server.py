@@ -1,7 +1,5 @@
 """The server: its socket, its threads, and its end."""
 
-from __future__ import annotations
-
 import errno
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The page's files: a fixed table, read from the package."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 Files = dict[str, tuple[bytes, str]]

@@ -1,7 +1,5 @@
 """The cost of measuring."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Measures the time that measuring adds to training, from the start times of steps."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import time
@@ -43,18 +41,6 @@ class Meter:
 
     Args:
         clock: returns seconds, like `time.perf_counter`.
-
-    Example:
-
-    >>> from gradwatch.watches.budget.meter import Meter
-    >>> now = 0.0
-    >>> meter = Meter(clock=lambda: now)
-    >>> for step in range(1, 100):
-    ...     measured = step % 10 == 0
-    ...     _ = meter.tick(1, measured, is_quiet=lambda: True)
-    ...     now += 1.25 if measured else 1.0
-    >>> meter.step_seconds, meter.added_seconds
-    (1.0, 0.25)
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:

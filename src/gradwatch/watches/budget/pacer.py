@@ -1,7 +1,5 @@
 """How often to measure: as often as the budget allows."""
 
-from __future__ import annotations
-
 import math
 import time
 from bisect import bisect_right
@@ -43,19 +41,6 @@ class Pacer:
 
     Raises:
         TypeError, ValueError: the budget is no fraction.
-
-    Example:
-
-    >>> from gradwatch.watches.budget import Pacer
-    >>> from gradwatch.core.schedule import Moment
-    >>> now = 0.0
-    >>> pacer = Pacer(0.01, clock=lambda: now)
-    >>> for moment in (Moment(step) for step in range(1, 400)):
-    ...     measured = pacer.schedule.due(moment)
-    ...     pacer.tick([moment], measured)
-    ...     now += 1.04 if measured else 1.0
-    >>> pacer.cost().words()
-    'measures every 5th step, for 0.80% of the training time'
     """
 
     def __init__(

@@ -5,8 +5,6 @@ strongest colour is the largest magnitude: of the whole tensor for a matrix, of
 each filter by itself for a convolution kernel, so that weak filters show too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import ceil, sqrt
 

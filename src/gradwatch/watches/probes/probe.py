@@ -1,7 +1,5 @@
 """Functions of a tensor's values, which a watch calls on the host."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 

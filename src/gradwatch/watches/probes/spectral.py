@@ -1,7 +1,5 @@
 """The spectral norm: the most that a weight can stretch a vector."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -26,13 +24,6 @@ class SpectralNorm:
     Args:
         tolerance: iterate until the value changes relatively by less than this.
         most: but at most so many times.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from gradwatch.watches.probes.spectral import SpectralNorm
-    >>> round(SpectralNorm()(np.diag([3.0, -5.0])), 6)
-    5.0
     """
 
     def __init__(self, tolerance: float = 1e-9, most: int = 300) -> None:

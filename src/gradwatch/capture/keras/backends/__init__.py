@@ -1,7 +1,5 @@
 """What differs between Keras's backends: the shape of a training step."""
 
-from __future__ import annotations
-
 import keras
 
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend

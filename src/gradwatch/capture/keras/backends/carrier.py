@@ -1,7 +1,5 @@
 """Carries tensors out of a branch of a compiled TensorFlow step."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -17,24 +15,6 @@ class Carrier:
 
     Args:
         device: where the variables are.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> from gradwatch.capture.keras.backends.carrier import Carrier
-    >>> carrier = Carrier("CPU:0")
-    >>> @tf.function
-    ... def step(x):
-    ...     carrier.clear()
-    ...     def put():
-    ...         carrier.put({"twice": 2.0 * x})
-    ...         return 0
-    ...     tf.cond(x > 0.0, put, lambda: 0)
-    ...     return carrier.is_full(), carrier.take()["twice"]
-    >>> [float(each) for each in step(tf.constant(3.0))]
-    [1.0, 6.0]
-    >>> bool(step(tf.constant(-3.0))[0])
-    False
     """
 
     def __init__(self, device: str) -> None:

@@ -1,7 +1,5 @@
 """A Keras training step on JAX."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

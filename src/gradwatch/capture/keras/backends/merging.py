@@ -1,7 +1,5 @@
 """Merges the measurements of the replicas of a training step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,16 +22,6 @@ def merged_rows(tables: Sequence[Any]) -> Any:
 
     Args:
         tables: one a replica, with the same rows.
-
-    Example:
-
-    >>> import numpy as np, tensorflow as tf
-    >>> from gradwatch.capture.keras.backends.merging import merged_rows
-    >>> from gradwatch.measure.tensorflow import measure
-    >>> x = tf.constant([1.0, -2.0, 0.0, 4.0])
-    >>> parts = [measure([x[:1]])[0], measure([x[1:]])[0]]
-    >>> bool(np.all(merged_rows(parts) == measure([x])[0]))
-    True
     """
     every = tf.stack(tables)
     return tf.concat(

@@ -1,7 +1,5 @@
 """A Keras training step on TensorFlow."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 

@@ -6,8 +6,6 @@ the numbers that the other has drawn already. Keras's own random numbers, and th
 `tf.random.Generator`, have their state in a variable, which both share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

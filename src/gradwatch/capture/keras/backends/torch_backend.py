@@ -1,7 +1,5 @@
 """A Keras training step on torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

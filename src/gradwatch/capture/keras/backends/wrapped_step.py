@@ -1,7 +1,5 @@
 """A measured train step, which runs the user's own whatever happens to the measurement."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

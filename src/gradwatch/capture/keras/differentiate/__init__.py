@@ -1,7 +1,5 @@
 """Differentiates a model once, outside of training, without a trace; per framework."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol

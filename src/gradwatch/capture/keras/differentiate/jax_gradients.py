@@ -1,7 +1,5 @@
 """Differentiates with JAX."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

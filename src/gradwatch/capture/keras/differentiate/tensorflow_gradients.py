@@ -1,7 +1,5 @@
 """Differentiates with TensorFlow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The calls of a layer in one step, and the names of what they returned."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Reads JAX arrays, inside or outside `jax.jit`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

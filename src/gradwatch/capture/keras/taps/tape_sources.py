@@ -1,7 +1,5 @@
 """Asks every `tf.GradientTape` of a training step for gradients of more tensors."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,21 +37,6 @@ def asking_tapes(
         sources: gives the tensors, when a tape is asked for gradients.
         arrived: takes their gradients, each None where the tape's target does not depend on it.
         reporter: takes internal errors; the tape then answers as without a monitor.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> from gradwatch.capture.keras.taps.tape_sources import asking_tapes
-    >>> from gradwatch.util import Reporter
-    >>> hidden, seen = [], []
-    >>> with asking_tapes(lambda: hidden, seen.extend, Reporter()):
-    ...     with tf.GradientTape() as tape:
-    ...         x = tf.Variable(3.0)
-    ...         hidden.append(2.0 * x)
-    ...         loss = hidden[0] ** 2
-    ...     gradient = tape.gradient(loss, x)
-    >>> float(gradient), float(seen[0])
-    (24.0, 12.0)
     """
     listener = _Listener(sources, arrived, reporter)
     _install(listener)

@@ -1,7 +1,5 @@
 """Reads TensorFlow tensors: eager, in a graph, or compiled by XLA."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
