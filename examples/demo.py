@@ -1,6 +1,6 @@
-"""Train a small convolutional network on scikit-learn's digits, watched by gradwatch.
+"""Train a small convolutional network on scikit-learn's digits with a monitor.
 
-It is set up so that every part of the viewer has something to show.
+The watches and sinks are chosen so that every part of the viewer has data to show.
 """
 
 import os
@@ -46,7 +46,7 @@ monitor = gradwatch.Monitor(
         gradwatch.output_gradients(),
         gradwatch.pictures("conv1/kernel"),
         gradwatch.losses(),
-        gradwatch.scalars(),  # the learning rate
+        gradwatch.scalars(),  # the learning rate and the batch size
     ],
     sinks=[
         gradwatch.Store(),
@@ -69,17 +69,17 @@ model.fit(
 run = monitor.directory
 report = gradwatch.report(run, "report.html")
 size = sum(f.stat().st_size for f in Path(run).rglob("*") if f.is_file())
-print(f"\nThe run is in {run} ({size / 1e3:.0f} kB). Look at it:\n")
+print(f"\nThe run is in {run} ({size / 1e3:.0f} kB). Ways to look at it:\n")
 for what, why in {
-    f"{report}": "the run in one file: open it in a browser, send it to someone",
-    ".venv/bin/gradwatch view runs": "all runs, in the browser: every layer at every step",
-    f".venv/bin/gradwatch top {run}": "the same in the terminal, live while it trains",
-    f".venv/bin/gradwatch show {run}": "the layers at a glance, with the course of their gradients",
-    f".venv/bin/gradwatch diagnose {run}": "whether anything is wrong, where, and what to do",
-    ".venv/bin/tensorboard --logdir runs": "norms and distributions over time, in TensorBoard",
-    f"gradwatch.open({str(run)!r})": "all of it in Python: series, histograms, SQL, data frames",
-    f"{run}/summaries.csv": "the same numbers as one table",
-    f"{run}/pictures": "the first layer's kernels after each epoch",
+    f"{report}": "the run in one file, to open in a browser or to send",
+    ".venv/bin/gradwatch view runs": "all runs in the browser: every layer at every step",
+    f".venv/bin/gradwatch top {run}": "the run in the terminal, updated during training",
+    f".venv/bin/gradwatch show {run}": "a table of the layers, with their gradients over time",
+    f".venv/bin/gradwatch diagnose {run}": "what is wrong, where, and what to do",
+    ".venv/bin/tensorboard --logdir runs": "norms and histograms over time in TensorBoard",
+    f"gradwatch.open({str(run)!r})": "the run in Python: series, histograms, SQL, data frames",
+    f"{run}/summaries.csv": "the numbers as one table",
+    f"{run}/pictures": "the kernels of the first layer after each epoch",
     f"{run}/run.json": "what was watched, and what each number means",
 }.items():
     print(f"  {what:40} {why}")

@@ -1,4 +1,4 @@
-"""Draw the pictures of the README from the demo's run: the overview, a site, the report.
+"""Draw the images of the README from the run of the demo: the overview, a site, the report.
 
     make screenshots
 
@@ -22,7 +22,7 @@ LARGEST = 300_000
 
 
 def save(page, name):
-    """The page as a PNG; with 256 colours if it were too large otherwise."""
+    """Save the page as a PNG, with 256 colours if it is too large otherwise."""
     file = IMAGES / f"{name}.png"
     page.mouse.move(0, 0)
     page.wait_for_timeout(1000)
@@ -40,7 +40,7 @@ def save(page, name):
 
 def main():
     if not RUN.exists():
-        raise SystemExit(f"There is no {RUN}. Record it first: make demo.")
+        raise SystemExit(f"There is no run {RUN}. Record it first with make demo.")
     command = [Path(sys.executable).parent / "gradwatch", "view", "runs", "--port", "0"]
     server = subprocess.Popen([*command, "--no-browser"], stdout=subprocess.PIPE, text=True)
     try:
