@@ -42,7 +42,7 @@ DOORS = (
     "capture.keras.step_inputs.StepInputs._noting_update.noting_update",
     "capture.keras.step_inputs.StepInputs._noting_rate.noting_read",
     "capture.keras.taps.jax_tap.JaxTap.through.backward",
-    "capture.keras.taps.Passage.note_gradient",
+    "capture.keras.taps.passage.Passage.note_gradient",
     "capture.loop.loop_capture.LoopCapture.measure",
     "capture.loop.loop_capture.LoopCapture.record",
     "capture.loop.loop_capture.LoopCapture.tape",

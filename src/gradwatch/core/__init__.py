@@ -1,5 +1,14 @@
 """The algebra and the addresses: kinds, sites, summaries, statistics, readings, schedules."""
 
+from gradwatch.core.bins import (
+    BINS_A_SIDE,
+    CELLS,
+    EDGES,
+    LOWEST_EXPONENT,
+    MANTISSA_BITS,
+    NONFINITE,
+    ZERO,
+)
 from gradwatch.core.framework_types import (
     KerasLayer,
     KerasModel,
@@ -10,16 +19,7 @@ from gradwatch.core.framework_types import (
     Tree,
 )
 from gradwatch.core.groups import Grouping
-from gradwatch.core.histogram import (
-    BINS_A_SIDE,
-    CELLS,
-    EDGES,
-    LOWEST_EXPONENT,
-    MANTISSA_BITS,
-    NONFINITE,
-    ZERO,
-    Histogram,
-)
+from gradwatch.core.histogram import Histogram
 from gradwatch.core.kinds import KINDS, Kind, add_kind
 from gradwatch.core.model_facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
 from gradwatch.core.reading import Reading, SiteFilter, scope, stacked

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwatch.core.bins import BINS_A_SIDE, CELLS, LOWEST_EXPONENT, NONFINITE, ZERO
 from gradwatch.core.framework_types import Tensor
-from gradwatch.core.histogram import BINS_A_SIDE, CELLS, LOWEST_EXPONENT, NONFINITE, ZERO
 
 Array = NDArray[np.float64]
 

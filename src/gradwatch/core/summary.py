@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core.framework_types import Tensor
+from gradwatch.core.reference import summarize
 
 Array = NDArray[np.float64]
 
@@ -77,8 +78,6 @@ class Summary:
     @classmethod
     def of(cls, tensor: Tensor) -> Summary:
         """The summary of an array, by the float64 NumPy reference."""
-        from gradwatch.core.reference import summarize
-
         return cls.unpack(summarize(tensor))
 
     @classmethod

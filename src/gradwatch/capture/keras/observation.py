@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from gradwatch.capture.keras.backends import KerasBackend
+from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.coverage import Coverage
 from gradwatch.capture.keras.fit_plan import FitPlan
 from gradwatch.capture.keras.optimizers import Gradients, find_optimizers, loss_scale, tapped

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from gradwatch.capture.keras.attributes import replaced
-from gradwatch.capture.keras.backends import KerasBackend
+from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.variables import current_values
 from gradwatch.core import KerasModel, KerasOptimizer, Kind, Tensor
 from gradwatch.util import Reporter

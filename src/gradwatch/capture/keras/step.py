@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradwatch.capture.keras.attributes import attributes
-from gradwatch.capture.keras.backends import KerasBackend
+from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.variables import fit_of
 from gradwatch.core import KerasModel
 from gradwatch.core.schedule import Moment

@@ -9,7 +9,7 @@ import keras
 
 from gradwatch.capture.batch import ROOTS, batch_site
 from gradwatch.capture.keras.attributes import replaced
-from gradwatch.capture.keras.backends import KerasBackend
+from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.optimizers import find_optimizers, innermost, is_pure_schedule
 from gradwatch.capture.site_table import Row
 from gradwatch.core import KerasModel, KerasOptimizer, Kind, Site, SiteInfo, Tensor

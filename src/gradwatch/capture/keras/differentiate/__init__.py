@@ -1,30 +1,8 @@
 """Differentiates a model once, outside of training, without a trace; per framework."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
-
 import keras
 
-Compute = Callable[[list[Any], Any], Any]
-"""Computes the loss from the weights' values and the inputs."""
-
-
-class Differentiator(Protocol):
-    """One framework's way to differentiate."""
-
-    def gradients(self, compute: Compute, values: list[Any], x: Any) -> tuple[Any, list[Any]]:
-        """The loss and its gradients with respect to the values, None where there is none.
-
-        It is differentiated with respect to the inputs as well, so that the
-        gradients of everything in between are computed.
-        """
-
-    def run(self, step: Callable[[], dict[str, Any]], compiled: bool) -> dict[str, Any]:
-        """What the step returns, which is run compiled, where the framework is made for it."""
-
-    def guarded(self, model: Any) -> AbstractContextManager[None]:
-        """Keeps what of the framework's own state Keras does not know of."""
+from gradwatch.capture.keras.differentiate.differentiator import Differentiator
 
 
 def make_differentiator() -> Differentiator:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gradwatch.capture.keras.differentiate import Compute
+from gradwatch.capture.keras.differentiate.differentiator import Compute
 
 
 class JaxDifferentiator:

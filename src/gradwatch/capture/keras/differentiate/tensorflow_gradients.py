@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops import stateful_random_ops
 
-from gradwatch.capture.keras.differentiate import Compute
+from gradwatch.capture.keras.differentiate.differentiator import Compute
 
 
 class TensorFlowDifferentiator:

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import torch
 
-from gradwatch.capture.keras.differentiate import Compute
+from gradwatch.capture.keras.differentiate.differentiator import Compute
 
 
 class TorchDifferentiator:

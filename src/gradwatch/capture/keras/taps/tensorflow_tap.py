@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradwatch.capture.keras.taps import Passage, always
+from gradwatch.capture.keras.taps.passage import Passage, always
 from gradwatch.capture.keras.taps.tape_sources import asking_tapes
 from gradwatch.util import Reporter
 
