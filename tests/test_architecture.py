@@ -47,3 +47,53 @@ def test_no_two_classes_have_one_name():
 
 def test_no_file_is_longer_than_350_lines():
     assert [f.name for f in FILES if len(f.read_text().splitlines()) > 350] == []
+
+
+def module_of(file):
+    parts = file.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(file): file for file in SOURCE.rglob("*.py")}
+
+
+def imports(file):
+    """(what is imported, what it is imported from), those inside functions included."""
+    tree = ast.parse(file.read_text())
+    typing = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n)]
+    for_types = {id(each) for node in typing for each in ast.walk(node)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or id(node) in for_types:
+            continue
+        if (node.module or "").startswith("gradwatch"):
+            source = node.module.removeprefix("gradwatch").removeprefix(".")
+            for alias in node.names:
+                name = f"{source}.{alias.name}".strip(".")
+                yield name if name in MODULES else source, source
+
+
+def test_rooms_are_entered_through_their_doors():
+    """A name comes from a package's `__init__`, a module as a whole from its package.
+
+    `util` is a toolbox of modules; the modules of `measure` for torch need torch.
+    """
+    inner = {
+        f"{module} imports from {source}"
+        for module, file in MODULES.items()
+        for _, source in imports(file)
+        if source
+        and source.partition(".")[0] not in (module.partition(".")[0], "util")
+        and not source.startswith("measure.torch")
+        and MODULES[source].name != "__init__.py"
+    }
+    assert inner - {"__main__ imports from cli.main"} == set()
+
+
+def test_there_is_no_import_cycle():
+    left = {
+        module: {name for name, _ in imports(file) if name in MODULES and name != module}
+        for module, file in MODULES.items()
+    }
+    while free := {module for module, needs in left.items() if not needs & set(left)}:
+        left = {module: needs for module, needs in left.items() if module not in free}
+    assert left == {}

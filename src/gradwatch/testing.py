@@ -4,8 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gradwatch.diagnosis import Finding, Severity, as_severity
-from gradwatch.diagnosis.settings import Spec
+from gradwatch.diagnosis import DiagnosisSpec, Finding, Severity, as_severity
 from gradwatch.record import Monitor
 
 
@@ -17,7 +16,7 @@ def assert_trains(
     steps: int = 100,
     batch_size: int | None = None,
     severity: Severity | str = Severity.WARNING,
-    diagnose: Spec = True,
+    diagnose: DiagnosisSpec = True,
     **fit: Any,
 ) -> list[Finding]:
     """Train a compiled Keras model for some steps; fail if the diagnosis finds a problem.

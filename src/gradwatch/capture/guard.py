@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from gradwatch.capture.errors import MisuseError
-from gradwatch.core.select import SelectionError
+from gradwatch.core import SelectionError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

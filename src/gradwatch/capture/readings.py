@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.values import probed
-from gradwatch.core import Reading, Site, Summary
-from gradwatch.core.schedule import Moment
+from gradwatch.core import Moment, Reading, Site, Summary
 from gradwatch.watches import Due
 
 KEPT_SELECTIONS = 64

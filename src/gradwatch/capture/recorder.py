@@ -10,8 +10,7 @@ import numpy as np
 from gradwatch.capture.readings import reading_of
 from gradwatch.capture.site_table import Row, SiteTable, SiteTables
 from gradwatch.capture.values import values_of
-from gradwatch.core import Reading, Site, Summary
-from gradwatch.core.schedule import Moment
+from gradwatch.core import Moment, Reading, Site, Summary
 from gradwatch.measure import Fetched, Framework
 from gradwatch.util import Reporter
 

@@ -1,4 +1,4 @@
-"""The algebra and the addresses: kinds, sites, summaries, statistics, readings, schedules."""
+"""What everything shares: kinds, sites, statistics, summaries, histograms, readings."""
 
 from gradwatch.core.bins import (
     BINS_A_SIDE,
@@ -24,6 +24,8 @@ from gradwatch.core.kinds import KINDS, Kind, add_kind
 from gradwatch.core.model_facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
 from gradwatch.core.reading import Reading, SiteFilter, scope, stacked
 from gradwatch.core.reported_loss import ReportedLoss
+from gradwatch.core.schedule import Moment, Schedule
+from gradwatch.core.select import SelectionError
 from gradwatch.core.sites import Site, SiteInfo
 from gradwatch.core.statistics import (
     STATISTICS,
@@ -65,9 +67,12 @@ __all__ = [
     "LayerFacts",
     "LossFacts",
     "ModelFacts",
+    "Moment",
     "OptimizerFacts",
     "Reading",
     "ReportedLoss",
+    "Schedule",
+    "SelectionError",
     "Site",
     "SiteFilter",
     "SiteInfo",

@@ -8,12 +8,13 @@ from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.diagnosis.replay import diagnose, findings_of
 from gradwatch.diagnosis.rule import Threshold, rule
-from gradwatch.diagnosis.settings import Settings, as_severity
+from gradwatch.diagnosis.settings import DiagnosisSpec, Settings, as_severity
 from gradwatch.diagnosis.silence import silence
 
 __all__ = [
     "Alerts",
     "Diagnosis",
+    "DiagnosisSpec",
     "Finding",
     "History",
     "LiveDiagnosis",

@@ -13,7 +13,9 @@ from gradwatch.diagnosis.rule import ThresholdValues
 from gradwatch.diagnosis.silence import Silence
 from gradwatch.util import Json
 
-Spec: TypeAlias = "bool | str | Silence | Thresholds | Sequence[str | Silence | Thresholds]"
+DiagnosisSpec: TypeAlias = (
+    "bool | str | Silence | Thresholds | Sequence[str | Silence | Thresholds]"
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Settings:
     silences: tuple[Silence, ...] = ()
 
     @classmethod
-    def of(cls, spec: Spec) -> Settings | None:
+    def of(cls, spec: DiagnosisSpec) -> Settings | None:
         """Parse the argument `diagnose=`; None means no diagnosis.
 
         Args:

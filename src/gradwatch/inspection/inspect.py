@@ -65,7 +65,7 @@ def inspect(
         raise TypeError(f"inspect() takes a Keras model. Received: {type(model).__name__}")
     if first_values < 0:
         raise ValueError(f"first_values must be >= 0. Received: {first_values}")
-    from gradwatch.capture.keras.single_batch import differentiate
+    from gradwatch.capture.keras import differentiate
 
     batch = differentiate(model, x, y, sample_weight, loss, _selection(layers), bool(training))
     entries = [

@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from gradwatch.core.schedule import Schedule
+from gradwatch.core import Schedule
 from gradwatch.parallel.ranks import Rank, current
 from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer

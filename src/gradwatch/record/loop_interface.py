@@ -3,7 +3,7 @@
 from typing import Any
 
 from gradwatch.capture.loop import (
-    LoopCapture,
+    LoopSource,
     NoOutputs,
     OutputsContext,
     ReducedGradients,
@@ -20,7 +20,7 @@ class LoopInterface:
         loop: captures their steps.
     """
 
-    def __init__(self, loop: LoopCapture) -> None:
+    def __init__(self, loop: LoopSource) -> None:
         self._loop = loop
 
     @do_not_convert

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gradwatch.capture import guarded
-from gradwatch.capture.loop.loop_capture import LoopCapture
+from gradwatch.capture.loop import LoopSource
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
-from gradwatch.diagnosis import Finding, Severity
-from gradwatch.diagnosis.settings import Spec as DiagnosisSpec
-from gradwatch.record.fit_recorder import FitRecorder
+from gradwatch.diagnosis import DiagnosisSpec, Finding, Severity
+from gradwatch.record.fit_source import FitSource
 from gradwatch.record.keras_callback import KerasCallback, Logs
 from gradwatch.record.loop_interface import LoopInterface
 from gradwatch.record.session import Session
@@ -108,8 +107,8 @@ class Monitor(KerasCallback, LoopInterface):
         }
         self._session = Session(**self._arguments)
         self._reporter = self._session.reporter
-        super().__init__(LoopCapture(self._session))
-        self._fit = FitRecorder(self._session)
+        super().__init__(LoopSource(self._session))
+        self._fit = FitSource(self._session)
         self._session.sources = (self._fit, self._loop)
 
     @property

@@ -5,8 +5,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gradwatch.core import select as selectors
-from gradwatch.diagnosis import Alerts, Finding, LiveDiagnosis, Settings, Severity, as_severity
-from gradwatch.diagnosis.settings import Spec as DiagnosisSpec
+from gradwatch.diagnosis import (
+    Alerts,
+    DiagnosisSpec,
+    Finding,
+    LiveDiagnosis,
+    Settings,
+    Severity,
+    as_severity,
+)
 from gradwatch.sinks import Console, Sink, Store, TensorBoard
 from gradwatch.store.remote import Remote
 from gradwatch.util import Reporter

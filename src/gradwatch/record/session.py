@@ -18,8 +18,7 @@ from gradwatch.core import (
 )
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
-from gradwatch.diagnosis import Finding, Severity
-from gradwatch.diagnosis.settings import Spec as DiagnosisSpec
+from gradwatch.diagnosis import DiagnosisSpec, Finding, Severity
 from gradwatch.parallel import MEANING, Heartbeat, agreement, ranks
 from gradwatch.record.directory import RunDirectory, claim_directory
 from gradwatch.record.monitor_arguments import as_alerts, as_place, as_sinks, as_watches

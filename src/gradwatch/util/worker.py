@@ -94,7 +94,7 @@ class Worker(Generic[T]):
         with exits.critical, self._change:
             is_full = len(self._items) >= self.limit
             is_full |= self._bytes > 0 and self._bytes + size > self._max_bytes
-            if self._sealed or is_full or not self._started():
+            if self._sealed or is_full or not self._ensure_started():
                 return False
             self._bytes += size
             self._items.append((item, size))
@@ -166,7 +166,7 @@ class Worker(Generic[T]):
         # may have held it, which does not exist in the child to release it.
         return self._process is not None and self._process != os.getpid()
 
-    def _started(self) -> bool:
+    def _ensure_started(self) -> bool:
         if self._thread is None:
             thread = threading.Thread(target=self._run, name=self.name, daemon=True)
             try:

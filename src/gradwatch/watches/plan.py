@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradwatch.core import Kind, Site, SiteInfo
+from gradwatch.core import Kind, Moment, Schedule, Site, SiteInfo
 from gradwatch.core import select as selectors
-from gradwatch.core.schedule import Moment, Schedule
 from gradwatch.watches.probes.probe import Probe
 from gradwatch.watches.watch import Watch
 

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from gradwatch.core import Kind
+from gradwatch.core import Kind, Schedule
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
-from gradwatch.core.schedule import Schedule
 from gradwatch.watches.probes.probe import Pictures, Probe, SpectralNorms
 
 

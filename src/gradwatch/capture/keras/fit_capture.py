@@ -16,7 +16,7 @@ from gradwatch.capture.keras.step import (
     MeasuredStep,
     Observer,
     StepRequest,
-    own_train_function,
+    restored_train_function,
 )
 from gradwatch.capture.keras.step_counter import FitStepCounter
 from gradwatch.capture.meaning import fit_meaning
@@ -24,8 +24,7 @@ from gradwatch.capture.recorder import Recorder, Submit
 from gradwatch.capture.replicas import replica_name
 from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.values import names_due
-from gradwatch.core import KerasModel, Kind, ModelFacts, ReportedLoss, Site, SiteInfo
-from gradwatch.core.schedule import Moment
+from gradwatch.core import KerasModel, Kind, ModelFacts, Moment, ReportedLoss, Site, SiteInfo
 from gradwatch.measure import Fetched
 from gradwatch.util import Reporter
 from gradwatch.watches import Due, Plan, Timetable
@@ -73,7 +72,7 @@ class FitCapture:
         self._reporter = reporter
         self._recorder = Recorder(submit, reporter)
         self._backend = make_backend(model)
-        self._own_function = own_train_function(model)
+        self._own_function = restored_train_function(model)
         self._counter = FitStepCounter(model)
         if any(w.per_replica for w in timetable.watches) and replicas_of(model) == 1:
             reporter.notice(
@@ -87,7 +86,7 @@ class FitCapture:
     def serves(self, model: KerasModel) -> bool:
         """Whether this capture, with all that it has compiled, can be used for another `fit`."""
         # compile() makes Keras build a new train function.
-        return model is self._model and own_train_function(model) is self._own_function
+        return model is self._model and restored_train_function(model) is self._own_function
 
     @property
     def next_step(self) -> int:
@@ -144,7 +143,7 @@ class FitCapture:
 
     def release(self) -> None:
         """Leave the model as Keras made it, also where another callback prevented a step."""
-        own_train_function(self._model)
+        restored_train_function(self._model)
 
     def _measure_next(self, moments: list[Moment]) -> None:
         """Replace the model's train function for its next call."""
@@ -160,7 +159,7 @@ class FitCapture:
             # By another monitor that watches this fit.
             replaced.join(requests)
         else:
-            MeasuredCall(self._measured_step, self._model, requests)
+            MeasuredCall(self._measured_step, self._model, requests).install()
 
     def _request(self, moment: Moment) -> StepRequest:
         histograms = any(self._timetable.histograms_due(moment))

@@ -22,8 +22,7 @@ from gradwatch.capture.keras.outputs import LayerTap
 from gradwatch.capture.keras.taps import make_tap
 from gradwatch.capture.keras.taps.calls import gradient_notices, site_paths
 from gradwatch.capture.keras.variables import ModelVariable, model_variables
-from gradwatch.core import Kind, Site
-from gradwatch.core.select import Spec, choose
+from gradwatch.core import Kind, Site, select
 from gradwatch.util import Reporter
 
 
@@ -60,7 +59,7 @@ def differentiate(
     y: Any,
     sample_weight: Any,
     loss: Any,
-    layers: Sequence[Spec],
+    layers: Sequence[select.Spec],
     training: bool,
 ) -> Batch:
     """The gradients of the loss of a batch; the model stays as it is.
@@ -83,7 +82,7 @@ def differentiate(
         with _explained(model, x):
             model(x)
     infos = [info for info in output_sites_of(model) if info.kind is Kind.OUTPUT]
-    paths = {info.path for info in choose(layers, infos, "inspect")}
+    paths = {info.path for info in select.choose(layers, infos, "inspect")}
     chosen = [each for each in model_layers(model) if each.path in paths]
     weights = _weights_of(model, chosen, whole=not layers)
     return _Run(model, x, y, sample_weight, loss, training).of(chosen, weights)

@@ -10,8 +10,7 @@ from typing import Any
 from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.variables import fit_of
-from gradwatch.core import KerasModel
-from gradwatch.core.schedule import Moment
+from gradwatch.core import KerasModel, Moment
 from gradwatch.util import Reporter
 
 
@@ -58,7 +57,10 @@ class MeasuredCall:
         self._requests = [list(each) for each in requests]
         self._fit = fit_of(model)
         self._own_function = vars(model)["train_function"]
-        model.__dict__["train_function"] = self
+
+    def install(self) -> None:
+        """Replace the model's train function for its next call."""
+        self._model.__dict__["train_function"] = self
 
     def join(self, requests: Sequence[Sequence[StepRequest]]) -> None:
         """Measure for another monitor of the same `fit` as well."""
@@ -224,7 +226,7 @@ def _report(requests: Sequence[Sequence[StepRequest]], error: Exception) -> None
             request.observer.reporter.internal_error(error)
 
 
-def own_train_function(model: KerasModel) -> Any:
+def restored_train_function(model: KerasModel) -> Any:
     """The model's own train function, which is put back if it was replaced."""
     function = vars(model)["train_function"]
     if isinstance(function, MeasuredCall):

@@ -6,8 +6,7 @@ import keras
 
 from gradwatch.capture.keras.optimizers import find_optimizers, innermost
 from gradwatch.capture.keras.variables import fit_of
-from gradwatch.core import KerasModel, KerasOptimizer
-from gradwatch.core.schedule import Moment
+from gradwatch.core import KerasModel, KerasOptimizer, Moment
 
 
 class FitStepCounter:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gradwatch.core.schedule import Moment
+from gradwatch.core import Moment
 from gradwatch.watches import Timetable
 from gradwatch.watches.budget import GAP, START
 

@@ -1,206 +1,341 @@
-"""Captures the steps of a hand-written loop, for the methods of `Monitor`."""
+"""Records the steps of a hand-written loop."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+import atexit
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from gradwatch.capture.capture_session import CaptureSession
+import numpy as np
+
 from gradwatch.capture.errors import WrongPlaceError
-from gradwatch.capture.guard import guarded
-from gradwatch.capture.loop.layer_watch import layers_of
-from gradwatch.capture.loop.loop_readings import check_loss
-from gradwatch.capture.loop.loop_recorder import LoopRecorder
-from gradwatch.capture.loop.outputs_context import NoOutputs, OutputsContext, require_own
-from gradwatch.capture.loop.reduced_gradients import ReducedGradients
-from gradwatch.capture.loop.replica_step import (
-    OWN,
-    Calls,
-    ReplicaBarrier,
-    measure_together,
-    record_together,
-    send_together,
-    writes_common,
-)
-from gradwatch.capture.loop.step_arguments import StepArguments
-from gradwatch.capture.loop.step_count import group_name, whole_number
-from gradwatch.capture.replicas import replica_context
-from gradwatch.core import KerasOptimizer, Kind, SiteInfo, TorchModule, TorchOptimizer
+from gradwatch.capture.loop.loop_plans import LoopPlans
+from gradwatch.capture.loop.loop_readings import check_loss, framework_of_readings, loss_row
+from gradwatch.capture.loop.step_count import Progress
+from gradwatch.capture.meaning import RECORDED
+from gradwatch.capture.recorder import Recorder, Submit, no_numbers
+from gradwatch.capture.site_table import SiteTable
+from gradwatch.capture.step_tensors import StepTensors, under
+from gradwatch.capture.values import is_value, names_due
+from gradwatch.core import Kind, ModelFacts, Moment, Site, SiteInfo, Summary, Tensor
+from gradwatch.measure import Fetched, Framework
+from gradwatch.util import Reporter
+from gradwatch.watches import Timetable
+from gradwatch.watches.budget import Pacer
 
 
 class LoopCapture:
-    """Captures the tensors of a loop's steps; see `Monitor` for the methods of the same names.
+    """Follows a loop from call to call, and records what is due.
 
     Args:
-        session: records them.
+        timetable: what to measure, and when.
+        pacer: notes when steps begin.
+        submit: hands readings to the session.
+        open_run: called before a reading is submitted.
+        epoch_ended: called with the number of an epoch that has ended.
+        reporter: takes notices and internal errors.
+        may_measure: whether anything may be measured, asked once; it may wait for other
+            processes of this training.
+
+    Attributes:
+        at_end: called once when the run ends: to remove hooks.
+        is_meeting: whether a sharded module is watched.
+        model_facts: the facts about the model.
     """
 
-    def __init__(self, session: CaptureSession) -> None:
-        self._session = session
-        self._reporter = session.reporter
-        self._recorder: LoopRecorder | None = None
-        self._barrier = ReplicaBarrier()
+    def __init__(
+        self,
+        timetable: Timetable,
+        pacer: Pacer,
+        submit: Submit,
+        open_run: Callable[[LoopCapture], None],
+        epoch_ended: Callable[[int], None],
+        reporter: Reporter,
+        may_measure: Callable[[Timetable], bool] = lambda timetable: True,
+    ) -> None:
+        self.timetable = timetable
+        self.reporter = reporter
+        self.at_end: list[Callable[[], None]] = []
+        self.is_meeting = False
+        self.model_facts = ModelFacts()
+        self._recorder = Recorder(submit, reporter)
+        self._plans = LoopPlans(timetable, self._recorder.tables, reporter)
+        self._ask = may_measure
+        self._pacer = pacer
+        self._leader: str | None = None
+        """The group whose steps are timed: the first one."""
+        self._open_run = open_run
+        self._epoch_ended = epoch_ended
+        self._meaning = dict(RECORDED)
+        self._progress: dict[str, Progress] = {}
+        self._epoch: int | None = None
+        self._shown_epoch: int | None = None
+        self._first_step = 1
+        # Registered now, and so called before the pipeline's own end.
+        atexit.register(_end, weakref.ref(self))
 
-    # For the session.
+    # For the session, when it opens a run.
 
     @property
-    def reopens(self) -> bool:
-        """Whether a run that was closed is opened again by the next step."""
-        return self._recorder is not None
+    def next_step(self) -> int:
+        """The first step that is recorded."""
+        return self._first_step
 
-    def stop(self) -> None:
-        """The run is closed."""
-        if self._recorder is not None:
-            self._recorder.end()
+    def facts(self) -> ModelFacts:
+        """The facts about the model."""
+        return self.model_facts
+
+    def meaning(self) -> Mapping[Kind, str]:
+        """The meaning of the measurements of each kind, in words."""
+        return self._meaning
 
     def infos(self) -> list[SiteInfo]:
-        """The facts known about the measured sites."""
-        return [] if self._recorder is None else self._recorder.infos()
+        """The descriptions of the chosen sites of all tensors that were given so far."""
+        return self._plans.infos()
+
+    def means(self, meaning: Mapping[Kind, str]) -> None:
+        """Set the meaning of the measurements; before the first one."""
+        self._meaning.update(meaning)
+
+    # Where the loop is.
+
+    def progress(self, group: str) -> Progress:
+        """The course of a group."""
+        return self._progress.setdefault(group, Progress())
+
+    def enter_epoch(self, epoch: int) -> None:
+        """An epoch is under way: the one before, if it is another, has ended."""
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._pacer.pause()
+        if self._shown_epoch not in (None, epoch):
+            self._show()
+
+    def advance(
+        self,
+        group: str,
+        moment: Moment,
+        *,
+        was_measured: bool = False,
+        is_due: bool | None = None,
+    ) -> None:
+        """A group comes to a moment; the measurement of it follows, or was made just now.
+
+        Args:
+            group: the group.
+            moment: where it is.
+            was_measured: whether it has been measured already.
+            is_due: whether it is measured, if that does not depend on the timetable alone.
+        """
+        self.progress(group).advance(moment)
+        if self._leader is None:
+            self._leader = group
+        if group == self._leader:
+            is_due = self.timetable.is_due(moment) if is_due is None else is_due
+            self._pacer.tick(
+                [moment],
+                is_due,
+                counts=not is_due or self.timetable.is_ordinary(moment),
+                was_measured=is_due and was_measured,
+            )
+
+    def is_due(self, moment: Moment, *, histograms: bool = False) -> bool:
+        """Whether anything, or a histogram, is due."""
+        if not self._may_measure:
+            return False
+        if histograms:
+            return any(self.timetable.histograms_due(moment))
+        return self.timetable.is_due(moment)
+
+    @cached_property
+    def _may_measure(self) -> bool:
+        return self._ask(self.timetable)
+
+    def end(self) -> None:
+        """The run ends: remove hooks, and have the last epoch shown."""
+        while self.at_end:
+            self.at_end.pop()()
+        self._show()
+
+    def _show(self) -> None:
+        epoch, self._shown_epoch = self._shown_epoch, None
+        if epoch is not None:
+            self._epoch_ended(epoch)
+
+    def follow(self, is_chosen: Callable[[int], bool]) -> None:
+        """Let a function choose the steps of a budget."""
+        self._pacer.follow(is_chosen)
 
     @property
-    def recorder(self) -> LoopRecorder:
-        """Follows the loop; made when a loop first asks for it."""
-        if self._recorder is None:
-            session = self._session
-            self._recorder = LoopRecorder(
-                # The inputs and targets that a loop gives are recorded, whatever is watched.
-                session.timetable.along(Kind.INPUT, Kind.TARGET),
-                session.pacer,
-                session.submit,
-                session.open,
-                lambda epoch: session.end_epoch(epoch, {}, 0),
-                session.reporter,
-                session.may_measure,
-            )
-        return self._recorder
+    def pace(self) -> Callable[[], tuple[int, bool]] | None:
+        """The measuring frequency that the budget allows, see `Pacer.pace`; None without one."""
+        pacer = self._pacer
+        return None if pacer.budget is None else lambda: pacer.pace
 
-    # For the loop.
+    # Recording.
 
-    def record(self, call: StepArguments) -> None:
-        """See `Monitor.record`."""
-        context = self._replica()
-        if context is None:
-            self._record(call)
-        else:
-            # Without a guard: TensorFlow stops replicas by an exception.
-            self._barrier(context, call, self._record_together)
+    def table(self, tensors: StepTensors, group: str, micro_batch: int | None = None) -> SiteTable:
+        """The table of the tensors that are watched.
 
-    @guarded()
-    def _record_together(self, strategy: Any, calls: Calls) -> None:
-        record_together(self.recorder, strategy, calls)
+        Raises:
+            ValueError: a selector matches nothing.
+        """
+        return self._plans.table(tensors, group, micro_batch)
 
-    @guarded()
-    def _record(self, call: StepArguments) -> None:
-        """Record a step that one device runs."""
-        call.check()
-        if call.loss is not None:
-            check_loss(call.loss)
-        loop, group, (step, epoch) = self.recorder, call.group_name, call.where
-        require_own(call.outputs, loop, group)
-        progress = loop.progress(group)
-        if progress.is_watched and not call.has_tensors and call.readings is None:
-            # The steps are the optimizer's own, and this one is past.
-            if epoch is not None:
-                loop.enter_epoch(epoch)
-                progress.next_epoch(epoch)
-            moment = progress.past(step)
-            if (call.loss is not None or call.has_batch) and loop.is_due(moment):
-                loop.record_inputs(call.parse_inputs(), moment, group, call.loss)
-            return
-        moment = progress.moment(step, epoch)
-        is_first = progress.epoch is None
-        loop.enter_epoch(moment.epoch)
-        if call.part is None:
-            loop.advance(group, moment, was_measured=call.readings is not None)
-        is_due = loop.is_due(moment)
-        if call.readings is not None:
-            if isinstance(call.readings, Mapping) and OWN in call.readings:
-                send_together(loop, call.readings, moment, call.loss, group)
-            elif call.readings != {} and writes_common():
-                # They are empty after an internal error in `measure`.
-                loop.record_readings(call.readings, moment, call.loss)
-            if call.has_batch and is_due and writes_common():
-                loop.record_inputs(call.parse_inputs(), moment, group, None)
-        elif not call.has_tensors:
-            if is_due and writes_common():
-                loop.record_inputs(call.parse_inputs(), moment, group, call.loss)
-        elif (is_first or is_due) and writes_common():
-            # The first time in any case, so that a mistake is raised at once.
-            loop.record_tensors(call.parse(), moment, group, call.part, call.loss)
-
-    def measure(self, call: StepArguments) -> dict[str, Any]:
-        """See `Monitor.measure`."""
-        context = self._replica()
-        if context is None:
-            return self._measure(call)
-        result: dict[str, Any] = self._barrier(context, call, self._measure_together)
+    def measure(
+        self,
+        tensors: StepTensors,
+        group: str,
+        micro_batch: int | None,
+        loss: Tensor,
+        histograms: Any,
+    ) -> dict[str, Any]:
+        """The measurement of these tensors, as arrays on the device; none if it may not be."""
+        if not self._may_measure:
+            return {}
+        own = tensors.framework if tensors.tensors else check_loss(loss)
+        table = self.table(tensors, group, micro_batch)
+        with own.aside():
+            rows = tensors.rows(table.plan.sites)
+            result = self._recorder.measure(own, table, rows, histograms)
+            if loss is not None:
+                result["loss"] = loss_row(loss)
+        own.use_copies(())
         return result
 
-    @guarded(dict)
-    def _measure_together(self, strategy: Any, calls: Calls) -> dict[str, Any]:
-        histograms = next(iter(calls.values())).histograms
-        return measure_together(self.recorder, strategy, calls, histograms)
-
-    @guarded()
-    def _replica(self) -> Any:
-        return replica_context()
-
-    @guarded(dict)
-    def _measure(self, call: StepArguments) -> dict[str, Any]:
-        """Measure a step that one device runs."""
-        loop, group = self.recorder, call.group_name
-        require_own(call.outputs, loop, group)
-        return loop.measure(call.parse(), group, call.part, call.loss, call.histograms)
-
-    @guarded(bool)
-    def due(
+    def record_tensors(
         self,
-        step: Any = None,
-        *,
-        epoch: Any = None,
-        group: str | None = None,
-        histograms: bool = False,
-    ) -> bool:
-        """See `Monitor.due`."""
-        progress = self.recorder.progress(group_name(group))
-        moment = progress.moment(whole_number("step", step), whole_number("epoch", epoch))
-        return self.recorder.is_due(moment, histograms=histograms)
-
-    @guarded(NoOutputs)
-    def outputs_of(self, model: Any, group: str | None) -> OutputsContext | NoOutputs:
-        """See `Monitor.outputs_of`."""
-        if replica_context() is not None:
-            raise WrongPlaceError(
-                "monitor.outputs_of() does not see the replicas of tf.distribute. In fit, outputs "
-                "of layers are recorded there."
-            )
-        name = group_name(group)
-        return OutputsContext(layers_of(model, self._reporter), self.recorder, name)
-
-    @guarded(NoOutputs)
-    def reduced_by(self, optimizer: KerasOptimizer) -> ReducedGradients | NoOutputs:
-        """See `Monitor.reduced_by`."""
-        return ReducedGradients(optimizer, self._reporter)
-
-    def tape(self, options: tuple[bool, bool], step: Any, epoch: Any, group: str | None) -> Any:
-        """See `Monitor.tape`; the tape of TensorFlow after an internal error."""
-        tape = self._tape(options, step, epoch, group)
-        if tape is None:
-            import tensorflow as tf
-
-            return tf.GradientTape(*options)
-        return tape
-
-    @guarded()
-    def _tape(self, options: tuple[bool, bool], step: Any, epoch: Any, group: str | None) -> Any:
-        from gradwatch.capture.loop.tape import RecordingTape
-
-        where = (whole_number("step", step), whole_number("epoch", epoch))
-        return RecordingTape(self.recorder, self._barrier, options, where, group_name(group))
-
-    @guarded()
-    def watch_torch(
-        self, module: TorchModule, optimizer: TorchOptimizer, group: str | None
+        tensors: StepTensors,
+        moment: Moment,
+        group: str,
+        micro_batch: int | None,
+        loss: Tensor,
     ) -> None:
-        """See `gradwatch.watch`."""
-        from gradwatch.capture.torch.torch_watch import TorchWatch
+        """Measure and send what is due at a moment."""
+        tensors.require_eager("monitor.record()")
+        table = self.table(tensors, group, micro_batch)
+        self._check_gradients(tensors)
+        if self.is_due(moment):
+            own, rows = tensors.framework, tensors.rows(table.plan.sites)
+            histograms = self.is_due(moment, histograms=True)
+            arrays = self._recorder.measure(own, table, rows, histograms)
+            self.send(moment, table, own, arrays, loss)
 
-        TorchWatch(module, optimizer, self.recorder, group_name(group))
+    def record_readings(self, readings: Any, moment: Moment, loss: Tensor) -> None:
+        """Send what is due of a measurement that was made in a compiled function."""
+        own = framework_of_readings(readings)
+        if not self.is_due(moment):
+            return
+        names = ["rows", "table"]
+        if "cells" in readings and self.is_due(moment, histograms=True):
+            names.append("cells")
+        if any(self.timetable.probes_due(moment)):
+            names += [name for name in readings if is_value(name)]
+        wait_for_loss = _fetched_loss(loss)
+        if wait_for_loss is None and "loss" in readings:
+            wait_for_loss = own.fetch(readings, ["loss"])
+        self._send(moment, own.fetch(readings, names), wait_for_loss)
+
+    def record_inputs(self, tensors: StepTensors, moment: Moment, group: str, loss: Tensor) -> None:
+        """Send a step's loss, inputs and targets."""
+        wait_for_loss = _fetched_loss(loss)
+        rows = [each for several in tensors.tensors.values() for each in several]
+        wait: Fetched = dict
+        if rows:
+            own = tensors.framework
+            wait = own.fetch({"rows": own.measure([each.tensor() for each in rows])[0]}, ["rows"])
+        sites = [each.site for each in rows]
+        self.send_sites(moment, group, sites, wait, wait_for_loss=wait_for_loss)
+
+    def send(
+        self,
+        moment: Moment,
+        table: SiteTable,
+        own: Framework,
+        arrays: Mapping[str, Any],
+        loss: Tensor = None,
+    ) -> None:
+        """Send a measurement of a known table."""
+        names = names_due(table.plan.due(moment), arrays)
+        self._send(moment, own.fetch(arrays, names), _fetched_loss(loss), table)
+
+    def send_later(self, moment: Moment, table: SiteTable, wait: Fetched) -> None:
+        """Send what `wait` returns, on another thread; nothing if that is empty."""
+        self._send(moment, wait, None, table)
+
+    def send_sites(
+        self,
+        moment: Moment,
+        group: str,
+        sites: Sequence[Site],
+        wait: Fetched,
+        numbers: Mapping[str, float] | None = None,
+        wait_for_loss: Fetched | None = None,
+    ) -> None:
+        """Send `rows`, packed summaries of some sites, whatever is due, and numbers by name."""
+        scalars = {
+            Site(Kind.SCALAR, under(group, name)): Summary.of(np.array([number])).pack()
+            for name, number in (numbers or {}).items()
+        }
+
+        def found(table: SiteTable | None) -> Mapping[Site, Any]:
+            rows = dict(zip(sites, wait()["rows"], strict=True)) if sites else {}
+            if wait_for_loss is not None:
+                rows = {Site(Kind.LOSS, under(group, "loss")): wait_for_loss()["loss"], **rows}
+            return {**rows, **scalars}
+
+        self._opened(moment)
+        self._recorder.send(moment, numbers=found, group=group)
+
+    def _send(
+        self,
+        moment: Moment,
+        wait: Fetched,
+        wait_for_loss: Fetched | None,
+        table: SiteTable | None = None,
+    ) -> None:
+        def loss_of(known: SiteTable | None) -> Mapping[Site, Any]:
+            if wait_for_loss is None or known is None:
+                return {}
+            return {Site(Kind.LOSS, under(known.prefix, "loss")): wait_for_loss()["loss"]}
+
+        self._opened(moment)
+        numbers = no_numbers if wait_for_loss is None else loss_of
+        self._recorder.send(moment, wait, table=table, numbers=numbers)
+
+    def _opened(self, moment: Moment) -> None:
+        """Open the run, unless it is open."""
+        self._first_step = moment.step
+        self._open_run(self)
+        self._shown_epoch = moment.epoch
+
+    def _check_gradients(self, tensors: StepTensors) -> None:
+        gradients = tensors.of_kind(Kind.GRADIENT).sources
+        if gradients and all(x is None for x in gradients):
+            self.reporter.notice(
+                "Not one of the gradients exists (all are None), so they are recorded with count "
+                "0. In torch, record between loss.backward() and optimizer.zero_grad(); in "
+                "TensorFlow, the loss must be computed from the variables, inside the tape."
+            )
+
+
+def _fetched_loss(loss: Tensor) -> Fetched | None:
+    """A function that waits for the packed summary of a loss; None without one."""
+    if loss is None:
+        return None
+    own, row = check_loss(loss), loss_row(loss)
+    if own.is_traced(row):
+        raise WrongPlaceError(
+            "monitor.record(loss=...) was called inside a compiled function. "
+            "Return the loss from it, and record it outside."
+        )
+    return own.fetch({"loss": row}, ["loss"])
+
+
+def _end(recorder: weakref.ref[LoopCapture]) -> None:
+    """At the end of the process, for loops whose monitor was not closed."""
+    still_there = recorder()
+    if still_there is not None:
+        still_there.end()

@@ -8,7 +8,7 @@ from typing import Any
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
 from gradwatch.capture.guard import guarded
 from gradwatch.capture.loop.layer_watch import Layers, LayerWatch
-from gradwatch.capture.loop.loop_recorder import LoopRecorder
+from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.step_tensors import StepTensors
 
 
@@ -21,7 +21,7 @@ class OutputsContext:
         group: as for `record`.
     """
 
-    def __init__(self, layers: Layers, loop: LoopRecorder, group: str) -> None:
+    def __init__(self, layers: Layers, loop: LoopCapture, group: str) -> None:
         self._loop = loop
         self._group = group
         self._reporter = loop.reporter
@@ -50,7 +50,7 @@ class OutputsContext:
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
-    def require(self, loop: LoopRecorder, group: str) -> None:
+    def require(self, loop: LoopCapture, group: str) -> None:
         """Refuse to be given to another monitor or group, or before any output was noted.
 
         Raises:
@@ -90,7 +90,7 @@ class NoOutputs(dict[str, Any]):
         pass
 
 
-def require_own(outputs: Any, loop: LoopRecorder, group: str) -> None:
+def require_own(outputs: Any, loop: LoopCapture, group: str) -> None:
     """Refuse values that cannot be meant as `outputs=`.
 
     Raises:

@@ -12,12 +12,11 @@ from typing import Any
 
 from gradwatch.capture.errors import WrongTypeError
 from gradwatch.capture.loop.autograph import do_not_convert
-from gradwatch.capture.loop.loop_recorder import LoopRecorder
+from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.loop.step_arguments import StepArguments
 from gradwatch.capture.replicas import replica_name
 from gradwatch.capture.step_tensors import StepTensors, under
-from gradwatch.core import Kind, Tensor
-from gradwatch.core.schedule import Moment
+from gradwatch.core import Kind, Moment, Tensor
 from gradwatch.parallel import ranks
 from gradwatch.watches import Plan
 
@@ -61,12 +60,12 @@ class ReplicaBarrier:
 
 
 def measure_together(
-    loop: LoopRecorder, strategy: Any, calls: Calls, histograms: Any
+    loop: LoopCapture, strategy: Any, calls: Calls, histograms: Any
 ) -> dict[str, Any]:
     """The measurement of a step from the arguments of each replica.
 
     Returns:
-        As `LoopRecorder.measure`, of the common tensors, if this process is to record them;
+        As `LoopCapture.measure`, of the common tensors, if this process is to record them;
         and `replicas`, the measurements of each one's own tensors, by name.
     """
     tf = sys.modules["tensorflow"]
@@ -106,7 +105,7 @@ def measure_together(
 
 
 def send_together(
-    loop: LoopRecorder, readings: Mapping[str, Any], moment: Moment, loss: Tensor, group: str
+    loop: LoopCapture, readings: Mapping[str, Any], moment: Moment, loss: Tensor, group: str
 ) -> None:
     """Send what is due of a measurement that replicas have made together."""
     common = {name: value for name, value in readings.items() if name != OWN}
@@ -119,7 +118,7 @@ def send_together(
             loop.record_readings(own, moment, None)
 
 
-def record_together(loop: LoopRecorder, strategy: Any, calls: Calls) -> None:
+def record_together(loop: LoopCapture, strategy: Any, calls: Calls) -> None:
     """Record a step of an eager loop from the arguments of each replica."""
     first = next(iter(calls.values()))
     group, readings = first.group_name, first.readings
@@ -143,7 +142,7 @@ def _parsed(call: StepArguments) -> StepTensors:
     return call.parse()
 
 
-def _check_selection(loop: LoopRecorder, call: StepArguments) -> None:
+def _check_selection(loop: LoopCapture, call: StepArguments) -> None:
     """Raise for a selector that matches nothing, before anything is measured in parts."""
     if not loop.infos() and not call.group_name:
         tensors = _parsed(call)

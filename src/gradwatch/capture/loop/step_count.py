@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
-from gradwatch.core.schedule import Moment
+from gradwatch.core import Moment
 
 
 @dataclass

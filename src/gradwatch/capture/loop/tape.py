@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from gradwatch.capture.errors import WrongPlaceError
 from gradwatch.capture.guard import guarded
-from gradwatch.capture.loop.loop_recorder import LoopRecorder
+from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.loop.replica_step import Calls, ReplicaBarrier, record_together
 from gradwatch.capture.loop.step_arguments import StepArguments
 from gradwatch.capture.loop.step_count import group_name
@@ -14,8 +14,7 @@ from gradwatch.capture.meaning import TAPED
 from gradwatch.capture.replicas import replica_context
 from gradwatch.capture.trees import leaves
 from gradwatch.capture.variable_names import own_name
-from gradwatch.core import Tensor, Tree
-from gradwatch.core.schedule import Moment
+from gradwatch.core import Moment, Tensor, Tree
 
 
 class RecordingTape(tf.GradientTape):  # type: ignore[misc]
@@ -34,7 +33,7 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
 
     def __init__(
         self,
-        loop: LoopRecorder,
+        loop: LoopCapture,
         barrier: ReplicaBarrier,
         options: tuple[bool, bool],
         where: tuple[int | None, int | None],

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from gradwatch.capture.loop.layer_watch import LayerWatch
-from gradwatch.capture.loop.loop_recorder import LoopRecorder
+from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.step_tensors import ABSENT, StepTensors, under, variable_tensors
 from gradwatch.capture.torch.torch_parallel import Shards
@@ -30,7 +30,7 @@ class ModuleTensors:
     def __init__(
         self,
         named: Sequence[NamedVariable],
-        loop: LoopRecorder,
+        loop: LoopCapture,
         group: str,
         outputs: LayerWatch | None,
     ) -> None:

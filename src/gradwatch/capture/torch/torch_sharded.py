@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradwatch.capture.loop.agreed_steps import AgreedSteps, ScheduleAnnouncer
-from gradwatch.capture.loop.loop_recorder import LoopRecorder
+from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.loop.shard_meeting import ShardEntry, ShardMeeting
 from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.torch.torch_parallel import Shards
 from gradwatch.capture.torch.torch_ranks import TorchRanks
-from gradwatch.core import Tensor
-from gradwatch.core.schedule import Moment
+from gradwatch.core import Moment, Tensor
 from gradwatch.measure import framework
 
 
@@ -24,7 +23,7 @@ class ShardRecorder:
         table: the parameters that are measured.
     """
 
-    def __init__(self, loop: LoopRecorder, group: str, table: SiteTable) -> None:
+    def __init__(self, loop: LoopCapture, group: str, table: SiteTable) -> None:
         self.shards = Shards(loop.reporter)
         self.steps = AgreedSteps(loop.timetable)
         self._loop = loop

@@ -10,7 +10,7 @@ import torch
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
 from gradwatch.capture.guard import guarded
 from gradwatch.capture.loop.layer_watch import LayerWatch
-from gradwatch.capture.loop.loop_recorder import LoopRecorder
+from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.meaning import REPLICATED, SHARDED, WATCHED
 from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.step_tensors import SiteTensor
@@ -30,8 +30,7 @@ from gradwatch.capture.torch.torch_parallel import (
 from gradwatch.capture.torch.torch_replicas import Replica, is_check, with_exact_sums
 from gradwatch.capture.torch.torch_sharded import ShardRecorder
 from gradwatch.capture.values import value_name
-from gradwatch.core import Kind, Site, Tensor, TorchModule, TorchOptimizer
-from gradwatch.core.schedule import Moment
+from gradwatch.core import Kind, Moment, Site, Tensor, TorchModule, TorchOptimizer
 from gradwatch.measure import Fetched, framework
 from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
 from gradwatch.watches.budget import START
@@ -78,7 +77,7 @@ class TorchWatch:
     """
 
     def __init__(
-        self, module: TorchModule, optimizer: TorchOptimizer, loop: LoopRecorder, group: str
+        self, module: TorchModule, optimizer: TorchOptimizer, loop: LoopCapture, group: str
     ) -> None:
         if not isinstance(module, torch.nn.Module):
             raise WrongTypeError(

@@ -5,7 +5,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
-from gradwatch.core.schedule import Moment, Schedule
+from gradwatch.core import Moment, Schedule
 from gradwatch.watches.budget.cost import Cost
 from gradwatch.watches.budget.meter import Meter
 

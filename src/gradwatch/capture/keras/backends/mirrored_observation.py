@@ -25,8 +25,7 @@ from gradwatch.capture.reductions import reductions
 from gradwatch.capture.replicas import replica_index
 from gradwatch.capture.site_table import Row, SiteTable
 from gradwatch.capture.values import value_name, values_of
-from gradwatch.core import CELLS, KerasOptimizer, Kind, Site, Tensor
-from gradwatch.core.select import SelectionError
+from gradwatch.core import CELLS, KerasOptimizer, Kind, SelectionError, Site, Tensor
 from gradwatch.watches import Plan
 
 if TYPE_CHECKING:

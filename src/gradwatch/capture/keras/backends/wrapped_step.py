@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from gradwatch.core.select import SelectionError
+from gradwatch.core import SelectionError
 
 
 class RefusedError(Exception):

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gradwatch.core import KerasModel, SiteInfo
-from gradwatch.core.select import SelectionError
+from gradwatch.core import KerasModel, SelectionError, SiteInfo
 from gradwatch.parallel import ranks
 from gradwatch.record.session import Session
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from gradwatch.capture.keras import FitCapture
 
 
-class FitRecorder:
+class FitSource:
     """Follows `fit` from hook to hook: has its steps measured, opens and closes the run.
 
     Args:

@@ -1,0 +1,206 @@
+"""Captures the steps of a hand-written loop, for the methods of `Monitor`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gradwatch.capture.capture_session import CaptureSession
+from gradwatch.capture.errors import WrongPlaceError
+from gradwatch.capture.guard import guarded
+from gradwatch.capture.loop.layer_watch import layers_of
+from gradwatch.capture.loop.loop_capture import LoopCapture
+from gradwatch.capture.loop.loop_readings import check_loss
+from gradwatch.capture.loop.outputs_context import NoOutputs, OutputsContext, require_own
+from gradwatch.capture.loop.reduced_gradients import ReducedGradients
+from gradwatch.capture.loop.replica_step import (
+    OWN,
+    Calls,
+    ReplicaBarrier,
+    measure_together,
+    record_together,
+    send_together,
+    writes_common,
+)
+from gradwatch.capture.loop.step_arguments import StepArguments
+from gradwatch.capture.loop.step_count import group_name, whole_number
+from gradwatch.capture.replicas import replica_context
+from gradwatch.core import KerasOptimizer, Kind, SiteInfo, TorchModule, TorchOptimizer
+
+
+class LoopSource:
+    """Captures the tensors of a loop's steps; see `Monitor` for the methods of the same names.
+
+    Args:
+        session: records them.
+    """
+
+    def __init__(self, session: CaptureSession) -> None:
+        self._session = session
+        self._reporter = session.reporter
+        self._recorder: LoopCapture | None = None
+        self._barrier = ReplicaBarrier()
+
+    # For the session.
+
+    @property
+    def reopens(self) -> bool:
+        """Whether a run that was closed is opened again by the next step."""
+        return self._recorder is not None
+
+    def stop(self) -> None:
+        """The run is closed."""
+        if self._recorder is not None:
+            self._recorder.end()
+
+    def infos(self) -> list[SiteInfo]:
+        """The facts known about the measured sites."""
+        return [] if self._recorder is None else self._recorder.infos()
+
+    @property
+    def recorder(self) -> LoopCapture:
+        """Follows the loop; made when a loop first asks for it."""
+        if self._recorder is None:
+            session = self._session
+            self._recorder = LoopCapture(
+                # The inputs and targets that a loop gives are recorded, whatever is watched.
+                session.timetable.along(Kind.INPUT, Kind.TARGET),
+                session.pacer,
+                session.submit,
+                session.open,
+                lambda epoch: session.end_epoch(epoch, {}, 0),
+                session.reporter,
+                session.may_measure,
+            )
+        return self._recorder
+
+    # For the loop.
+
+    def record(self, call: StepArguments) -> None:
+        """See `Monitor.record`."""
+        context = self._replica()
+        if context is None:
+            self._record(call)
+        else:
+            # Without a guard: TensorFlow stops replicas by an exception.
+            self._barrier(context, call, self._record_together)
+
+    @guarded()
+    def _record_together(self, strategy: Any, calls: Calls) -> None:
+        record_together(self.recorder, strategy, calls)
+
+    @guarded()
+    def _record(self, call: StepArguments) -> None:
+        """Record a step that one device runs."""
+        call.check()
+        if call.loss is not None:
+            check_loss(call.loss)
+        loop, group, (step, epoch) = self.recorder, call.group_name, call.where
+        require_own(call.outputs, loop, group)
+        progress = loop.progress(group)
+        if progress.is_watched and not call.has_tensors and call.readings is None:
+            # The steps are the optimizer's own, and this one is past.
+            if epoch is not None:
+                loop.enter_epoch(epoch)
+                progress.next_epoch(epoch)
+            moment = progress.past(step)
+            if (call.loss is not None or call.has_batch) and loop.is_due(moment):
+                loop.record_inputs(call.parse_inputs(), moment, group, call.loss)
+            return
+        moment = progress.moment(step, epoch)
+        is_first = progress.epoch is None
+        loop.enter_epoch(moment.epoch)
+        if call.part is None:
+            loop.advance(group, moment, was_measured=call.readings is not None)
+        is_due = loop.is_due(moment)
+        if call.readings is not None:
+            if isinstance(call.readings, Mapping) and OWN in call.readings:
+                send_together(loop, call.readings, moment, call.loss, group)
+            elif call.readings != {} and writes_common():
+                # They are empty after an internal error in `measure`.
+                loop.record_readings(call.readings, moment, call.loss)
+            if call.has_batch and is_due and writes_common():
+                loop.record_inputs(call.parse_inputs(), moment, group, None)
+        elif not call.has_tensors:
+            if is_due and writes_common():
+                loop.record_inputs(call.parse_inputs(), moment, group, call.loss)
+        elif (is_first or is_due) and writes_common():
+            # The first time in any case, so that a mistake is raised at once.
+            loop.record_tensors(call.parse(), moment, group, call.part, call.loss)
+
+    def measure(self, call: StepArguments) -> dict[str, Any]:
+        """See `Monitor.measure`."""
+        context = self._replica()
+        if context is None:
+            return self._measure(call)
+        result: dict[str, Any] = self._barrier(context, call, self._measure_together)
+        return result
+
+    @guarded(dict)
+    def _measure_together(self, strategy: Any, calls: Calls) -> dict[str, Any]:
+        histograms = next(iter(calls.values())).histograms
+        return measure_together(self.recorder, strategy, calls, histograms)
+
+    @guarded()
+    def _replica(self) -> Any:
+        return replica_context()
+
+    @guarded(dict)
+    def _measure(self, call: StepArguments) -> dict[str, Any]:
+        """Measure a step that one device runs."""
+        loop, group = self.recorder, call.group_name
+        require_own(call.outputs, loop, group)
+        return loop.measure(call.parse(), group, call.part, call.loss, call.histograms)
+
+    @guarded(bool)
+    def due(
+        self,
+        step: Any = None,
+        *,
+        epoch: Any = None,
+        group: str | None = None,
+        histograms: bool = False,
+    ) -> bool:
+        """See `Monitor.due`."""
+        progress = self.recorder.progress(group_name(group))
+        moment = progress.moment(whole_number("step", step), whole_number("epoch", epoch))
+        return self.recorder.is_due(moment, histograms=histograms)
+
+    @guarded(NoOutputs)
+    def outputs_of(self, model: Any, group: str | None) -> OutputsContext | NoOutputs:
+        """See `Monitor.outputs_of`."""
+        if replica_context() is not None:
+            raise WrongPlaceError(
+                "monitor.outputs_of() does not see the replicas of tf.distribute. In fit, outputs "
+                "of layers are recorded there."
+            )
+        name = group_name(group)
+        return OutputsContext(layers_of(model, self._reporter), self.recorder, name)
+
+    @guarded(NoOutputs)
+    def reduced_by(self, optimizer: KerasOptimizer) -> ReducedGradients | NoOutputs:
+        """See `Monitor.reduced_by`."""
+        return ReducedGradients(optimizer, self._reporter)
+
+    def tape(self, options: tuple[bool, bool], step: Any, epoch: Any, group: str | None) -> Any:
+        """See `Monitor.tape`; the tape of TensorFlow after an internal error."""
+        tape = self._tape(options, step, epoch, group)
+        if tape is None:
+            import tensorflow as tf
+
+            return tf.GradientTape(*options)
+        return tape
+
+    @guarded()
+    def _tape(self, options: tuple[bool, bool], step: Any, epoch: Any, group: str | None) -> Any:
+        from gradwatch.capture.loop.tape import RecordingTape
+
+        where = (whole_number("step", step), whole_number("epoch", epoch))
+        return RecordingTape(self.recorder, self._barrier, options, where, group_name(group))
+
+    @guarded()
+    def watch_torch(
+        self, module: TorchModule, optimizer: TorchOptimizer, group: str | None
+    ) -> None:
+        """See `gradwatch.watch`."""
+        from gradwatch.capture.torch.torch_watch import TorchWatch
+
+        TorchWatch(module, optimizer, self.recorder, group_name(group))
