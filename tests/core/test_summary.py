@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gradwatch.core import COUNTS, STATISTICS, Summary, merge, statistic
+from tests.statistics_truth import TRUTH
 
 floats = hnp.arrays(
     np.float32,
@@ -20,26 +21,9 @@ def assert_same(a: Summary, b: Summary) -> None:
 
 
 def by_hand(x: np.ndarray) -> dict[str, float]:
-    """Every statistic, written out independently in float64."""
-    x = np.asarray(x).astype(np.float64).ravel()
-    ok = x[np.isfinite(x)]
-    some = ok.size > 0
-    return {
-        "count": x.size,
-        "nan": np.isnan(x).sum(),
-        "posinf": np.isposinf(x).sum(),
-        "neginf": np.isneginf(x).sum(),
-        "zeros": np.count_nonzero(x == 0),
-        "sum": ok.sum(),
-        "l1": np.linalg.norm(ok, 1),
-        "l2": np.linalg.norm(ok),
-        "linf": np.abs(ok).max() if some else np.nan,
-        "rms": np.sqrt(np.mean(ok**2)) if some else np.nan,
-        "mean": ok.mean() if some else np.nan,
-        "std": ok.std() if some else np.nan,
-        "min": ok.min() if some else np.nan,
-        "max": ok.max() if some else np.nan,
-    }
+    """Every statistic, independently in float64."""
+    wide = np.asarray(x).astype(np.float64).ravel()
+    return {name: truth(wide) for name, truth in TRUTH.items()}
 
 
 @given(floats)

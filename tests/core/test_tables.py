@@ -255,6 +255,11 @@ def test_a_name_that_is_taken_or_cannot_be_a_column_is_refused():
     for name in ("l2", "sum_squares", "value", "update_ratio"):
         with pytest.raises(ValueError, match="already"):
             add_statistic(statistic(name))
+    with pytest.raises(ValueError, match="reads a field that it does not name"):
+        add_statistic(Statistic("share", ("zeros",), lambda s: s.zeros / s.count, "zeros", "share"))
+    strange = Statistic("share", ("zeros",), lambda s: s.zeros, "zeros", "share", "percent")
+    with pytest.raises(ValueError, match="scale is one of log, signed, linear"):
+        add_statistic(strange)
     for name in ("two words", "Upper", "1st", ""):
         with pytest.raises(ValueError, match="lower-case identifier"):
             add_statistic(statistic(name))

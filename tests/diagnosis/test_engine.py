@@ -162,7 +162,7 @@ def test_rules_and_thresholds_that_do_not_exist_are_refused_with_near_ones():
         Diagnosis(thresholds={"dead-units": {"share": 1}})
     with pytest.raises(ValueError, match="no rule 'x'"):
         Diagnosis(silence=silence("x", because="y"))
-    with pytest.raises(ValueError, match="not a valid Severity"):
+    with pytest.raises(ValueError, match="severity is one of info, warning, error"):
         rule("x", severity="bad")
 
 

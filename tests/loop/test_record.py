@@ -9,6 +9,7 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Site
+from tests.conftest import SOURCES
 from tests.loop.support import Line, assert_measured, assert_no_elements, paths
 from tests.store.written import written
 
@@ -301,3 +302,19 @@ monitor.record(gradients={"w": np.array([3.0, 4.0])}, loss=0.125)
         ("gradient", "w"),
         ("loss", "loss"),
     }
+
+
+def test_recording_numpy_arrays_imports_no_framework(tmp_path):
+    program = """
+import sys, numpy as np, gradwatch
+monitor = gradwatch.Monitor(sys.argv[1], every=1)
+weights = {"w": np.array([3.0, 4.0])}
+monitor.record(gradients=weights, variables=weights, outputs={"a": np.ones((2, 3))}, loss=0.125)
+monitor.close()
+print(*{"jax", "tensorflow", "torch", "keras"} & set(sys.modules))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "run")],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": SOURCES},
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "", done.stdout

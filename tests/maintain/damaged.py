@@ -5,7 +5,8 @@ from pathlib import Path
 
 import gradwatch
 from tests.conftest import SOURCES
-from tests.store.recorded import SITES, TRUTH, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import SITES, array
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{SOURCES}{os.pathsep}{Path(SOURCES).parent}"}
 

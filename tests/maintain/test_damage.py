@@ -13,7 +13,8 @@ from numpy.testing import assert_array_equal
 import gradwatch
 from gradwatch.core import Kind, Site
 from tests.maintain.damaged import ENVIRONMENT, check, files
-from tests.store.recorded import SITES, TRUTH, Recorder, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import SITES, Recorder, array
 
 KERNEL = Site(Kind.GRADIENT, "net/conv1/kernel")
 

@@ -9,7 +9,8 @@ from gradwatch import Kind, Site
 from gradwatch.core import Reading, Summary
 from gradwatch.core.reference import summarize
 from gradwatch.store.writer import StoreWriter
-from tests.store.recorded import TRUTH, Recorder, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import Recorder, array
 
 KERNEL = Site(Kind.GRADIENT, "net/conv1/kernel")
 BIAS = Site(Kind.GRADIENT, "net/conv1/bias")

@@ -5,7 +5,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gradwatch
 from gradwatch.core import Kind, Site
 from gradwatch.read.attempts import Attempt, bounds
-from tests.store.recorded import SITES, TRUTH, Recorder, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import SITES, Recorder, array
 
 KERNEL = Site(Kind.GRADIENT, "net/conv1/kernel")
 

@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose
 import gradwatch
 from gradwatch.core import Kind, Site
 from gradwatch.read import NotRecordedError
-from tests.store.recorded import SITES, TRUTH, Recorder, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import SITES, Recorder, array
 
 GRADIENTS = [site for site in SITES if site.kind is Kind.GRADIENT]
 

@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gradwatch
 from gradwatch.core import STATISTICS, Kind, Site
 from gradwatch.read import by_width
-from tests.store.recorded import SITES, TRUTH, Recorder, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import SITES, Recorder, array
 
 GRADIENTS = [site for site in SITES if site.kind is Kind.GRADIENT]
 PER_STEP = {"count", "nan", "posinf", "neginf", "zeros", "sum", "l1"}

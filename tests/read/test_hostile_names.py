@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose
 
 import gradwatch
 from gradwatch.core import Kind, Site
-from tests.store.recorded import TRUTH, Recorder, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import Recorder, array
 
 NAMES = [
     "..", "../../etc/passwd", "/etc/passwd", "a/../b", "'", '"', "'; drop table sites; --",

@@ -9,7 +9,8 @@ from gradwatch import Kind, Site
 from gradwatch.core import Reading, Summary
 from gradwatch.core.reference import count_cells, summarize
 from gradwatch.store.writer import StoreWriter
-from tests.store.recorded import TRUTH, settle
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import settle
 
 STEPS = range(1, 7)
 OUTPUT, ONLY_1 = Site(Kind.OUTPUT, "net/a"), Site(Kind.OUTPUT, "net/b")

@@ -11,7 +11,8 @@ from gradwatch.core import STATISTICS, Kind, Site, Summary
 from gradwatch.core.reference import count_cells
 from gradwatch.read import NotRecordedError
 from gradwatch.store.writer import StoreWriter
-from tests.store.recorded import LAYERS, SITES, TRUTH, Recorder, array, loss_at
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import LAYERS, SITES, Recorder, array, loss_at
 
 KERNEL = Site(Kind.GRADIENT, "net/conv1/kernel")
 STEPS = range(1, 41)

@@ -143,6 +143,7 @@ def test_numbers_that_are_not_finite_or_not_there_are_no_problem(sink, run, show
         }.items()
     }
     arrays[Site(Kind.LOSS, "loss")] = [np.nan]
+    arrays[Site(Kind.WEIGHT, "net/bad/kernel")] = [np.nan, 1.0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         write(sink, run, [reading(step, arrays) for step in (1, 2)])

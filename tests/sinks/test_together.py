@@ -110,8 +110,9 @@ def test_what_was_being_handled_together_is_given_up_as_a_whole():
     gate, begun = threading.Event(), threading.Event()
 
     def hang(items):
-        begun.set()
-        gate.wait(60.0)
+        if list(items) != [0]:
+            begun.set()
+            gate.wait(60.0)
 
     worker = Worker("test", hang, together=32, batch_interval=FOREVER)
     rested(worker)

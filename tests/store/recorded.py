@@ -104,27 +104,3 @@ def settle() -> None:
 
 def loss_at(step: int) -> np.ndarray:
     return np.array(np.nan if step == 13 else 1.0 / step, np.float32)
-
-
-def finite(values: np.ndarray) -> np.ndarray:
-    wide = values.astype(np.float64)
-    return wide[np.isfinite(wide)]
-
-
-TRUTH = {
-    "count": lambda a: a.size,
-    "nan": lambda a: np.isnan(a).sum(),
-    "posinf": lambda a: np.isposinf(a).sum(),
-    "neginf": lambda a: np.isneginf(a).sum(),
-    "zeros": lambda a: (a == 0).sum(),
-    "sum": lambda a: finite(a).sum(),
-    "l1": lambda a: np.abs(finite(a)).sum(),
-    "l2": lambda a: np.linalg.norm(finite(a)),
-    "linf": lambda a: np.abs(finite(a)).max(initial=-np.inf) if finite(a).size else np.nan,
-    "rms": lambda a: np.sqrt((finite(a) ** 2).mean()) if finite(a).size else np.nan,
-    "mean": lambda a: finite(a).mean() if finite(a).size else np.nan,
-    "std": lambda a: finite(a).std() if finite(a).size else np.nan,
-    "min": lambda a: finite(a).min() if finite(a).size else np.nan,
-    "max": lambda a: finite(a).max() if finite(a).size else np.nan,
-}
-"""Every statistic of an array, straight from its definition."""

@@ -10,7 +10,7 @@ from gradwatch.capture.step_tensors import SiteTensor, StepTensors, under
 from gradwatch.capture.trees import leaves
 from gradwatch.capture.variable_names import dtype_name, is_tensor, unique
 from gradwatch.core import Kind, Site, SiteInfo, Tensor
-from gradwatch.measure import Framework, family, framework
+from gradwatch.measure import Framework, family
 
 
 class HasLayerTensors(Protocol):
@@ -61,7 +61,7 @@ def layer_tensors(outputs: Any, gradients: Any, prefix: str) -> StepTensors:
 
 def unit_axis(own: Framework, output: Tensor) -> int:
     """The axis along which the units, or channels, of an output are, by the framework's custom."""
-    return 1 if own is framework("torch") and len(shape_of(output)) > 3 else -1
+    return 1 if own.NAME == "torch" and len(shape_of(output)) > 3 else -1
 
 
 def _check(values: Mapping[str, Tensor], slopes: Mapping[str, Tensor]) -> None:

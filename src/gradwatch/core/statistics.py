@@ -7,7 +7,7 @@ units and scales of every view come from it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,7 +222,8 @@ def add_statistic(statistic: Statistic) -> Statistic:
     """Add a statistic to the table.
 
     Raises:
-        ValueError: the name is taken or is no lower-case identifier, or a field does not exist.
+        ValueError: the name is taken or is no lower-case identifier, a field does not exist or
+            is not named, or there is no such scale.
 
     Example:
 
@@ -243,8 +244,26 @@ def add_statistic(statistic: Statistic) -> Statistic:
             f"A summary has no {unknown[0]!r}. The fields of a statistic are among: "
             f"{', '.join(FIELDS)}"
         )
+    if statistic.scale not in get_args(Scale):
+        raise ValueError(
+            f"scale is one of {', '.join(get_args(Scale))}. Received: {statistic.scale!r}"
+        )
+    _check_fields(statistic)
     STATISTICS[name] = statistic
     return statistic
+
+
+def _check_fields(statistic: Statistic) -> None:
+    """Raise unless the formula reads only the fields that it names."""
+    whole = Summary.of([3.0, -4.0, 0.0])
+    is_named = np.array([field in statistic.fields for field in FIELDS])
+    named = Summary.unpack(np.where(is_named, whole.pack(), np.nan))
+    with np.errstate(all="ignore"):
+        if not np.array_equal(statistic(named), statistic(whole), equal_nan=True):
+            raise ValueError(
+                f"The formula of {statistic.name!r} reads a field that it does not name, and only "
+                f"named fields are read. Received: fields={statistic.fields!r}"
+            )
 
 
 def statistics_of(kind: Kind) -> dict[str, Statistic]:

@@ -15,6 +15,7 @@ from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.rank_rule import RANK_RULES, RankData, RankSymptom
 from gradwatch.diagnosis.rule import RULES, Limits, Rule, ThresholdValues
 from gradwatch.diagnosis.silence import Silence, apply_silences
+from gradwatch.util import say
 
 Thresholds: TypeAlias = Mapping[str, ThresholdValues]
 """By rule."""
@@ -32,7 +33,8 @@ class Diagnosis:
         thresholds: changed thresholds by rule:
             `{"dead-units": {"warn share": 0.7, "conv*": {"warn share": 0.9}}}`.
         silence: findings not to report, see `gradwatch.diagnosis.silence`.
-        on_error: called with a message when a rule raises; that rule does not run again.
+        on_error: called with a message when a rule raises; that rule does not run again. It
+            warns if not given.
 
     Raises:
         ValueError: a rule or threshold does not exist.
@@ -57,7 +59,7 @@ class Diagnosis:
         rules: Iterable[str] | None = None,
         thresholds: Thresholds | None = None,
         silence: Sequence[Silence] | Silence = (),
-        on_error: Callable[[str], None] = lambda message: None,
+        on_error: Callable[[str], None] = say,
     ) -> None:
         self.facts = facts or ModelFacts()
         self.silences = [silence] if isinstance(silence, Silence) else list(silence)

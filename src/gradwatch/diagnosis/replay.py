@@ -14,7 +14,7 @@ from gradwatch.diagnosis.finding import Finding, worst_first
 from gradwatch.diagnosis.merge_readings import one_per_step
 from gradwatch.diagnosis.rank_rule import RankData
 from gradwatch.diagnosis.silence import Silence
-from gradwatch.util import Json
+from gradwatch.util import Json, say
 
 if TYPE_CHECKING:
     from gradwatch.read import Run
@@ -48,7 +48,7 @@ def diagnose(
     rules: Iterable[str] | None = None,
     thresholds: Thresholds | None = None,
     silence: Sequence[Silence] | Silence = (),
-    on_error: Callable[[str], None] = lambda message: None,
+    on_error: Callable[[str], None] = say,
 ) -> Diagnosis:
     """Diagnose a recorded run, or readings, as if live.
 

@@ -162,6 +162,10 @@ def rule(
     """
     if not name:
         raise ValueError("A rule needs a name. Received: ''")
+    if severity not in list(Severity):
+        raise ValueError(
+            f"severity is one of {', '.join(Severity)}. Received: severity={severity!r} of {name!r}"
+        )
     level = Severity(severity)
     numbers = {
         key: value if isinstance(value, Threshold) else Threshold(float(value), "as declared")

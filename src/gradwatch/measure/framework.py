@@ -17,6 +17,9 @@ Fetched = Callable[[], dict[str, Any]]
 class Framework(Protocol):
     """The functions of `gradwatch.measure.numpy`, `.jax`, `.tensorflow` and `.torch`."""
 
+    NAME: str
+    """`tensorflow`, `jax`, `torch` or `numpy`."""
+
     def measure(
         self, tensors: Sequence[Tensor | None], with_cells: Sequence[int] = (), due: Any = True
     ) -> tuple[Tensor, Tensor]:

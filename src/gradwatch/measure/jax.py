@@ -17,6 +17,8 @@ from gradwatch.measure.kernels import jax_cells, jax_local
 from gradwatch.measure.tensor_groups import measure_groups
 from gradwatch.util import say
 
+NAME = "jax"
+
 # Compiled on first use: outside jit, one call instead of a dozen for each tensor.
 _summarize = jax.jit(jax_local.summarize)
 _count_cells = jax.jit(jax_cells.count_cells)

@@ -9,6 +9,8 @@ import numpy as np
 from gradwatch.core import CELLS, IDENTITY, Tensor, Tree, reference
 from gradwatch.measure.framework import Fetched
 
+NAME = "numpy"
+
 
 def measure(
     tensors: Sequence[Tensor | None], with_cells: Sequence[int] = (), due: Any = True

@@ -11,6 +11,8 @@ from gradwatch.measure import tensorflow_eager, tensorflow_graph
 from gradwatch.measure.framework import Fetched
 from gradwatch.measure.kernels.tensorflow_tensors import count_cells, summarize
 
+NAME = "tensorflow"
+
 aside = tensorflow_graph.marked
 use_copies = tensorflow_graph.use_copies
 

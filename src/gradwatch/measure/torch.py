@@ -19,6 +19,8 @@ from gradwatch.measure.framework import Fetched
 from gradwatch.measure.kernels import torch_cpu, torch_cuda, torch_plain
 from gradwatch.measure.tensor_groups import measure_groups
 
+NAME = "torch"
+
 _ORDINARY = (torch.Tensor, torch.nn.Parameter)
 
 

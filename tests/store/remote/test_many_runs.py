@@ -11,7 +11,8 @@ import pytest
 
 import gradwatch
 from gradwatch.core import Kind
-from tests.store.recorded import SITES, TRUTH, Recorder, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import SITES, Recorder, array
 
 DOCS = Path(__file__).parents[3] / "docs" / "remote.md"
 DISTINCT, RUNS = 10, 1000

@@ -10,7 +10,8 @@ import pytest
 import gradwatch
 from gradwatch.store.remote import claims
 from gradwatch.util.files import checked_json
-from tests.store.recorded import SITES, TRUTH, Recorder, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import SITES, Recorder, array
 from tests.store.remote.conftest import remote_files
 
 SITE = SITES[1]

@@ -14,7 +14,8 @@ from gradwatch.store.remote.address import Remote
 from gradwatch.store.remote.folder import Folder, RemoteError
 from gradwatch.store.remote.transfer import Transfer
 from gradwatch.util.files import checked_json
-from tests.store.recorded import SITES, TRUTH, Recorder, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import SITES, Recorder, array
 from tests.store.remote.conftest import remote_files, until
 
 SITE = SITES[1]

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from gradwatch.core import Kind, Site
-from tests.store.recorded import TRUTH, Recorder, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import Recorder, array
 
 PATHS = (
     "net/stem/kernel",

@@ -8,7 +8,8 @@ from gradwatch.core import Kind, Site
 from gradwatch.read import RowGroups
 from gradwatch.view.data import RunView, StaleTreeError, Window, heatmap
 from gradwatch.view.data.labels import menu_of
-from tests.store.recorded import TRUTH, Recorder, array
+from tests.statistics_truth import TRUTH
+from tests.store.recorded import Recorder, array
 from tests.view.data.made import (
     SITES,
     average,

@@ -170,7 +170,7 @@ def _reject_stale(
     named: list[NamedVariable], by_kind: dict[Kind, list[Tensor]], own: Framework
 ) -> None:
     """Keras variables in a JAX function hold the values of the time of tracing."""
-    if own is not framework("jax") or Kind.WEIGHT not in by_kind:
+    if own.NAME != "jax" or Kind.WEIGHT not in by_kind:
         return
     everything = [x for tensors in by_kind.values() for x in tensors if x is not ABSENT]
     if not any(own.is_traced(x) for x in everything if x is not None):
