@@ -32,7 +32,7 @@ from tests.faults.injection import Injection
 # An exception at the very call of one of these is raised in the caller, which is Python, a
 # framework or the user: there is nobody of ours to catch it. So they are no more than a `try`.
 DOORS = (
-    "capture.guard.guarded.decorate.door",
+    "capture.guard.guarded.decorate.call",
     "capture.keras.step.MeasuredCall.__call__",
     "capture.keras.step.MeasuredStep._one.one",
     "capture.keras.backends.wrapped_step.watched.measured_train_step",

@@ -13,7 +13,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 Nothing = type(None)
 
 
-def guarded(otherwise: Callable[[], Any] = Nothing, *, plainly: bool = True) -> Callable[[F], F]:
+def guarded(
+    otherwise: Callable[[], Any] = Nothing, *, as_builtin_errors: bool = True
+) -> Callable[[F], F]:
     """Make a method safe for training to call: it never raises an internal error.
 
     Errors of the caller are raised all the same. Internal errors go to the `_reporter` of
@@ -21,7 +23,7 @@ def guarded(otherwise: Callable[[], Any] = Nothing, *, plainly: bool = True) -> 
 
     Args:
         otherwise: makes the value that is returned after an internal error; a built-in type.
-        plainly: raise errors of the caller as built-in exceptions, since AutoGraph wraps
+        as_builtin_errors: raise errors of the caller as built-in exceptions, since AutoGraph wraps
             all others.
 
     Example:
@@ -41,12 +43,12 @@ def guarded(otherwise: Callable[[], Any] = Nothing, *, plainly: bool = True) -> 
 
     def decorate(method: F) -> F:
         @wraps(method)
-        def door(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             # Nothing of gradwatch is called outside of this `try`.
             try:
                 return method(self, *args, **kwargs)
             except (MisuseError, SelectionError) as mistake:
-                if not plainly:
+                if not as_builtin_errors:
                     raise
                 for kind in (TypeError, ValueError, RuntimeError):
                     if isinstance(mistake, kind):
@@ -57,6 +59,6 @@ def guarded(otherwise: Callable[[], Any] = Nothing, *, plainly: bool = True) -> 
                     self._reporter.internal_error(error)
             return otherwise()
 
-        return door  # type: ignore[return-value]
+        return call  # type: ignore[return-value]
 
     return decorate

@@ -48,7 +48,7 @@ class Recorder:
 
     def measure(
         self,
-        own: Framework,
+        framework: Framework,
         table: SiteTable,
         rows: Sequence[Row],
         histograms: Any,
@@ -57,7 +57,7 @@ class Recorder:
         """The summaries of the rows of a table, as arrays on the device.
 
         Args:
-            own: the framework of the tensors.
+            framework: the framework of the tensors.
             table: of these rows.
             rows: the tensors.
             histograms: whether to count histogram cells: a flag of the framework, or a bool.
@@ -72,11 +72,13 @@ class Recorder:
         if eager is not None:
             result["rows"], result["cells"] = eager.measure(tensors, table.with_cells)
         elif table.plan.with_histogram:
-            result["rows"], result["cells"] = own.measure(tensors, table.with_cells, histograms)
+            result["rows"], result["cells"] = framework.measure(
+                tensors, table.with_cells, histograms
+            )
         else:
-            result["rows"] = own.measure(tensors)[0]
-        result["table"] = own.constant(table.number)
-        return result | values_of(table.plan, rows, own.copy)
+            result["rows"] = framework.measure(tensors)[0]
+        result["table"] = framework.constant(table.number)
+        return result | values_of(table.plan, rows, framework.copy)
 
     def send(
         self,

@@ -143,32 +143,32 @@ class Monitor(KerasCallback, LoopInterface):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    @guarded(plainly=False)
+    @guarded(as_builtin_errors=False)
     def close(self) -> None:
         """Write out everything, within 2 seconds, and release the files."""
         self._session.close()
 
-    @guarded(plainly=False)
+    @guarded(as_builtin_errors=False)
     def on_train_begin(self, logs: Logs = None) -> None:
         self._fit.begin(self._model)
 
-    @guarded(plainly=False)
+    @guarded(as_builtin_errors=False)
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         self._fit.begin_epoch(epoch + 1, (self.params or {}).get("steps"))
 
-    @guarded(plainly=False)
+    @guarded(as_builtin_errors=False)
     def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
         self._fit.begin_batch(batch)
 
-    @guarded(plainly=False)
+    @guarded(as_builtin_errors=False)
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         self._fit.end_batch(batch, logs or {})
 
-    @guarded(plainly=False)
+    @guarded(as_builtin_errors=False)
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         self._fit.end_epoch(epoch + 1, logs or {})
 
-    @guarded(plainly=False)
+    @guarded(as_builtin_errors=False)
     def on_train_end(self, logs: Logs = None) -> None:
         self._fit.end()
 

@@ -9,15 +9,16 @@ from numpy.typing import NDArray
 from gradwatch.core import FIELDS, Reading, stacked
 from gradwatch.store import columns
 from gradwatch.store.columns import PackedColumn
+from gradwatch.store.journal import PICTURE, READING
 
 Record = tuple[str, bytes]
-"""The kind of a frame, and its payload."""
+"""The letter of its kind, and its payload; written to the journal as one frame."""
 
 REMEMBERED = 16
 
 
 def facts(kind: str, **known: Any) -> Record:
-    """A frame that has no columns."""
+    """A record that has no columns."""
     return kind, columns.pack(known, {})
 
 
@@ -51,7 +52,7 @@ class ReadingEncoder:
         numbers = _numbers([each.reading for each in pending])
         return [
             (
-                "R",
+                READING,
                 columns.join(
                     {
                         "step": int(reading.step),
@@ -88,7 +89,7 @@ def picture(reading: Reading, site: int, attempt: int, png: bytes) -> Record:
         "time": float(reading.time),
         "attempt": attempt,
     }
-    return "P", columns.pack(about, {"png": np.frombuffer(png, np.uint8)})
+    return PICTURE, columns.pack(about, {"png": np.frombuffer(png, np.uint8)})
 
 
 def _numbers(readings: Sequence[Reading]) -> list[list[PackedColumn]]:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from gradwatch.core import Reading
 from gradwatch.store import file_names as names
-from gradwatch.store import journal as kinds
 from gradwatch.store import process, records, sealing
 from gradwatch.store.attempt_log import AttemptLog
+from gradwatch.store.journal import ATTEMPT, END, FACTS, FORMAT, SITES, WRITER
 from gradwatch.store.journal_file import JournalFile
 from gradwatch.store.records import PendingReading, ReadingEncoder, Record
 from gradwatch.store.site_numbers import SiteNumbers
@@ -227,8 +227,8 @@ class StoreWriter:
         if journal.frames == 0:
             taken.append(
                 records.facts(
-                    kinds.WRITER,
-                    format=kinds.FORMAT,
+                    WRITER,
+                    format=FORMAT,
                     writer=self.name,
                     rank=self.rank,
                     **process.describe(),
@@ -239,11 +239,11 @@ class StoreWriter:
         first = self._stated.sites
         if first < len(self._sites.entries):
             sites = self._sites.entries[first:]
-            taken.append(records.facts(kinds.SITES, first=first, sites=sites))
+            taken.append(records.facts(SITES, first=first, sites=sites))
         for attempt in self._attempts.entries[self._stated.attempts :]:
-            taken.append(records.facts(kinds.ATTEMPT, **attempt))
+            taken.append(records.facts(ATTEMPT, **attempt))
         if self._groups != self._stated.groups:
-            taken.append(records.facts(kinds.FACTS, groups=self._groups))
+            taken.append(records.facts(FACTS, groups=self._groups))
         return taken
 
     def _join_groups(self, reading: Reading, sites: NDArray[np.int64]) -> None:
@@ -257,7 +257,7 @@ class StoreWriter:
                 self._groups = {**self._groups, prefix + name: joined}
 
     def _end(self) -> None:
-        ending = records.facts(kinds.END, time=time.time(), lost_rows=self._lost_rows)
+        ending = records.facts(END, time=time.time(), lost_rows=self._lost_rows)
         journal = self._append([ending])
         self._lost_rows, self._has_more = 0, False
         journal.sync()

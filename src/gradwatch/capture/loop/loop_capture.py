@@ -286,7 +286,7 @@ class LoopCapture:
                 rows = {Site(Kind.LOSS, under(group, "loss")): wait_for_loss()["loss"], **rows}
             return {**rows, **scalars}
 
-        self._opened(moment)
+        self._open_run_if_closed(moment)
         self._recorder.send(moment, numbers=found, group=group)
 
     def _send(
@@ -301,11 +301,11 @@ class LoopCapture:
                 return {}
             return {Site(Kind.LOSS, under(known.prefix, "loss")): wait_for_loss()["loss"]}
 
-        self._opened(moment)
+        self._open_run_if_closed(moment)
         numbers = no_numbers if wait_for_loss is None else loss_of
         self._recorder.send(moment, wait, table=table, numbers=numbers)
 
-    def _opened(self, moment: Moment) -> None:
+    def _open_run_if_closed(self, moment: Moment) -> None:
         """Open the run, unless it is open."""
         self._first_step = moment.step
         self._open_run(self)
