@@ -43,13 +43,9 @@ _FROM = """
 
 @dataclass(frozen=True)
 class ExportSelection:
-    """The part of a run to export.
+    """The part of a run to export; of all ranks if `rank` is None.
 
-    Attributes:
-        table: one of `TABLES`.
-        sites: the sites.
-        steps: the first and the last step.
-        rank: the process of a parallel training; None for all.
+    `table` is one of `TABLES`; `steps` are the first and the last step.
     """
 
     table: str

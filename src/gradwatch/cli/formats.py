@@ -45,7 +45,6 @@ class Csv:
         self._missing = ["nan" if name in STATISTICS else "" for name in columns]
 
     def write(self, rows: Rows) -> None:
-        """Write some rows."""
         about = list(zip(self._is_text, self._missing, strict=True))
         self._writer.writerows(
             [
@@ -56,7 +55,6 @@ class Csv:
         )
 
     def end(self) -> None:
-        """All rows are written."""
         self._text.detach()
 
 
@@ -67,7 +65,6 @@ class JsonLines:
         self._out, self._names = out, list(columns)
 
     def write(self, rows: Rows) -> None:
-        """Write some rows."""
         self._out.write(b"".join(line + b"\n" for line in self._lines(rows)))
 
     def end(self) -> None:
@@ -110,7 +107,6 @@ class Parquet:
         self._database.execute(f"CREATE TABLE rows ({types})")
 
     def write(self, rows: Rows) -> None:
-        """Write some rows."""
         if not rows:
             return
         given: dict[str, Any] = {}
@@ -127,7 +123,6 @@ class Parquet:
         self._database.unregister("given")
 
     def end(self) -> None:
-        """All rows are written."""
         path = Path(self._folder.name, "rows.parquet")
         self._database.execute(
             f"COPY rows TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd)"

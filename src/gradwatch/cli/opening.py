@@ -24,22 +24,14 @@ def run_place(path: Path) -> Path:
 
 
 def local_place(path: Path) -> Path:
-    """The path of a run for commands that change its files.
-
-    Raises:
-        CommandError: it is a URL.
-    """
+    """The path of a run for commands that change its files; CommandError if it is a URL."""
     if as_remote(path) is not None:
         raise CommandError("RUN must be a directory on this machine. Received: a URL.")
     return run_place(path)
 
 
 def open_run(path: Path) -> Run:
-    """Open one run.
-
-    Raises:
-        CommandError: there is none, or there are several.
-    """
+    """Open one run; CommandError if there is none, or if there are several."""
     place = run_place(path)
     with user_errors():
         found = open_place(place)
@@ -53,11 +45,7 @@ def open_run(path: Path) -> Run:
 
 
 def open_or_wait(path: Path, wait: bool, interval: float) -> Run:
-    """Open one run; with `wait`, look for it every so many seconds until it has begun.
-
-    Raises:
-        CommandError: there is none and `wait` is false, or there are several.
-    """
+    """Open one run; with `wait`, look for it every so many seconds until it has begun."""
     if wait and not is_run(run_place(path)):
         echo(f"Waiting for {printable(str(path))} to begin. Press Ctrl-C to end.", err=True)
         while not is_run(run_place(path)):
@@ -70,11 +58,7 @@ def open_or_wait(path: Path, wait: bool, interval: float) -> Run:
 
 
 def choose_rank(run: Run, rank: int | None) -> int:
-    """The rank to show: the given one, or the first.
-
-    Raises:
-        CommandError: the run has no such rank.
-    """
+    """The rank to show: the given one, or the first; CommandError if the run lacks it."""
     if rank is not None and rank not in run.ranks:
         known = ", ".join(map(str, run.ranks)) or "none"
         raise CommandError(f"There is no rank {rank} in {run.name}. Recorded: {known}.")
@@ -82,11 +66,7 @@ def choose_rank(run: Run, rank: int | None) -> int:
 
 
 def choose_sites(run: Run, pattern: select.Selector | None, kind: str | None = None) -> list[Site]:
-    """The sites that `--kind` and `--sites` select.
-
-    Raises:
-        CommandError: none is selected although there are some.
-    """
+    """The sites that `--kind` and `--sites` select; CommandError if none, though there are some."""
     with user_errors():
         sites = run.sites(kind, pattern)
     if not sites and run.sites():

@@ -73,10 +73,6 @@ def interval(name: str, default: float) -> Callable[[_Command], _Command]:
 
 
 def selector(patterns: Sequence[str]) -> select.Selector | None:
-    """The selector for the patterns of `--sites`; None without any.
-
-    Raises:
-        CommandError: one of them is not a pattern.
-    """
+    """The selector for the patterns of `--sites`; None without any."""
     with user_errors():
         return combined(patterns)

@@ -19,7 +19,6 @@ def echo(line: str, err: bool = False) -> None:
 
 
 def echo_json(value: object) -> None:
-    """Print a value as strict JSON."""
     echo(to_json(value, indent=1))
 
 

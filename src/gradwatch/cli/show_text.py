@@ -29,7 +29,6 @@ _NAMED = 3
 
 
 def print_overview(data: Data) -> None:
-    """Print the whole run."""
     _print_facts(data)
     _print_health(data)
     if data["numbers"]:
@@ -42,7 +41,6 @@ def print_overview(data: Data) -> None:
 
 
 def print_statistic(data: Data) -> None:
-    """Print a statistic of each site."""
     entries = data["sites"]
     name = data["statistic"]
     echo(style(f"{printable(data['run'])}: {data['kind']} {name}", bold=True))

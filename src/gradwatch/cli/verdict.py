@@ -29,13 +29,7 @@ def facts(findings: Sequence[Finding], strict: bool) -> dict[str, Any]:
 
 
 def print_report(name: str, findings: Sequence[Finding], extent: str) -> None:
-    """Print a report.
-
-    Args:
-        name: of the run or script.
-        findings: the worst first.
-        extent: how much was diagnosed, in words.
-    """
+    """Print the findings, the worst first; `extent` says how much was diagnosed."""
     alarms = [finding for finding in findings if finding.is_alarm]
     notes = [f for f in findings if not f.is_alarm and not f.explained_by]
     errors = sum(finding.severity is Severity.ERROR for finding in alarms)

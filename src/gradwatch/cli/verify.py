@@ -43,7 +43,6 @@ def verified(directory: Path) -> VerifyReport:
 
 
 def _directories(places: tuple[Path, ...]) -> list[Path]:
-    """The directories of the named runs."""
     found: list[Path] = []
     for place in map(local_place, places):
         with user_errors():

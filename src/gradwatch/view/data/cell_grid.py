@@ -18,16 +18,10 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class CellGrid:
-    """Rows over columns of steps.
+    """Rows over columns of steps; a value is NaN where nothing was measured.
 
-    Attributes:
-        labels: the rows' names.
-        values: rows by columns; NaN where nothing was measured.
-        nonfinite: the cells in which an element was NaN or infinite.
-        edges: where each column begins, and where the last one ends.
-        ends: captions of the first and the last column.
-        quantity: what the values are.
-        scale: how values are coloured.
+    `edges` are where each column begins, and where the last one ends; `ends` are captions of
+    the first and the last column.
     """
 
     labels: list[str]
@@ -68,7 +62,6 @@ class CellGrid:
 
 
 def heatmap_grid(heatmap: Heatmap) -> CellGrid:
-    """The cells of a heatmap."""
     label, scale = quantity(heatmap.kind, heatmap.statistic)
     return step_grid(
         without_root([site.path for site in heatmap.sites]),

@@ -16,12 +16,10 @@ _DIVERGING = ((22, 74, 134), (104, 160, 204), (226, 226, 226), (232, 160, 84), (
 
 
 class ColourScale(NamedTuple):
-    """Maps numbers to positions from 0 to 1.
+    """Maps numbers to positions from 0 to 1; `low` and `high` are those at 0 and 1.
 
-    Attributes:
-        low, high: the numbers at 0 and 1; of a logarithmic scale, their logarithms to base 10.
-        is_log: whether the scale is of the logarithm of magnitudes.
-        is_diverging: whether 0.5 stands for 0, with other colours on each side.
+    On a logarithmic scale of magnitudes, they are logarithms to base 10. On a diverging one,
+    0.5 stands for 0, with other colours on each side.
     """
 
     low: float
@@ -38,7 +36,6 @@ class ColourScale(NamedTuple):
         return np.where(self.is_log & (values == 0), -1.0, share)
 
     def at(self, position: float) -> float:
-        """The number at a position."""
         height = self.low + position * (self.high - self.low)
         return float(10.0**height) if self.is_log else height
 

@@ -20,11 +20,7 @@ _TAIL = 0.002
 
 
 def distribution(view: RunView, kind: str, path: str, window: Window) -> Answer:
-    """`DistributionData` of `types.ts`; neighbouring steps are merged until they fit.
-
-    Raises:
-        NotRecordedError: there is no such site.
-    """
+    """`DistributionData` of `types.ts`; neighbouring steps are merged until they fit."""
     recorded, histograms = view.run.histograms(view.kind(kind), path, rank=view.rank)
     chosen = np.isin(recorded, within(recorded, window.stretch))
     steps = recorded[chosen]
@@ -98,21 +94,13 @@ def shares(histogram: Histogram, edges: Values) -> Values:
 
 
 def pictures(view: RunView, path: str) -> Answer:
-    """`PicturesData` of `types.ts`.
-
-    Raises:
-        NotRecordedError: there are no pictures of it.
-    """
+    """`PicturesData` of `types.ts`; NotRecordedError if there are none."""
     steps, _ = view.run.pictures(path, rank=view.rank)
     return {"path": path, "steps": whole(steps)}
 
 
 def picture(view: RunView, path: str, step: int) -> bytes:
-    """The picture of a step, as a PNG file.
-
-    Raises:
-        NotRecordedError: there is none of that step.
-    """
+    """The picture of a step, as a PNG file; NotRecordedError if there is none."""
     steps, files = view.run.pictures(path, rank=view.rank)
     for at, file in zip(steps.tolist(), files, strict=True):
         if at == step:

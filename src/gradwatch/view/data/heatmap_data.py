@@ -29,19 +29,10 @@ def heatmap(
     window: Window,
     revision: str | None = None,
 ) -> Answer:
-    """`HeatmapData` of `types.ts`.
+    """`HeatmapData` of `types.ts`; its rows are nodes of the tree, by number.
 
-    Args:
-        view: the run.
-        kind, statistic: what to show.
-        nodes: the rows, as numbers of the tree's nodes.
-        window: which columns.
-        revision: of the tree that the nodes belong to; not checked if None.
-
-    Raises:
-        StaleTreeError: the tree has changed.
-        NotRecordedError: nothing of that kind is recorded.
-        ValueError: there is no such statistic or node.
+    StaleTreeError is raised if the tree has another revision than the given one, ValueError if
+    there is no such statistic or node.
     """
     found = view.tree(kind)
     if revision is not None and revision != found.revision:

@@ -12,9 +12,7 @@ def tensor_kinds() -> list[Kind]:
 def menu_of(kind: Kind, *, with_ratio: bool) -> list[Answer]:
     """The statistics that a kind can be shown in, the best first.
 
-    Args:
-        kind: what was measured.
-        with_ratio: whether weights are there to compare updates with.
+    `with_ratio` says whether weights are there to compare updates with.
     """
     if kind.shown_as:
         return [

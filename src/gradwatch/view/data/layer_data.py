@@ -34,13 +34,8 @@ def layer_rows(
 ) -> list[Answer]:
     """One entry for each layer, in network order: its newest norms, its gradient over time.
 
-    Args:
-        run: the run.
-        sites: those of interest.
-        last: their last measurements.
-        nonfinite: the number of their NaN and infinite elements, over the whole run.
-        columns: the number of values in a gradient over time, at most.
-        rank: the process of a parallel training.
+    `nonfinite` counts NaN and infinite elements over the whole run; `columns` is the most
+    values of a gradient over time.
     """
     members: dict[str, list[Site]] = {}
     for site in sites:
@@ -72,7 +67,6 @@ def layer_rows(
 
 
 def all_layer_rows(run: Run, columns: int, rank: int) -> list[Answer]:
-    """The entries of all layers."""
     last = site_queries.last_measurements(run, rank)
     # The history of a site takes a pass over all rows; nothing else has the count.
     histories = site_queries.site_histories(run, rank)

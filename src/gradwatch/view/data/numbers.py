@@ -37,10 +37,7 @@ def rank_number_sites(view: RunView) -> list[Site]:
 def numbers(view: RunView, window: Window, max_cells: int = 150_000) -> Answer:
     """`NumbersData` of `types.ts`; all numbers have columns of one width.
 
-    Args:
-        view: the run.
-        window: which columns.
-        max_cells: of all numbers together; columns are fewer with very many numbers.
+    `max_cells` is of all numbers together: very many numbers have fewer columns.
     """
     sites = number_sites(view)
     kinds = list(dict.fromkeys(site.kind for site in sites))

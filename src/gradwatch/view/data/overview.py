@@ -18,13 +18,7 @@ from gradwatch.watches.budget import cost
 
 
 def overview(view: RunView, findings: Sequence[Finding], *, complete: bool = True) -> Answer:
-    """`RunData` of `types.ts`.
-
-    Args:
-        view: the run.
-        findings: of the run.
-        complete: whether the whole run has been diagnosed.
-    """
+    """`RunData` of `types.ts`; `complete` says whether the whole run has been diagnosed."""
     run = view.run
     steps = run.steps()
     return {

@@ -7,12 +7,7 @@ from gradwatch.view.data.labels import menu_of
 
 
 class Quantity(NamedTuple):
-    """A statistic of a kind.
-
-    Attributes:
-        label: its name and unit.
-        scale: the best scale: `"log"`, `"signed"` or `"linear"`.
-    """
+    """The label of a statistic, with its unit, and its scale: `"log"`, `"signed"` or `"linear"`."""
 
     label: str
     scale: str

@@ -28,17 +28,9 @@ def processes(view: RunView) -> Answer | None:
 
 
 def ranks(view: RunView, kind: str, path: str, window: Window, max_rows: int) -> Answer:
-    """`RanksData` of `types.ts`.
+    """`RanksData` of `types.ts`; neighbouring ranks share a row if there are more than `max_rows`.
 
-    Args:
-        view: the run.
-        kind, path: of which number.
-        window: which columns.
-        max_rows: the most rows; neighbouring ranks share a row if there are more ranks.
-
-    Raises:
-        NotRecordedError: there is no such number.
-        ValueError: the site is not a number.
+    ValueError is raised for a site that is not a number.
     """
     chosen = view.kind(kind)
     bucketing = window.bucketing(view.run.steps(chosen))

@@ -19,11 +19,7 @@ EXTREMES = 3
 def show_data(run: Run, sites: Sequence[Site], columns: int, rank: int) -> Answer:
     """A run in numbers: facts, health, losses, extreme gradients and layers.
 
-    Args:
-        run: the run.
-        sites: those of interest.
-        columns: the number of values in a series over time, at most.
-        rank: the process of a parallel training.
+    `columns` is the most values of a series over time.
     """
     wanted = set(sites)
     last = {s: m for s, m in site_queries.last_measurements(run, rank).items() if s in wanted}

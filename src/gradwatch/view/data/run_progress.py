@@ -24,16 +24,12 @@ class RunProgress:
     """A run at a moment.
 
     Attributes:
-        name: of its directory.
-        status: see `Status`.
         step, epoch: the last recorded ones; None before the first.
-        measured_steps: how many steps were measured.
         steps_per_second: over the last measured steps; None if unknown.
         last_time: the time of the last step in seconds since 1970; None before the first.
         duration: seconds from the first to the last record.
         numbers: losses and the like: `kind`, `path`, `value`, and the `trend` over time.
-        layers: see `layer_rows`.
-        all_layers: the number of layers without the selection.
+        layers: see `layer_rows`; `all_layers` counts them without the selection.
         cost: what measuring costs, in words; empty if unknown.
         damage: how many places cannot be read.
         lost_rows: how many rows were never written.
@@ -60,15 +56,11 @@ class RunProgress:
 
 
 class ProgressReader:
-    """Reads the progress of a run as often as it is asked.
+    """Reads the progress of a run as often as it is asked; the caller refreshes the run.
 
     Old rows are not read again: the last measurements are queried from the last known step
-    on, and the reader caches what sealed files contribute to a trend.
-
-    Args:
-        run: from `gradwatch.open`; the caller refreshes it.
-        rank: the process of a parallel training; None for the first.
-        columns: the number of values in a trend, at most.
+    on, and the reader caches what sealed files contribute to a trend. A `rank` of None is the
+    first; `columns` is the most values of a trend.
     """
 
     def __init__(self, run: Run, rank: int | None = None, columns: int = 24) -> None:

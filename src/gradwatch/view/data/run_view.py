@@ -34,13 +34,10 @@ class StaleTreeError(Exception):
 
 @dataclass(frozen=True)
 class Window:
-    """Which columns to return; see `types.ts`.
+    """Which columns to return, see `types.ts`; `stretch` is the first and the last step.
 
-    Attributes:
-        columns: the largest number of columns.
-        stretch: the first and the last step.
-        since, width: return only columns that end at `since` or later, if columns still have
-            that width.
+    With `since` and `width`, only columns that end at `since` or later are returned, if columns
+    still have that width.
     """
 
     columns: int = 500
@@ -64,13 +61,9 @@ class Window:
 
 
 class RunView:
-    """A run as the viewer shows it.
+    """A run as the viewer shows it; `id` is the run's in requests.
 
-    Args:
-        run: the run.
-        id: its id in requests.
-        name: the displayed name; by default the run's own.
-        rank: the rank to show, as in `Run`; the first if that rank has recorded nothing.
+    The rank is the first if the given one has recorded nothing.
     """
 
     def __init__(
@@ -83,7 +76,6 @@ class RunView:
 
     @property
     def rank(self) -> RankChoice:
-        """The rank to show."""
         rank = self._requested_rank
         return rank if rank == ALL or rank in self.run.ranks else None
 
@@ -93,29 +85,17 @@ class RunView:
         return self.rank if isinstance(self.rank, int) else min(self.run.ranks, default=0)
 
     def with_rank(self, rank: RankChoice) -> RunView:
-        """The same run with another rank's numbers.
-
-        Raises:
-            NotRecordedError: that rank has recorded nothing.
-        """
+        """The same run with another rank's numbers; NotRecordedError if there are none."""
         other = copy.copy(self)
         other._requested_rank = check_rank(rank, self.run.ranks)
         return other
 
     def kind(self, name: str) -> Kind:
-        """The kind of that name.
-
-        Raises:
-            NotRecordedError: nothing of it is recorded.
-        """
+        """The kind of that name; NotRecordedError if nothing of it is recorded."""
         return kind_of(name, self.run.site_order)
 
     def tree(self, kind: str) -> Tree:
-        """The tree of a kind; the same object until the sites change.
-
-        Raises:
-            NotRecordedError: nothing of that kind is recorded.
-        """
+        """The tree of a kind; the same object until the sites change."""
         chosen = self.kind(kind)
         told, order = self.run.facts, self.run.site_order
         with self._lock:

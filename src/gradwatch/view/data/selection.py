@@ -16,10 +16,6 @@ def selection(view: RunView, kind: str, pattern: str) -> Answer:
 
     Several patterns with spaces between them select what any of them does, less what one with a
     `!` names. An empty pattern selects all.
-
-    Raises:
-        NotRecordedError: nothing of that kind is recorded.
-        ValueError: it is no pattern.
     """
     tree = view.tree(kind)
     infos = [info for info in view.run.infos if info.site in tree.node_of]
@@ -30,11 +26,7 @@ def selection(view: RunView, kind: str, pattern: str) -> Answer:
 
 
 def selected(infos: Sequence[SiteInfo], pattern: str) -> list[SiteInfo]:
-    """The sites that a pattern of the user's selects.
-
-    Raises:
-        ValueError: it is no pattern.
-    """
+    """The sites that a user's pattern selects; ValueError if it is no pattern."""
     text = pattern.strip()
     if not text:
         return list(infos)
@@ -53,11 +45,7 @@ def selected(infos: Sequence[SiteInfo], pattern: str) -> list[SiteInfo]:
 def combined(patterns: Sequence[str]) -> select.Selector | None:
     """One selector for sites that any pattern selects and no pattern with a `!` excludes.
 
-    Returns:
-        The selector; None without a pattern, which stands for all sites.
-
-    Raises:
-        ValueError: one of them is not a pattern.
+    None without a pattern, which stands for all sites; ValueError if one is not a pattern.
     """
     if not patterns:
         return None

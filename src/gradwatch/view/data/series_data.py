@@ -15,17 +15,7 @@ from gradwatch.view.data.run_view import RunView, Window
 def series(
     view: RunView, kind: str, path: str, window: Window, findings: Sequence[Finding] = ()
 ) -> Answer:
-    """`SeriesData` of `types.ts`.
-
-    Args:
-        view: the run.
-        kind, path: what to show; a path as in `Run.series`.
-        window: which columns.
-        findings: of the run.
-
-    Raises:
-        NotRecordedError: there is no such site.
-    """
+    """`SeriesData` of `types.ts`; a path as in `Run.series`."""
     chosen = view.kind(kind)
     sites = view.run.members(chosen, path)
     names = [name for name, each in STATISTICS.items() if not each.is_count]

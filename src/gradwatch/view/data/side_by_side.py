@@ -27,17 +27,10 @@ def compare(
     columns: int,
     rows: int = MAX_ROWS,
 ) -> Answer:
-    """`ComparisonData` of `types.ts`.
+    """`ComparisonData` of `types.ts`; the first run is the one that others are compared with.
 
-    Args:
-        several: the runs; the others are compared with the first.
-        kind, statistic: what to compare.
-        align: whether a column has the same `step`s, or the same `fraction` of training.
-        pattern: selects sites; all if empty.
-        columns, rows: the most columns and rows.
-
-    Raises:
-        NotRecordedError: the runs have no site in common.
+    A column has the same `step`s or the same `fraction` of training, as `align` says. An empty
+    pattern selects all sites. NotRecordedError is raised if the runs have no site in common.
     """
     found = [_sites(view, kind, pattern) for view in several]
     common = set(found[0]).intersection(*found[1:])
@@ -78,11 +71,7 @@ def compare(
 def compare_series(
     several: Sequence[RunView], kind: str, path: str, statistic: str, align: str, columns: int
 ) -> Answer:
-    """`ComparedSeries` of `types.ts`; runs without the path are left out.
-
-    Raises:
-        NotRecordedError: no run has it.
-    """
+    """`ComparedSeries` of `types.ts`; runs without the path are left out."""
     runs, missing = [], None
     for view in several:
         try:

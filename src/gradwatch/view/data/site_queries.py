@@ -28,13 +28,8 @@ class LastMeasurement:
 class SiteHistory:
     """A site over the whole run.
 
-    Attributes:
-        steps: the number of measured steps.
-        nonfinite: the number of NaN and infinite elements in all steps together.
-        nonfinite_steps, first_nonfinite, last_nonfinite: at how many steps there were any,
-            the first and the last of these steps.
-        zero_steps: at how many steps all elements were 0.
-        peak, peak_step: the largest L2, and its step.
+    `nonfinite` counts elements in all steps together; `nonfinite_steps` and `zero_steps` count
+    steps with any NaN or infinite element, and steps with only zeros. `peak` is the largest L2.
     """
 
     steps: int
@@ -76,10 +71,7 @@ class StatisticRange:
 def last_measurements(run: Run, rank: int, since: int | None = None) -> dict[Site, LastMeasurement]:
     """The last measurement of every site; of the step as a whole, if that was measured.
 
-    Args:
-        run: the run.
-        rank: the process of a parallel training.
-        since: leave out sites that were measured only before this step.
+    With `since`, sites that were measured only before that step are left out.
     """
     rows = _by_site(
         run,

@@ -14,12 +14,8 @@ from gradwatch.read import RowGroups
 class Tree:
     """Blocks, layers and sites of one kind in network order, a parent before its children.
 
-    Chains of only children are one node with a "/" in its label.
-
-    Attributes:
-        revision: a hash of the nodes.
-        label, parent, count, shape: of each node, see `Tree` of `types.ts`.
-        sites: of each node; None for a node that merges those below it.
+    Chains of only children are one node with a "/" in its label. `sites` has None for a node
+    that merges those below it; the other lists are as in `Tree` of `types.ts`.
     """
 
     revision: str

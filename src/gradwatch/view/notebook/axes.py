@@ -11,11 +11,7 @@ if TYPE_CHECKING:
 
 
 def pyplot() -> Any:
-    """`matplotlib.pyplot`.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+    """`matplotlib.pyplot`; ImportError if matplotlib is not installed."""
     try:
         from matplotlib import pyplot
     except ImportError as error:

@@ -40,10 +40,7 @@ def plot_comparison(
 def plot_grid(grid: CellGrid, ax: Axes | None, x_label: str, title: str) -> Axes:
     """Draw a grid of cells: the first row on top, zeros grey, nonfinite cells crossed out.
 
-    Args:
-        grid: the cells.
-        ax: the axes to draw on; None for a new figure.
-        x_label, title: of the axes.
+    Without `ax`, it is drawn on a new figure.
     """
     rows, edges, scale = len(grid.labels), grid.edges, grid.scale
     ax = axes_for(ax, 9.0, min(2.2 + 0.22 * rows, 14.0))

@@ -80,7 +80,6 @@ def bar(share: float, label: str, width: int = 90, height: int = 10) -> str:
 
 
 def _by_colour(grid: CellGrid) -> dict[str, NDArray[np.bool_]]:
-    """The cells of each colour."""
     positions = np.where(grid.nonfinite, np.nan, grid.scale.positions(grid.values))
     levels = np.round(positions * (LEVELS - 1))
     colours = enumerate(grid.scale.colours())

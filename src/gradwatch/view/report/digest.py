@@ -9,7 +9,6 @@ from gradwatch.view.data import Answer, all_layer_rows, number_rows
 from gradwatch.view.report.worst_layers import MAX_LAYERS, worst_layers
 
 COLUMNS = 24
-"""The most values of a series over time."""
 _OVERVIEW = (
     "status", "started", "duration", "last_step", "ranks", "findings", "meaning", "facts", "cost",
     "damage", "lost_rows",
@@ -17,16 +16,9 @@ _OVERVIEW = (
 
 
 def digest(run: Run, overview: Answer, rank: int, version: str) -> Answer:
-    """Verdict, findings, layers, losses, facts.
+    """Verdict, findings, layers, losses, facts, from the `RunData` of `types.ts`.
 
-    Args:
-        run: the run.
-        overview: its `RunData` of `types.ts`.
-        rank: the rank whose layers and losses are reported.
-        version: of this library.
-
-    Returns:
-        Plain values; in numbers over time, None where nothing was measured.
+    Layers and losses are those of `rank`. Numbers over time are None where nothing was measured.
     """
     alarms = [f["severity"] for f in overview["findings"] if not f["explained_by"]]
     errors, warnings = alarms.count("error"), alarms.count("warning")

@@ -14,7 +14,6 @@ from gradwatch.view.report.page_data import Progress, snapshot
 from gradwatch.view.web import load
 
 FORMATS = {"html": (".html", ".htm"), "md": (".md", ".markdown"), "json": (".json",)}
-"""The formats of a report, with the suffixes of their files."""
 
 _MARKS = (GENERATOR, MARK, '"gradwatch_report"')
 _HEAD = 2_000
@@ -94,11 +93,7 @@ def text_of(
 
 
 def format_of(path: Path) -> str:
-    """The format of a file by its suffix.
-
-    Raises:
-        ValueError: the suffix stands for none.
-    """
+    """The format of a file by its suffix; ValueError if the suffix stands for none."""
     for form, suffixes in FORMATS.items():
         if path.suffix.lower() in suffixes:
             return form
@@ -107,21 +102,13 @@ def format_of(path: Path) -> str:
 
 
 def check_format(form: str) -> None:
-    """Refuse an unknown format.
-
-    Raises:
-        ValueError: there is no format of that name.
-    """
+    """Raise ValueError for an unknown format."""
     if form not in FORMATS:
         raise ValueError(f"There is no format {form!r}. Choose from: {', '.join(FORMATS)}")
 
 
 def check_free(path: Path, force: bool) -> None:
-    """Refuse to replace a file that is not a report.
-
-    Raises:
-        FileExistsError: there is such a file.
-    """
+    """Raise FileExistsError if there is a file that is not a report, unless `force`."""
     if force or not path.exists():
         return
     try:

@@ -18,11 +18,7 @@ Facts = Mapping[str, Any]
 
 
 def markdown(facts: Facts) -> str:
-    """The report, in the Markdown of GitHub.
-
-    Args:
-        facts: as `digest` gives them.
-    """
+    """The report, in the Markdown of GitHub, of the facts that `digest` gives."""
     lines = [MARK, f"## {code(facts['run'])}: {_verdict(facts)}", "", _summary(facts), ""]
     lines += _damage(facts)
     lines += _ranks(facts["processes"])

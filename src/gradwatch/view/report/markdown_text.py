@@ -31,13 +31,7 @@ def prose(sentence: str) -> str:
 
 
 def table(header: list[str], rows: list[list[str]], right: str = "") -> list[str]:
-    """The lines of a table whose cells are Markdown.
-
-    Args:
-        header: the names of its columns.
-        rows: their cells.
-        right: a letter for each column: `r` to align it to the right.
-    """
+    """The lines of a table of Markdown cells; `right` has a letter a column, `r` to align right."""
     marks = ["---:" if letter == "r" else "---" for letter in right.ljust(len(header), "l")]
     lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
     return [lines[0], f"|{'|'.join(marks)}|", *lines[1:]]

@@ -40,10 +40,7 @@ _PAGE = """\
 def page(snapshot: Mapping[str, Any], script: str, style: str) -> str:
     """The complete page: it needs no other file, and its policy allows no requests.
 
-    Args:
-        snapshot: `Snapshot` of `types.ts`.
-        script: the front end, one module without imports.
-        style: its style sheet.
+    `snapshot` is that of `types.ts`; `script` is one module without imports.
     """
     script, style = _without_end_tags(script, "script"), _without_end_tags(style, "style")
     return _PAGE.format(

@@ -18,7 +18,6 @@ from gradwatch.view.report.worst_layers import MAX_LAYERS, worst_layers
 MAX_BYTES = 8_000_000
 """The largest size of a page's data; the front end comes on top."""
 MAX_CELLS = 60_000
-"""The most cells of a kind's heatmap."""
 MAX_COLUMNS, MIN_COLUMNS = 240, 40
 """The most columns, and the fewest: below, rows are left out instead."""
 MAX_SERIES, SERIES_COLUMNS = 120, 120
@@ -34,13 +33,7 @@ Progress = Callable[[float, float], None]
 def snapshot(
     view: data.RunView, version: str, progress: Progress = lambda done, total: None
 ) -> Answer:
-    """`Snapshot` of `types.ts`.
-
-    Args:
-        view: the run.
-        version: of this library.
-        progress: called with the work done and the whole work.
-    """
+    """`Snapshot` of `types.ts`; `progress` gets the work done and the whole work."""
     return _PageData(view, progress).make(version)
 
 

@@ -14,13 +14,7 @@ Plot = tuple[Kind, str]
 def plot_order(
     trees: Mapping[Kind, Tree], findings: Sequence[Finding], worst: Mapping[str, str]
 ) -> list[Plot]:
-    """All possible plots: sites of findings, worst layers, then the trees level by level.
-
-    Args:
-        trees: the rows of each kind.
-        findings: of the run, the worst first.
-        worst: the worst layers, see `worst_layers`.
-    """
+    """All possible plots: sites of findings, worst layers, then the trees level by level."""
     kinds = [kind for kind in tensor_kinds() if kind in trees]
     by_layer: dict[str, list[Site]] = {}
     for kind in kinds:

@@ -14,12 +14,8 @@ def worst_layers(
     """The layers to look at first, the worst first, and why.
 
     First the layers in findings, then layers with NaN or infinite elements, then layers with
-    a gradient of 0, then the extremes that every network has.
-
-    Args:
-        layers: see `all_layer_rows`; in network order.
-        findings: as in `Finding.facts`, the worst first.
-        max_layers: the largest number of layers.
+    a gradient of 0, then the extremes that every network has. `layers` are in network order,
+    as in `all_layer_rows`; `findings` as in `Finding.facts`, the worst first.
     """
     known = {layer["layer"] for layer in layers}
     found: dict[str, dict[str, None]] = {}

@@ -27,13 +27,8 @@ _KEYS += [(key, order) for order, (key, _, _) in ORDERS.items()]
 class TopFrame:
     """What is known at a moment, and what of it to show.
 
-    Attributes:
-        progress: of the run; None before it is known.
-        findings: what is wrong with the run; None before that is known.
-        view: what to show.
-        message: an error to show, such as a wrong filter.
-        encoding: of the terminal.
-        now: the time in seconds since 1970; by default the current time.
+    `progress` and `findings` are None before they are known; `now` is in seconds since 1970.
+    `message` is an error to show, such as a wrong filter.
     """
 
     progress: RunProgress | None

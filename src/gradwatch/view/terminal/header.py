@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 NUMBERS = 3
 """How many losses and other numbers are shown at most."""
 FINDINGS = 4
-"""How many findings a screen shows at most."""
 QUIET_SECONDS = 15
 """After so long without a new record, the header says so."""
 _LABEL = 13
@@ -39,14 +38,9 @@ def header_lines(
     now: float | None,
     most_findings: int | None,
 ) -> list[Text]:
-    """The lines.
+    """The lines; progress and findings are None before they are known.
 
-    Args:
-        progress: of the run; None before it is known.
-        findings: what is wrong with the run; None before that is known.
-        encoding: of the output.
-        now: the time in seconds since 1970; by default the current time.
-        most_findings: how many findings to show; None for all.
+    `now` is in seconds since 1970, by default the current time; `most_findings` is None for all.
     """
     from rich.text import Text
 

@@ -28,10 +28,6 @@ class LiveScreen:
 
     rich renders the lines; this class writes those that have changed, because `rich.live`
     would send the whole screen again for each key and each new step.
-
-    Args:
-        output: a terminal.
-        keyboard: where keys come from, if that is a terminal.
     """
 
     def __init__(self, output: TextIO | None = None, keyboard: TextIO | None = None) -> None:
@@ -69,7 +65,6 @@ class LiveScreen:
 
     @property
     def size(self) -> os.terminal_size:
-        """The current number of columns and lines."""
         with contextlib.suppress(OSError, ValueError):
             size = os.get_terminal_size(self.output.fileno())
             if size.columns and size.lines:
@@ -92,9 +87,7 @@ class LiveScreen:
     def wait(self, seconds: float, has_news: Callable[[], bool]) -> bytes:
         """Wait for a key, for news, or for another size; returns what was typed.
 
-        Raises:
-            KeyboardInterrupt: after Ctrl-C.
-            SystemExit: after another signal to end.
+        Ctrl-C raises KeyboardInterrupt here, and another signal to end raises SystemExit.
         """
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -16,18 +16,11 @@ watched may need the processor."""
 
 
 class RunPoller:
-    """Reads a run again and again.
+    """Reads a run again and again, every so many seconds; the caller closes it after `stop`.
 
-    Args:
-        run: an open run; the caller closes it after `stop`.
-        rank: the process of a parallel training; None for the first.
-        every: seconds between two reads.
-
-    Attributes:
-        progress: of the run; None before the first read.
-        findings: what is wrong with the run; None before that is known.
-        error: why the last read failed; empty if it did not.
-        version: a number that grows with each change of these.
+    `version` grows with each change of `progress`, `findings` and `error`. The first two are
+    None before they are known; `error` is empty if the last read succeeded. A `rank` of None
+    is the first.
     """
 
     def __init__(self, run: Run, rank: int | None, every: float) -> None:
@@ -48,7 +41,6 @@ class RunPoller:
         ]
 
     def start(self, selector: select.Selector | None) -> None:
-        """Begin to read."""
         self._selector = selector
         for thread in self._threads:
             thread.start()

@@ -12,17 +12,10 @@ from gradwatch.view.terminal.view_options import ViewOptions
 
 
 def run_top(run: Run, view: ViewOptions, *, every: float = 1.0, rank: int | None = None) -> None:
-    """Show a run on the terminal of stdout, until the user quits.
+    """Show a run on the terminal of stdout, read every so many seconds, until the user quits.
 
-    Args:
-        run: from `gradwatch.open`.
-        view: what to show at first.
-        every: seconds between two reads of the run.
-        rank: the process of a parallel training; None for the first.
-
-    Raises:
-        KeyboardInterrupt: after Ctrl-C; the terminal is restored.
-        ValueError: one of the patterns to show is not a pattern.
+    Ctrl-C raises KeyboardInterrupt once the terminal is restored. A wrong pattern in `view` raises
+    ValueError. A `rank` of None is the first.
     """
     poller = RunPoller(run, rank, every)
     selector = combined(view.patterns)

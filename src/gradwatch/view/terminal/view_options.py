@@ -25,13 +25,8 @@ _BY_KEY = {key: order for order, (key, _, _) in ORDERS.items()}
 class ViewOptions:
     """What to show.
 
-    Attributes:
-        order: one of `ORDERS`; numbers are sorted with the largest first.
-        reverse: whether to reverse the order.
-        offset: the number of layers above the first visible one.
-        patterns: the sites to show, see `gradwatch.select`.
-        typing: the filter typed so far; None if none is being typed.
-        quit: whether to end.
+    `order` is one of `ORDERS`, with the largest number first. `offset` is the number of layers
+    above the first visible one; `typing` is the filter typed so far, None if there is none.
     """
 
     order: str = NETWORK
@@ -42,13 +37,7 @@ class ViewOptions:
     quit: bool = False
 
     def pressed(self, key: str, layers: int, page: int) -> ViewOptions:
-        """The options after a key.
-
-        Args:
-            key: a character or the name of a key, see `decode_keys`.
-            layers: the number of layers.
-            page: the number of visible layers.
-        """
+        """The options after a key, see `KeyDecoder`; `page` is the number of visible layers."""
         if self.typing is not None:
             return self._typed(key)
         if key in _BY_KEY:

@@ -11,11 +11,9 @@ NOT_FINITE = "NaN/Inf"
 
 
 def layer_columns(layers: Sequence[Mapping[str, Any]], encoding: str | None) -> list[TextColumn]:
-    """The columns of the table; empty ones are left out.
+    """The columns of the table of `layer_rows`; empty ones are left out.
 
-    Args:
-        layers: as `view.data.layer_rows` returns them.
-        encoding: of the output, which may lack the small bars.
+    An encoding may lack the small bars.
     """
     names = [printable(name) for name in without_root([e["layer"] for e in layers])]
     bad = frozenset(i for i, e in enumerate(layers) if e["nonfinite"])

@@ -20,17 +20,11 @@ def sparkline(
     log: bool = True,
     bars: str = BARS,
 ) -> str:
-    """A line of bars, one for each value.
+    """A line of bars, one for each value; `bars` has the lowest first.
 
     On the logarithmic scale, 0 is `_`. A marked or infinite value is `!`; NaN, where nothing
     was measured, is a gap. If the largest value is less than ten times the smallest, only
     the bars in the middle are used, so that noise looks small.
-
-    Args:
-        values: the series.
-        marked: values to show as `!` whatever they are.
-        log: whether equal ratios look the same, rather than equal differences.
-        bars: the bars, the lowest first.
     """
     numbers = np.asarray(values, np.float64)
     if log:

@@ -28,15 +28,7 @@ _MIN_GZIP = 1_000
 
 
 def make_app(endpoints: Endpoints, hub: Hub, hosts: Hosts, logins: Logins, files: Files) -> App:
-    """The application behind its guard.
-
-    Args:
-        endpoints: respond with data.
-        hub: publishes changes.
-        hosts: the server's names.
-        logins: who may request data.
-        files: the page's files: by path, bytes and media type.
-    """
+    """The application behind its guard."""
     from starlette.applications import Starlette
     from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route

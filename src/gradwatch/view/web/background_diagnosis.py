@@ -36,10 +36,8 @@ class BackgroundDiagnosis:
     """Diagnoses runs one after the other, each in its own process.
 
     The rules read the whole run, which takes long for a large one. Until they are done, the
-    findings that were recorded during training are shown.
-
-    Args:
-        on_change: called with the id of a run that has new findings.
+    findings that were recorded during training are shown. `on_change` gets the id of a run
+    that has new findings.
     """
 
     def __init__(self, on_change: Callable[[str], None]) -> None:
@@ -52,13 +50,7 @@ class BackgroundDiagnosis:
         self._thread: threading.Thread | None = None
 
     def findings(self, id: str, run: Run, signature: Hashable) -> tuple[list[Finding], bool]:
-        """The known findings of a run, and whether they are complete.
-
-        Args:
-            id: the run's.
-            run: the run.
-            signature: of its files.
-        """
+        """The known findings, and whether they are complete; a new signature queues a diagnosis."""
         with self._lock:
             state = self._states.setdefault(id, _State())
             if state.signature != signature and not state.is_queued and _is_due(run, state):
@@ -82,7 +74,6 @@ class BackgroundDiagnosis:
         return recorded_findings(run) if "diagnose" in run.facts else None
 
     def close(self) -> None:
-        """Stop."""
         with self._lock:
             self._closed.set()
             process = self._process

@@ -22,10 +22,6 @@ class ChangePoller:
 
     Open runs are checked every second, the list every other second, and all other runs now and
     then. Only runs whose files have changed are read.
-
-    Args:
-        library: the runs.
-        hub: publishes the changes.
     """
 
     def __init__(self, library: Library, hub: Hub) -> None:
@@ -38,7 +34,6 @@ class ChangePoller:
         self._thread = threading.Thread(target=self._work, name="gradwatch poller", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
@@ -52,7 +47,6 @@ class ChangePoller:
         self._wake.set()
 
     def close(self) -> None:
-        """Stop the thread."""
         self._is_closed.set()
         self._wake.set()
         self._thread.join(10)

@@ -18,11 +18,7 @@ from gradwatch.view.web.query_params import (
 class Endpoints:
     """The responses that `viewer/src/api/types.ts` describes, by the endpoint's name.
 
-    Args:
-        library: the runs.
-        diagnosis: their findings.
-        version: gradwatch's.
-        on_list: called when the list of runs is requested.
+    `on_list` is called when the list of runs is requested.
     """
 
     def __init__(

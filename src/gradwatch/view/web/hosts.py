@@ -8,16 +8,12 @@ _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:(?P<port>[0-9]{1,5}
 
 
 class Hosts:
-    """The names of the server.
+    """The names of the server that is bound to that host and port.
 
     A browser can be tricked into resolving any name to this machine (DNS rebinding), but then
     `Host` has that name. So only names are allowed that nobody else can own: loopback names
     and, if the server is reachable from other machines, numeric addresses and this machine's
     own name.
-
-    Args:
-        host: the address that the server is bound to.
-        port: its port.
     """
 
     def __init__(self, host: str, port: int) -> None:

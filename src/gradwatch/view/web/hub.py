@@ -62,7 +62,6 @@ class Hub:
                     self.has_listeners.clear()
 
     def close(self) -> None:
-        """End all listeners."""
         with self._lock:
             self._is_closed = True
             self.has_listeners.set()

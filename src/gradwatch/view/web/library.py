@@ -29,13 +29,7 @@ class Library:
     """Runs by opaque ids: no part of a request ever becomes part of a path.
 
     An id is a hash of the run's name below the directory. It stays the same when the server is
-    restarted, so that links to a run keep working.
-
-    Args:
-        found: a run or runs, as `gradwatch.open` returns them.
-        directory: the directory as the user gave it.
-        diagnosis: the findings of runs.
-        rank: the rank to show of parallel trainings.
+    restarted, so that links to a run keep working. `directory` is as the user gave it.
     """
 
     def __init__(
@@ -66,12 +60,7 @@ class Library:
         return True
 
     def view(self, id: str) -> RunView:
-        """A run, opened if necessary, and up to date.
-
-        Raises:
-            NoSuchRunError: there is no run with that id.
-            CannotOpenError: it cannot be opened.
-        """
+        """A run, opened if necessary, and up to date; else NoSuchRunError or CannotOpenError."""
         live = self._opened(id)
         live.refresh()
         return live.view
@@ -83,7 +72,6 @@ class Library:
         return None if live is None else live.signature
 
     def open_ids(self) -> list[str]:
-        """The ids of the open runs."""
         with self._lock:
             return list(self._open)
 
@@ -113,11 +101,7 @@ class Library:
         return sorted(self._names, key=lambda id: -_changed_at(self._path(id)))
 
     def update(self, id: str, *, force: bool = False) -> bool:
-        """Update a run's entry if its files have changed, or by `force`.
-
-        Returns:
-            Whether the entry has changed.
-        """
+        """Update a run's entry if its files changed, or by `force`; True if the entry changed."""
         known = self._entries.get(id)
         signature = signature_of(self._path(id))
         is_settled = known is not None and known[1]["status"] != Status.LIVE
@@ -128,7 +112,6 @@ class Library:
         return known is None or known[1] != made
 
     def close(self) -> None:
-        """Close all runs."""
         with self._lock:
             self._open.clear()
         self._found.close()
@@ -191,7 +174,6 @@ class Library:
 
 
 def id_of(name: str) -> str:
-    """The id of a run."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -16,9 +16,7 @@ MAX_AGE, MAX_AGE_REMOTE = 0.5, 10.0
 class LiveRun:
     """A run that requests are answered from.
 
-    Args:
-        view: the run, just opened.
-        signature: of its files, taken before opening: later changes are found by `refresh`.
+    The signature of its files was taken before opening, so `refresh` finds later changes.
     """
 
     def __init__(self, view: RunView, signature: Hashable) -> None:

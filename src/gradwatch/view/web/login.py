@@ -33,7 +33,6 @@ class Logins:
         return cookie
 
     def knows(self, cookie: str | None) -> bool:
-        """Whether a cookie is valid."""
         if cookie is None:
             return False
         with self._lock:

@@ -19,18 +19,13 @@ class BadRequestError(ValueError):
 
 
 class QueryParams:
-    """The parameters of a request.
-
-    Args:
-        values: the values of each parameter by its name.
-    """
+    """The parameters of a request."""
 
     def __init__(self, values: Mapping[str, Sequence[str]]) -> None:
         self._values = values
 
     @property
     def run(self) -> str:
-        """The id of a run."""
         return self._text("run")
 
     @property
@@ -42,7 +37,6 @@ class QueryParams:
 
     @property
     def kind(self) -> str:
-        """What was measured."""
         return self._text("kind")
 
     @property
@@ -52,7 +46,6 @@ class QueryParams:
 
     @property
     def statistic(self) -> str:
-        """The name of a statistic."""
         return self._text("statistic")
 
     @property
@@ -67,7 +60,6 @@ class QueryParams:
 
     @property
     def align(self) -> str:
-        """How runs are aligned."""
         found = self._text("align")
         if found not in ALIGNMENTS:
             raise BadRequestError(f"'align' is one of {', '.join(ALIGNMENTS)}.")
@@ -75,17 +67,14 @@ class QueryParams:
 
     @property
     def step(self) -> int:
-        """A step."""
         return _integer("step", self._text("step"))
 
     @property
     def columns(self) -> int:
-        """The largest number of columns."""
         return _check("'columns'", _integer("columns", self._text("columns")), 1, MAX_COLUMNS)
 
     @property
     def max_rows(self) -> int:
-        """The largest number of rows."""
         return _check("'rows'", _integer("rows", self._text("rows")), 1, MAX_ROWS)
 
     @property
@@ -97,7 +86,6 @@ class QueryParams:
 
     @property
     def window(self) -> Window:
-        """Which columns."""
         first, last = self._optional("from"), self._optional("to")
         stretch = EVER[0] if first is None else first, EVER[1] if last is None else last
         if stretch[1] < stretch[0]:
@@ -106,12 +94,10 @@ class QueryParams:
 
     @property
     def has_rank(self) -> bool:
-        """Whether a rank is given."""
         return self._one("rank") is not None
 
     @property
     def rank(self) -> RankChoice:
-        """Which rank's numbers."""
         found = self._text("rank")
         if found == FIRST:
             return None

@@ -44,11 +44,6 @@ class RequestGuard:
     Every request must name this server as its `Host`, and come from one of its pages or from
     the address bar. Data needs a login. The page itself holds no data and needs none, so that
     a link to it works wherever it is clicked.
-
-    Args:
-        app: the application behind the guard.
-        hosts: the server's names.
-        logins: who is logged in.
     """
 
     def __init__(self, app: App, hosts: Hosts, logins: Logins) -> None:

@@ -32,14 +32,7 @@ class PortTakenError(OSError):
 
 @dataclass
 class Server:
-    """A viewer of runs.
-
-    Args:
-        found: a run or runs.
-        directory: the directory as the user gave it.
-        host, port: where to listen; port 0 is any free port.
-        rank: the rank to show of parallel trainings.
-    """
+    """A viewer of runs; `directory` is as the user gave it, and port 0 is any free port."""
 
     found: Run | Runs
     directory: str
@@ -67,11 +60,7 @@ class Server:
     def app(self, files: static.Files | None = None) -> App:
         """The application for its port, which `listen` sets.
 
-        Args:
-            files: the page's files; by default those of the package.
-
-        Raises:
-            NotBuiltError: the front end is not built.
+        Without `files`, it has those of the package; NotBuiltError if the front end is not built.
         """
         version = gradwatch.__version__
         endpoints = Endpoints(self.library, self.diagnosis, version, self.poller.wake)
@@ -79,14 +68,9 @@ class Server:
         return make_app(endpoints, self.hub, hosts, self.logins, files or static.load())
 
     def listen(self, *, next_free: bool = False) -> socket.socket:
-        """Bind the port.
+        """Bind the port, or with `next_free` one of the next ports.
 
-        Args:
-            next_free: try the next ports too.
-
-        Raises:
-            PortTakenError: it is taken.
-            OSError: the host is not this machine's.
+        PortTakenError is raised if none is free, OSError if the host is not this machine's.
         """
         bound = listening(self.host, self.port, _MAX_TRIES if next_free else 1)
         self.port = bound.getsockname()[1]
@@ -133,7 +117,6 @@ class Server:
         self._stop()
 
     def close(self) -> None:
-        """Close everything."""
         self.hub.close()
         self.poller.close()
         self.diagnosis.close()

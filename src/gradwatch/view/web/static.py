@@ -17,11 +17,7 @@ class NotBuiltError(Exception):
 
 
 def load() -> Files:
-    """The table of files; no other file is ever served.
-
-    Raises:
-        NotBuiltError: they are missing.
-    """
+    """The table of files; no other file is ever served. NotBuiltError if they are missing."""
     folder = files("gradwatch.view") / "static"
     try:
         table = {f"/{name}": ((folder / name).read_bytes(), t) for name, t in _TYPES.items()}
