@@ -15,20 +15,10 @@ _RULES_OF_EACH_RANK = ("non-finite",)
 
 
 class Alerts:
-    """Prints findings, hands them to the user's function, and decides whether to stop.
+    """Prints alarms, hands all findings to the user's function, and decides whether to stop.
 
-    Findings that are no alarm are not printed.
-
-    Args:
-        diagnosis: finds them.
-        on_finding: called with each finding; an exception of it is shown once.
-        stop_on: the severity from which on training is to stop; None for never.
-        reporter: tells the user about that exception.
-        file: where to print; by default the `sys.stdout` of that time.
-
-    Attributes:
-        diagnosis: as given.
-        should_stop: whether something was found for which training is to stop.
+    An exception of `on_finding` is shown once, by `reporter`. `stop_on` is the severity from which
+    on training is to stop; None for never. By default alarms go to the `sys.stdout` of that time.
     """
 
     def __init__(
@@ -50,10 +40,8 @@ class Alerts:
     def begin(self, facts: ModelFacts, directory: Path | None, rank: int = 0) -> None:
         """A training begins, or goes on.
 
-        Args:
-            facts, directory: as for `LiveDiagnosis.begin`.
-            rank: that of this process. The first asks all rules about what the processes have in
-                common; another asks only those that its own measurements answer.
+        The first rank asks all rules about what the processes have in common; another rank asks
+        only those that its own measurements answer.
         """
         self.should_stop = False
         if rank:

@@ -18,7 +18,6 @@ from gradwatch.diagnosis.silence import Silence, apply_silences
 from gradwatch.util import say
 
 Thresholds: TypeAlias = Mapping[str, ThresholdValues]
-"""By rule."""
 
 
 class Diagnosis:

@@ -16,11 +16,8 @@ class FindingsFile:
     """Findings, a line each, appended as they are made; each line knows whether it is whole.
 
     When the diagnosis ends, all findings are written once more in their final state, closed or
-    open; until then, the file has their first state.
-
-    Args:
-        directory: the run's.
-        diagnosis: the name of this diagnosis; a run may have several.
+    open; until then, the file has their first state. A run may have several diagnoses: `diagnosis`
+    is the name of this one.
     """
 
     def __init__(self, directory: Path, diagnosis: str) -> None:
@@ -29,26 +26,16 @@ class FindingsFile:
         self._file: AppendFile | None = None
 
     def found(self, finding: Finding) -> None:
-        """Append a finding.
-
-        Raises:
-            OSError: it cannot be written.
-        """
         self._append(_FOUND, [finding])
 
     def ended(self, findings: Iterable[Finding]) -> None:
-        """Append the final state of all findings; without any, nothing.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Append the final state of all findings, if there are any."""
         left = list(findings)
         if left or self._file is not None:
             self._append(_LEFT, left)
             self._append(_ENDED, [None])
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -61,11 +48,7 @@ class FindingsFile:
 
 
 def read(directory: Path) -> list[Finding]:
-    """The findings in the file of a run, each in its last state; damaged lines are left out.
-
-    Raises:
-        OSError: it is there and cannot be read.
-    """
+    """The findings in the file of a run, each in its last state; damaged lines are left out."""
     try:
         lines = (directory / NAME).read_bytes().splitlines()
     except FileNotFoundError:

@@ -21,7 +21,6 @@ class FlightRecorder:
         self._losses: deque[tuple[int, float]] = deque(maxlen=KEPT_LOSSES)
 
     def add(self, reading: Reading) -> None:
-        """Keep a reading."""
         self._readings.append(reading)
 
     def add_loss(self, step: int, value: float) -> None:
@@ -29,11 +28,7 @@ class FlightRecorder:
         self._losses.append((step, value))
 
     def write(self, directory: Path, step: int) -> Path:
-        """Write all that is kept as `flight-<step>.json`; returns where.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Write all that is kept as `flight-<step>.json`; returns where."""
         path = directory / f"flight-{step}.json"
         content = {
             "step": step,

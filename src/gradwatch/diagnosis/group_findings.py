@@ -27,12 +27,7 @@ class _Entry:
 
 
 class GroupFindings:
-    """A history and its findings.
-
-    Args:
-        group: the part of the training; empty for all of it.
-        batch_size: the number of samples in a step, if known.
-    """
+    """The history of one part of a training, and its findings; an empty `group` is all of it."""
 
     def __init__(self, group: str = "", batch_size: int | None = None) -> None:
         self.group = group
@@ -43,7 +38,7 @@ class GroupFindings:
 
     @property
     def findings(self) -> list[Finding]:
-        """All findings, in the order of their detection."""
+        """In the order of their detection."""
         return [entry.finding for entry in self._entries.values()]
 
     @property

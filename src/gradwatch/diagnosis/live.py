@@ -25,17 +25,9 @@ _LATEST = 32
 
 
 class LiveDiagnosis(ActiveSink):
-    """Asks the rules about each reading and each reported loss, and keeps their findings.
+    """Asks the rules about each reading and each reported loss, on the sink's thread.
 
-    The rules are asked on the sink's thread. Their findings are appended to the run's
-    `findings.jsonl`, and kept until `news` asks for them.
-
-    Args:
-        settings: which rules, and how.
-        reporter: tells the user about a rule that failed.
-
-    Attributes:
-        findings: all findings so far, the worst first.
+    Findings are appended to the run's `findings.jsonl`, and kept until `new_findings` returns them.
     """
 
     def __init__(self, settings: Settings, reporter: Reporter) -> None:
@@ -57,7 +49,6 @@ class LiveDiagnosis(ActiveSink):
         """The last step of the epoch that ends next, as far as the training knows it."""
         self._next_look = 0.0
         self._nonfinite_reports = 0
-        """How many reports in a row were not finite."""
         self.forget()
 
     def forget(self) -> None:
@@ -84,9 +75,7 @@ class LiveDiagnosis(ActiveSink):
     def begin(self, facts: ModelFacts, directory: Path | None) -> None:
         """A training begins, or goes on; before the pipeline is opened.
 
-        Args:
-            facts: the facts known about the model.
-            directory: the run's; None if nothing can be written there.
+        `directory` is None if nothing can be written there.
         """
         self._early.clear()
         self._reported.clear()
@@ -229,9 +218,8 @@ class LiveDiagnosis(ActiveSink):
     def _read_reports(self, before: int | None = None, to_the_end: bool = False) -> None:
         """Tell the diagnosis the losses that were reported.
 
-        Args:
-            before: only those up to that step, of which a reading has come.
-            to_the_end: none will come that is missing.
+        `before` limits them to the steps up to that of a reading that has come. `to_the_end` says
+        that no missing report will come.
         """
         if before is None and self._is_expecting and not to_the_end:
             return  # The reading on its way says more.

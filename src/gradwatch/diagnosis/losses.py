@@ -17,15 +17,9 @@ _SIGNIFICANT = 2.0
 class Losses:
     """The losses of steps, oldest first, and their levels.
 
-    Levels are medians over several steps, because the loss of a batch is noisy.
-
-    Args:
-        pool: the number of consecutive losses to average into one: the loss of a batch of a few
-            samples says little. 0 keeps only the newest loss.
-
-    Attributes:
-        latest: the newest loss, not averaged; NaN if there is none.
-        latest_step: its step.
+    Levels are medians over several steps, because the loss of a batch is noisy. `pool` consecutive
+    losses are averaged into one, because the loss of a few samples says little; 0 keeps only the
+    newest loss. `latest` is not averaged; NaN if there is none.
     """
 
     def __init__(self, pool: int = 1) -> None:

@@ -24,7 +24,6 @@ def completes(reading: Reading, other: Reading) -> bool:
 
 
 def merged(reading: Reading, other: Reading) -> Reading:
-    """Both as one reading."""
     rows = np.concatenate([reading.summary.pack(), other.summary.pack()])
     return replace(
         reading, sites=[*reading.sites, *other.sites], summary=Summary.unpack(rows), members={}

@@ -15,33 +15,24 @@ if TYPE_CHECKING:
     from gradwatch.read import Run
 
 RANK_RULES: dict[str, Rule] = {}
-"""The rules that compare ranks, by name."""
 
 Row: TypeAlias = tuple[Any, ...]
-"""A row of a query's result."""
 
 _MAX_SECONDS_APART = 5.0
 """Rows of one step that are further apart in time belong to two trainings."""
 
 
 class RankData:
-    """The recordings of all ranks; rules query them with SQL, however many there are.
-
-    Args:
-        run: the run.
-        facts: the known facts about the model.
-    """
+    """The recordings of all ranks; rules query them with SQL, however many there are."""
 
     def __init__(self, run: Run, facts: ModelFacts) -> None:
         self.run = run
         self._facts = facts
 
     def query(self, query: str, *parameters: object) -> list[Row]:
-        """The rows of a query."""
         return self.run.sql(query, parameters).fetchall()
 
     def layer_order(self) -> LayerOrder:
-        """The order in which layers are executed, as far as it is known."""
         kinds = (Kind.OUTPUT, Kind.GRADIENT, Kind.WEIGHT)
         paths = [site.layer for kind in kinds for site in self.run.sites(kind)]
         return LayerOrder(self._facts.layers, paths)
@@ -50,12 +41,10 @@ class RankData:
 def of_one_training(rows: str) -> str:
     """SQL that keeps the rows that can be compared across ranks.
 
-    A rank that does not take part in a resumed training, or not yet, has rows of the previous
-    one: they are older than the first rows that other ranks have of the new one. Ranks that
-    train together reach a step at about the same time.
-
-    Args:
-        rows: a table with `step`, `time`, `writer` and `attempt`.
+    A rank that does not take part in a resumed training, or not yet, has rows of the previous one:
+    they are older than the first rows that other ranks have of the new one. Ranks that train
+    together reach a step at about the same time. `rows` is a table with `step`, `time`, `writer`
+    and `attempt`.
     """
     return (
         "SELECT * EXCLUDE (begun, newest) FROM (SELECT *, max(begun) OVER (ORDER BY step RANGE "
@@ -74,10 +63,8 @@ def path_is(name: str) -> str:
 class RankSymptom(Symptom):
     """What a rule sees when it compares ranks.
 
-    Attributes:
-        group: the part of the training it is about.
-        detected: the step at which it could be detected; `since` if None.
-        until: the last step at which it was seen, if it has gone away.
+    `detected` is `since` if None. `until` is the last step at which it was seen, if it has gone
+    away.
     """
 
     group: str = ""
@@ -91,14 +78,7 @@ RankCheck: TypeAlias = Callable[[RankData, ModelFacts, Limits], Iterable[RankSym
 def rank_rule(
     name: str, *, severity: Severity, remedy: str = "", thresholds: Mapping[str, Threshold]
 ) -> Callable[[RankCheck], RankCheck]:
-    """Declare a function as a rule that compares the ranks of a run.
-
-    Args:
-        name: the name of the rule in its findings.
-        severity: the severity of its findings, unless a symptom has its own.
-        remedy: what to do, unless a symptom has its own.
-        thresholds: the numbers it compares with.
-    """
+    """Declare a function as a rule that compares the ranks of a run; arguments as in `rule`."""
 
     def declare(check: RankCheck) -> RankCheck:
         about = (check.__doc__ or "").partition("\n")[0]
@@ -109,7 +89,6 @@ def rank_rule(
 
 
 def enumerate_ranks(ranks: Sequence[int], name: str = "rank") -> str:
-    """Some ranks as text."""
     if len(ranks) == 1:
         return f"{name} {ranks[0]}"
     shown = [str(rank) for rank in ranks[:4]] + [f"{len(ranks) - 4} more"] * (len(ranks) > 4)

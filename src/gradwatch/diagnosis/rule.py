@@ -28,9 +28,7 @@ ThresholdValues: TypeAlias = Mapping[str, float | Mapping[str, float]]
 class Limits:
     """The thresholds of a rule, which may differ from site to site.
 
-    Args:
-        values: the thresholds by name.
-        local: (selector, thresholds by name) for some sites; a later entry wins.
+    `local` has (selector, thresholds by name) for some sites; a later entry wins.
     """
 
     def __init__(
@@ -46,7 +44,6 @@ class Limits:
         return self._values[name]
 
     def at(self, name: str, path: str) -> float:
-        """The threshold at one path."""
         for selector, own in reversed(self._local):
             if name in own and matches(selector, path):
                 return own[name]
@@ -76,15 +73,10 @@ Check: TypeAlias = Callable[..., Iterable[Symptom]]
 class Rule:
     """A function that looks for one problem, and the texts of its findings.
 
-    Attributes:
-        name: in lower case with hyphens, such as `dead-units`.
-        check: the function. It takes the `History` (or the `RankData`, if it compares ranks),
-            the `ModelFacts` and the `Limits`, and returns the symptoms it sees now.
-        severity: the severity of its findings, unless a symptom has its own.
-        remedy: what to do, unless a symptom has its own.
-        thresholds: the numbers it compares with.
-        needs: the rule runs only at steps at which all these kinds were measured.
-        about: what it looks for, in one line.
+    `check` takes the `History` (or the `RankData`, if it compares ranks), the `ModelFacts` and the
+    `Limits`, and returns the symptoms it sees now. It runs only at steps at which all kinds in
+    `needs` were measured. A symptom may replace `severity` and `remedy`. `about` says in one line
+    what the rule looks for.
     """
 
     name: str
@@ -96,11 +88,7 @@ class Rule:
     about: str = ""
 
     def limits(self, changes: ThresholdValues) -> Limits:
-        """The thresholds of the rule after the user's changes.
-
-        Raises:
-            ValueError: the rule has no threshold of that name.
-        """
+        """The thresholds after the user's changes; raises ValueError for an unknown name."""
         values = {name: threshold.value for name, threshold in self.thresholds.items()}
         local: list[tuple[str, Mapping[str, float]]] = []
         for name, change in changes.items():

@@ -12,14 +12,10 @@ _TOLERANCE = 1e-3
 def is_report_missing(
     last: ReportedLoss | None, reports: Iterable[ReportedLoss], step: int
 ) -> bool:
-    """Whether the report of an earlier step has not arrived yet.
+    """Whether the report of a step before `step` has not arrived yet.
 
-    Nothing is missing if nothing was ever reported.
-
-    Args:
-        last: the newest report that was processed; None if there is none.
-        reports: the reports that have arrived since, in the order of their steps.
-        step: only reports of steps before this one count.
+    Nothing is missing if nothing was ever reported. `last` is the newest report that was processed,
+    and `reports` are those that have arrived since, in the order of their steps.
     """
     known, stride = (None, 1) if last is None else (last.step, last.stride)
     for each in reports:
@@ -54,12 +50,9 @@ class StepLosses:
         return count <= max(stride, 1) or count == self._count + stride
 
     def add_mean(self, step: int, count: int, mean: float) -> float | None:
-        """Add a report; returns the loss of its step, or None if it is unknown.
+        """Add the mean of the first `count` steps of an epoch; returns the loss of its last step.
 
-        Args:
-            step: the number of the step.
-            count: the number of steps of the epoch in the mean.
-            mean: the reported mean. Within an epoch, reports come in the order of the steps.
+        None if that is unknown. Within an epoch, reports come in the order of the steps.
         """
         if count <= self._count:  # An epoch begins.
             self._count, self._mean, self._is_broken = 0, 0.0, False

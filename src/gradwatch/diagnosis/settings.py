@@ -20,13 +20,7 @@ DiagnosisSpec: TypeAlias = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Which rules to run, with which thresholds, and what not to report.
-
-    Attributes:
-        rules: their names; None for all.
-        thresholds: by rule, see `Diagnosis`.
-        silences: what not to report.
-    """
+    """Which rules to run (None for all), with which thresholds by rule, and what not to report."""
 
     rules: tuple[str, ...] | None = None
     thresholds: Thresholds = field(default_factory=dict)
@@ -36,12 +30,8 @@ class Settings:
     def of(cls, spec: DiagnosisSpec) -> Settings | None:
         """Parse the argument `diagnose=`; None means no diagnosis.
 
-        Args:
-            spec: True or False; or one of the following, or a list of them: the name of a rule,
-                to run only the named ones; the result of `silence(...)`; thresholds by rule.
-
-        Raises:
-            TypeError, ValueError: it is something else, or a rule or threshold does not exist.
+        It is True or False; or one of the following, or a list of them: the name of a rule, to run
+        only the named ones; the result of `silence(...)`; thresholds by rule.
         """
         if isinstance(spec, bool):
             return cls() if spec else None
@@ -66,7 +56,6 @@ class Settings:
         return settings
 
     def start(self, facts: ModelFacts, on_error: Callable[[str], None]) -> Diagnosis:
-        """Create a diagnosis with these settings."""
         return Diagnosis(
             facts,
             rules=self.rules,
@@ -94,11 +83,7 @@ def _plain(value: float | Mapping[str, float]) -> float | dict[str, float]:
 
 
 def as_severity(name: str, value: Severity | str | None) -> Severity | None:
-    """Convert an argument to a severity; None means never.
-
-    Raises:
-        ValueError: it is not a severity.
-    """
+    """Convert an argument to a severity; None means never."""
     if value is None:
         return None
     try:

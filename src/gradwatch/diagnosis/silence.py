@@ -58,7 +58,6 @@ silence = Silence
 def apply_silences(
     rule: str, symptoms: Iterable[Symptom], silences: Sequence[Silence]
 ) -> list[Symptom]:
-    """The symptoms of a rule that are to be reported."""
     kept: list[Symptom] = []
     for symptom in symptoms:
         left: Symptom | None = symptom

@@ -27,18 +27,11 @@ class _Series:
 
 
 class ValueTable:
-    """The measurements of one kind in the latest steps, one row per measured step.
+    """The measurements of one kind in the latest steps: a row per measured step, a column per site.
 
-    A site that was not measured in a step is NaN there. Slices of variables are left out: they
-    are part of other sites.
-
-    Args:
-        kind: the kind.
-        depth: the number of measured steps to keep; fewer if they are large.
-
-    Attributes:
-        sites: the columns.
-        measured: the number of measured steps since the beginning.
+    A site that was not measured in a step is NaN there. Slices of variables are left out: they are
+    part of other sites. `depth` steps are kept; fewer if they are large. `measured` counts the
+    steps since the beginning.
     """
 
     def __init__(self, kind: Kind, depth: int) -> None:
@@ -136,10 +129,7 @@ class ValueTable:
         return np.array([index[site.layer] for site in self.sites], np.intp)
 
     def l2_by_layer(self, count: int) -> Array:
-        """The L2 norm of each layer in the last measured steps: steps x layers.
-
-        NaN where nothing of the layer was measured.
-        """
+        """The L2 norm of each layer in the last measured steps: steps x layers, NaN if missing."""
 
         def compute() -> Array:
             squares = self.rows(count)[:, :, _SUM_SQUARES]
@@ -164,9 +154,7 @@ class ValueTable:
     def series(self, key: object, compute: Callable[[int], Iterable[float]]) -> Array:
         """One number for each kept step, computed once per step.
 
-        Args:
-            key: identifies the series.
-            compute: returns the numbers of the last steps; it takes how many of them.
+        `compute` takes a number of last steps and returns their numbers.
         """
         series = self._series.setdefault(key, _Series([], 0))
         missing = min(self.measured - series.measured, self._end)
@@ -213,7 +201,6 @@ class ValueTable:
 
 
 def cached(cache: dict[object, object], key: object, compute: Callable[[], T]) -> T:
-    """The entry of a cache; computed if it is missing."""
     if key not in cache:
         cache[key] = compute()
     return cache[key]  # type: ignore[return-value]

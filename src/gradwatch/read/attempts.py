@@ -7,15 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Attempt:
-    """One stretch of training that began at `first_step`.
+    """One stretch of training of one rank.
 
-    Attributes:
-        writer: the writer that recorded it; writers' names sort by time.
-        number: its number within the writer.
-        rank: the process of a parallel training.
-        first_step: the step at which it began.
-        group: the part of the training it is of; None for all of it.
-        time: when it began, in seconds since 1970.
+    Writers' names sort by time, and `number` counts within a writer. A `group` of None is all of
+    the training. `time` is when it began, in seconds since 1970.
     """
 
     writer: str
@@ -39,11 +34,8 @@ def bounds(
 ) -> Bounds:
     """From which step on the rows of attempts are superseded.
 
-    Args:
-        attempts: all of them, in any order.
-        with_rows: writer and number of those that recorded anything: one that did
-            not replaces nothing.
-        groups: for each writer the groups that its rows are of.
+    `with_rows` are the attempts, by writer and number, that recorded anything: others replace
+    nothing. `groups` has for each writer the groups that its rows are of.
     """
     found: Bounds = {}
     of_all: dict[int, int] = {}

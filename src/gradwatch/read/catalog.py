@@ -38,19 +38,10 @@ class Segment:
 class Writer:
     """The files of one writer, and the facts in them.
 
-    Attributes:
-        name: the writer's.
-        facts: rank, host, pid, when it started.
-        sites: kind, path and group by its site number; None where unknown. Writers that
-            have the same share one list.
-        attempts: as in the journal.
-        groups: the groups of sites that the user has named.
-        end: how it ended; None if it did not (yet).
-        sealed: the numbers of the journals that are sealed, with their whole segments.
-        journals: those that are not sealed, by number.
-        newest: the number of the newest journal.
-        lost_rows: how many rows it could not write.
-        without_manifest: whether its manifest is damaged or missing.
+    `facts` are its rank, host, pid and start. `sites` are by site number, None where unknown;
+    writers that have the same share one list. `end` is None if the writer has not ended. `sealed`
+    has the whole segments of the sealed journals, and `journals` those that are not sealed, both by
+    journal number.
     """
 
     name: str
@@ -80,10 +71,7 @@ class Writer:
 class Catalog:
     """The files of a run; `refresh` lists them again.
 
-    Attributes:
-        directory: the run's.
-        writers: by name, which sorts by time of start.
-        damage: files that cannot be read, or are missing.
+    `writers` are by name, which sorts by time of start.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -310,7 +298,6 @@ class Catalog:
 
 
 def encodable_names(sites: Iterable[Iterable[str] | None]) -> list[SiteName | None]:
-    """Names as segments have them."""
     found: list[SiteName | None] = []
     for entry in sites:
         kind, path, group = ("", "", "") if entry is None else map(tables.encodable, entry)

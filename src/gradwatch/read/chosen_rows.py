@@ -24,12 +24,7 @@ MicroBatch = int | Literal["each"] | None
 
 
 def check_rank(choice: RankChoice, ranks: Sequence[int]) -> RankChoice:
-    """The choice, if there is such a rank.
-
-    Raises:
-        NotRecordedError: there is none.
-        ValueError: it is no rank.
-    """
+    """The choice; raises if there is no such rank."""
     if choice is None or choice == ALL:
         return choice
     if not isinstance(choice, int):
@@ -81,17 +76,8 @@ class ChosenRows:
     - Micro-batch: as chosen. With `None`, where a site was recorded for the step as a whole,
       its micro-batches of that step are left out.
 
-    Args:
-        snapshot: the run.
-        row_of: by site, the number of the row that it is merged into.
-        rank: the choice of ranks.
-        stretch: the first and the last step.
-        micro_batch: the choice of micro-batches.
-        by_rank: read every rank, and let `row` be the rank.
-
-    Attributes:
-        ranks: the ranks whose rows are read.
-        numbering: changes whenever a site has another number.
+    `row_of` has for each site the number of the row that it is merged into. `by_rank` reads every
+    rank, and `row` is then the rank. `numbering` changes whenever a site has another number.
     """
 
     def __init__(
@@ -121,7 +107,6 @@ class ChosenRows:
         self._choose_sites(row_of, only_home=several and not pooled)
 
     def _choose_sites(self, row_of: Mapping[Site, int], only_home: bool) -> None:
-        """Add the conditions, and a table to join, for the sites."""
         found = list(self._numbers(row_of, only_home))
         self.numbering = tuple((writer, len(sites)) for writer, sites, _ in found)
         # Comparing the writers' names takes time, and is needed only if their numbers differ.
@@ -176,11 +161,7 @@ class ChosenRows:
     ) -> str:
         """The rows as a subquery with `row`, `rank`, `step` and these columns.
 
-        Args:
-            columns: of the table.
-            table: `"summaries"` or `"histograms"`.
-            source: rows to choose from, instead of all.
-            where: a further condition.
+        `source` replaces all rows by those to choose from.
         """
         snapshot = self._snapshot
         rows = source or f"({snapshot.all_rows(table, self.ranks)})"
@@ -202,5 +183,5 @@ class ChosenRows:
         return merge_sql(fields, "count(DISTINCT rank)" if self._is_mean else "")
 
     def fetch(self, query: str, tables: Mapping[str, Columns] | None = None) -> Columns:
-        """The result of a query in which `sql` stands."""
+        """The result of a query that contains `sql`."""
         return self._snapshot.database.fetch(query, tables={**self._tables, **(tables or {})})

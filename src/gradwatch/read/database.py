@@ -52,11 +52,8 @@ class QueryError(ValueError):
 class Database:
     """The tables of a run, in memory; the rows of its segments stay in their files.
 
-    It is locked: a query reaches no other file, no network, no extension, no setting and
-    no Python variable.
-
-    Args:
-        segments: by table the files to read, all found whole.
+    It is locked: a query reaches no other file, no network, no extension, no setting and no Python
+    variable. All of `segments` were found whole.
     """
 
     def __init__(self, segments: Mapping[str, Sequence[Path]]) -> None:
@@ -78,10 +75,8 @@ class Database:
     def append(self, table: str, rows: Columns, names: Columns) -> None:
         """Add rows of journals to those that are in no segment.
 
-        Args:
-            table: of `SCHEMAS`.
-            rows: as from `tables.rows_of`, and `owner`: a number for whose they are.
-            names: of the owners' sites `owner`, `writer`, `rank`, `site`, `kind`, `group`.
+        `rows` are as from `tables.rows_of`, with `owner`: a number for whose they are. `names` has
+        `owner`, `writer`, `rank`, `site`, `kind` and `group` of the owners' sites.
         """
         given = {
             "micro_batch": f"nullif(r.micro_batch, {NO_MICRO_BATCH})",
@@ -100,7 +95,7 @@ class Database:
             self._connection.unregister("_names")
 
     def fill(self, table: str, key: object, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Put rows in the place of all that are there, unless these came with the same key."""
+        """Replace all rows of a table, unless the last ones came with the same key."""
         if self._filled.get(table) != key:
             given = list(rows)
             names = list(_TABLES[table])
@@ -113,15 +108,12 @@ class Database:
     ) -> None:
         """As `fill`, before the next query of a user: for a table that no other query needs.
 
-        Args:
-            table, key: as in `fill`.
-            rows: makes the rows; for a hundred thousand sites that takes a second.
+        To make the rows of a hundred thousand sites takes a second.
         """
         with self._waiting_lock:
             self._waiting[table] = key, rows
 
     def define(self, has_attempts: bool) -> None:
-        """Make the views, if they are not so already."""
         if has_attempts == self._has_attempts:
             return
         with self._lock:
@@ -137,10 +129,7 @@ class Database:
     ) -> Columns:
         """The result of a query of this package; NULL is NaN in numbers that are not whole.
 
-        Args:
-            query: the query.
-            parameters: for each `?` in it a value.
-            tables: further tables by their names, for this query alone.
+        `tables` exist for this query alone.
         """
         with self.cursor() as cursor:
             for name, columns_of in (tables or {}).items():
@@ -162,16 +151,7 @@ class Database:
     def user_query(
         self, query: str, parameters: Sequence[Any], *, is_checked: bool = False
     ) -> Iterator[DuckDBPyConnection]:
-        """A connection for the query of a user, which is checked first.
-
-        Args:
-            query: one SELECT statement.
-            parameters: for each `?` in it a value.
-            is_checked: it was checked before.
-
-        Raises:
-            QueryError: it is no single SELECT, or it is wrong.
-        """
+        """A connection for a user's query; raises `QueryError` unless it is one valid SELECT."""
         import duckdb
 
         with self._waiting_lock:
@@ -188,7 +168,7 @@ class Database:
                 raise QueryError(str(error)) from None
 
     def close(self) -> None:
-        """Free it; running queries of other threads end with an error."""
+        """Free the memory; running queries of other threads end with an error."""
         with self._lock:
             self._connection.close()
 
@@ -205,7 +185,7 @@ class Database:
 
 
 def count_rows(paths: Sequence[Path]) -> Iterator[int | None]:
-    """How many rows each Parquet file has; None for one that DuckDB cannot read."""
+    """The number of rows of each Parquet file; None for one that DuckDB cannot read."""
     if not paths:
         return
     import duckdb

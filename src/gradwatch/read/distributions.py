@@ -20,7 +20,7 @@ def histograms(
     rank: RankChoice,
     stretch: Stretch = EVER,
 ) -> tuple[Steps, list[Histogram]]:
-    """The steps at which histograms of something were taken, and these; see `Run.histograms`."""
+    """See `Run.histograms`."""
     kind = kind_of(kind_name, snapshot.sites)
     sites = members(kind, path, snapshot.sites, snapshot.groups)
     chosen = ChosenRows(snapshot, dict.fromkeys(sites, 0), rank, stretch)
@@ -70,11 +70,7 @@ def _complete(
 def histogram(
     snapshot: Snapshot, kind: Kind | str, path: str, step: int, rank: RankChoice
 ) -> Histogram:
-    """The histogram at a step; see `Run.histogram`.
-
-    Raises:
-        NotRecordedError: none was taken then.
-    """
+    """See `Run.histogram`."""
     _, found = histograms(snapshot, kind, path, rank, (int(step), int(step)))
     if found:
         return found[0]
@@ -86,18 +82,14 @@ def histogram(
 
 
 def pictured(snapshot: Snapshot, rank: RankChoice) -> list[str]:
-    """The paths of the variables that were drawn, in the order of their names."""
+    """The paths of the variables that were drawn, sorted."""
     rows = snapshot.current_rows("pictures", [rank] if isinstance(rank, int) else snapshot.ranks)
     found = snapshot.database.fetch(f"SELECT DISTINCT path FROM {rows} ORDER BY path")
     return [str(path) for path in found["path"]]
 
 
 def pictures(snapshot: Snapshot, path: str, rank: RankChoice) -> tuple[Steps, list[bytes]]:
-    """The steps at which something was drawn, and the PNG files' bytes; see `Run.pictures`.
-
-    Raises:
-        NotRecordedError: it was never drawn.
-    """
+    """See `Run.pictures`."""
     rows = snapshot.current_rows("pictures", [rank] if isinstance(rank, int) else snapshot.ranks)
     # Pictures do not merge: of several ranks that have drawn it, the first counts.
     found = snapshot.database.fetch(

@@ -11,22 +11,13 @@ _CHUNK = 1 << 22
 
 
 class FileCache(Generic[T]):
-    """Reads each file once, and again when its size, inode or time of change is another.
-
-    Args:
-        read: reads a file.
-    """
+    """Reads each file once, and again when its size, inode or time of change is another."""
 
     def __init__(self, read: Callable[[Path], T]) -> None:
         self._read = read
         self._known: dict[Path, tuple[tuple[int, ...], T]] = {}
 
     def get(self, path: Path) -> T:
-        """The content of a file.
-
-        Raises:
-            OSError: the file cannot be read.
-        """
         found = path.stat()
         # Before it is read: if it changes meanwhile, it is read again the next time.
         identity = found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns

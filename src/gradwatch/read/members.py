@@ -18,11 +18,7 @@ class NotRecordedError(LookupError):
 
 
 def kind_of(name: Kind | str, sites: Sequence[Site]) -> Kind:
-    """The kind of that name, of which the run has any.
-
-    Raises:
-        NotRecordedError: there is none.
-    """
+    """The kind of that name; raises NotRecordedError if the run has no site of it."""
     recorded = list(dict.fromkeys(site.kind for site in sites))
     if name in recorded:
         return Kind(name)
@@ -42,9 +38,6 @@ def members(
     else the only layer, whose path ends so: `conv/kernel` for `net/conv/kernel`. Slices of
     variables, such as `lstm/kernel[forget]`, are in no total. Nor are the sites of single
     replicas, where there are sites that all replicas have in common.
-
-    Raises:
-        NotRecordedError: it stands for none.
     """
     of_kind = [site for site in sites if site.kind is kind]
     if (exact := Site(kind, path)) in of_kind:

@@ -26,10 +26,8 @@ _LOWEST, _HIGHEST = ("min", "first"), ("max", "last")
 class Cells:
     """What was merged, in arrays of rows by columns.
 
-    Attributes:
-        total: the merged summaries; fields that were not read are as of an empty tensor.
-        steps: how many steps were measured.
-        first, last: the first and the last of them; infinite where there is none.
+    In `total`, fields that were not read are as of an empty tensor. `first` and `last` are infinite
+    where no step was measured.
     """
 
     total: Summary
@@ -69,14 +67,8 @@ def merge_cells(
 ) -> Columns:
     """Merge rows into cells: for each `row` and `bucket`, the `steps`, `first`, `last` and fields.
 
-    A step counts once for a row, whichever of its sites, on whichever ranks, were measured.
-
-    Args:
-        chosen: the rows.
-        rows: their SQL.
-        fields: of the summaries.
-        bucketing: which column a step falls into.
-        classes: if given, `row` in the SQL is the number of a class, and these are its rows.
+    A step counts once for a row, whichever of its sites, on whichever ranks, were measured. With
+    `classes`, `row` in the SQL is the number of a class, and these are the rows of each.
     """
     merged = merge_sql(fields)
     by_step = f"SELECT row, step, {chosen.merged(fields)} FROM {rows} GROUP BY row, step"
@@ -100,17 +92,7 @@ def merge_cells(
 
 @dataclass(frozen=True)
 class CellQuestion:
-    """What is to be merged: equal questions have equal answers for the same files.
-
-    Attributes:
-        rank: the choice of ranks.
-        kind: of all sites.
-        rows: the sites to merge.
-        fields: of a summary.
-        bucketing: which column a step falls into.
-        stretch: the first and the last step.
-        bounds: from which steps on attempts are superseded.
-    """
+    """What is to be merged: equal questions have equal answers for the same files."""
 
     rank: RankChoice
     kind: Kind
@@ -122,7 +104,7 @@ class CellQuestion:
 
 
 class CachedCells:
-    """The answer to a question. The part that comes from sealed files is kept."""
+    """The answer to a question; keeps the part that comes from sealed files."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -131,7 +113,6 @@ class CachedCells:
         self._kept: Columns = {}
 
     def read(self, snapshot: Snapshot, question: CellQuestion, buckets: Steps) -> Cells:
-        """The cells of these buckets."""
         classes, class_of = question.rows.classes()
         chosen = ChosenRows(snapshot, class_of, question.rank, question.stretch)
 

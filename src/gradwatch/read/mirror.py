@@ -12,23 +12,15 @@ from gradwatch.store.remote import Folder, is_claim
 from gradwatch.util.files import DamagedError, atomic, checked_json
 
 DOWNLOADS = 8
-"""How many segments are downloaded at a time."""
 
 
 class Mirror:
     """Downloads a remote run into a directory, and at each `refresh` the new files.
 
-    A segment has its checksum in its name and never changes, so it is downloaded once,
-    and kept only if it is what the name says. One that is missing or damaged is not
-    there either; the reader then reports it.
-
-    Args:
-        folder: the remote run.
-        directory: the copy; only mirrors of the same run write to it.
-
-    Attributes:
-        claims: the names of the remote files by which processes claim to be uploading.
-        downloads: how many files were downloaded.
+    A segment has its checksum in its name and never changes, so it is downloaded once, and kept
+    only if it is what the name says. One that is missing or damaged is not there either; the reader
+    then reports it. Only mirrors of the same run write to `directory`. `claims` are the names of
+    the remote files by which processes claim to be uploading, and `downloads` counts files.
     """
 
     def __init__(self, folder: Folder, directory: Path) -> None:
@@ -40,12 +32,7 @@ class Mirror:
         self._checked: set[str] = set()
 
     def refresh(self) -> None:
-        """Make the copy what the remote run is now.
-
-        Raises:
-            FileNotFoundError: there is no run there.
-            OSError: it cannot be read, or not be kept here.
-        """
+        """Make the copy what the remote run is now; raises FileNotFoundError if there is no run."""
         begun = time.time()
         entries = {entry.name: entry for entry in self.folder.listed()}
         self.claims = [name for name in entries if is_claim(name)]

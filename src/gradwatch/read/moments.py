@@ -45,8 +45,6 @@ class RecordedEpoch:
 
 
 class MomentCache:
-    """Reads the moments of files, of each file once."""
-
     def __init__(self) -> None:
         self._known: dict[Path, Columns] = {}
         self._texts: dict[str, str] = {}
@@ -88,11 +86,10 @@ class MomentCache:
 class Moments:
     """One row for each writer, attempt, kind, group and step that has any.
 
-    Attributes:
-        columns: `writer`, `rank`, `attempt`, `kind`, `group`, `epoch`, `step`, the
-            `first` and `last` time, how many `rows` there are, and how many of
-            them are of micro-batches: `parts`; and in which `file` they are, the last
-            one being all that is not sealed.
+    The columns are `writer`, `rank`, `attempt`, `kind`, `group`, `epoch`, `step`, `first`, `last`,
+    `rows`, `parts` and `file`. `first` and `last` are times, `rows` counts rows, and `parts` those
+    of them that are of micro-batches. `file` is where they are; the last file is all that is not
+    sealed.
     """
 
     columns: Columns
@@ -113,11 +110,9 @@ class Moments:
         return current
 
     def where(self, chosen: NDArray[Any]) -> Moments:
-        """Some of the rows."""
         return Moments({name: values[chosen] for name, values in self.columns.items()})
 
     def of(self, ranks: Collection[int] | None = None, kind: str | None = None) -> Moments:
-        """Those of some ranks, or of a kind."""
         chosen = np.ones(self.columns["step"].size, bool)
         if ranks is not None:
             chosen &= np.isin(self.columns["rank"], list(ranks))
@@ -127,7 +122,7 @@ class Moments:
 
     @property
     def steps(self) -> NDArray[np.int64]:
-        """The steps, ascending, each once."""
+        """Ascending, each once."""
         return np.unique(self.columns["step"]).astype(np.int64)
 
     @property
@@ -140,7 +135,6 @@ class Moments:
 
     @property
     def epochs(self) -> list[RecordedEpoch]:
-        """The epochs in which anything was recorded, in their order."""
         epochs, steps = self.columns["epoch"], self.columns["step"]
         return [
             RecordedEpoch(int(e), int(steps[epochs == e].min()), int(steps[epochs == e].max()))
@@ -149,12 +143,10 @@ class Moments:
 
     @property
     def rows(self) -> int:
-        """How many rows there are in all."""
         return int(self.columns["rows"].sum())
 
     @property
     def has_micro_batches(self) -> bool:
-        """Whether any row is of a micro-batch."""
         return bool(self.columns["parts"].any())
 
     def attempts(self) -> set[tuple[str, int]]:

@@ -37,14 +37,12 @@ class RankSeries:
 
 @dataclass(frozen=True, eq=False)
 class RankTable:
-    """A statistic over columns of steps, a row for each rank.
+    """A statistic over columns of steps, a row for each rank that has measured it.
 
-    Attributes:
-        numbers: the numbers of the columns; those without a measured step are left out.
-        first, last: the first and the last step of each column that any rank has measured.
-        ranks: those that have measured it, ascending.
-        values: ranks by columns, of the average step as in `Heatmap`; NaN where a rank has none.
-        nonfinite: how many elements were NaN or infinite, in all steps together.
+    Columns without a measured step are left out; `numbers` are the numbers of the others, `first`
+    and `last` the first and the last step of each that any rank has measured. Values are of the
+    average step as in `Heatmap`; NaN where a rank has none. `nonfinite` counts elements in all
+    steps together.
     """
 
     numbers: Steps
@@ -63,7 +61,7 @@ def rank_table(
     bucketing: Bucketing,
     stretch: Stretch,
 ) -> RankTable:
-    """A statistic of some sites, merged on each rank by itself; see `Run.rank_table`."""
+    """See `Run.rank_table`."""
     kind = kind_of(kind_name, snapshot.sites)
     statistic = find_statistic(name, kind)
     sites = members(kind, path, snapshot.sites, snapshot.groups)

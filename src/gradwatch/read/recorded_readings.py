@@ -21,12 +21,12 @@ _ROWS = 200_000
 
 
 def readings_at(snapshot: Snapshot, step: int, rank: int) -> list[Reading]:
-    """A reading for each part of the training and each micro-batch; see `Run.at`."""
+    """See `Run.at`."""
     return list(_between(snapshot, (int(step), int(step)), rank))
 
 
 def readings(snapshot: Snapshot, rank: int) -> Iterator[Reading]:
-    """All readings, in the order of their steps; see `Run.readings`."""
+    """See `Run.readings`."""
     moments = snapshot.current_moments.of(ranks=[rank])
     steps = moments.steps
     rows_a_step = moments.rows // max(steps.size, 1)

@@ -15,12 +15,7 @@ _SILENT = (Status.CRASHED, Status.EMPTY)
 
 
 class RemoteRun(Run):
-    """A run at a URL: `path` is its local copy, which `refresh` brings up to date.
-
-    Args:
-        folder: the remote run.
-        directory: where its copy is.
-    """
+    """A run at a URL: `path` is its local copy, which `refresh` brings up to date."""
 
     def __init__(self, folder: Folder, directory: Path) -> None:
         self.url = folder.shown
@@ -31,8 +26,7 @@ class RemoteRun(Run):
     def refresh(self) -> bool:
         """Download what was uploaded since; returns whether anything has changed.
 
-        Raises:
-            OSError: the URL cannot be reached; the copy is still served.
+        Raises OSError if the URL cannot be reached; the copy is still served.
         """
         self._mirror.refresh()
         return super().refresh()
@@ -70,12 +64,7 @@ class RemoteRun(Run):
 
 
 class RemoteRuns(Runs):
-    """The runs below a URL; each is downloaded when it is first used.
-
-    Args:
-        folder: the remote folder.
-        directory: where the copies are.
-    """
+    """The runs below a URL; each is downloaded into `directory` when it is first used."""
 
     def __init__(self, folder: Folder, directory: Path) -> None:
         self.url = folder.shown
@@ -101,13 +90,7 @@ class RemoteRuns(Runs):
 
 
 def open_remote(remote: Remote) -> Run | Runs:
-    """Open a URL: a run, or all runs below it.
-
-    Raises:
-        FileNotFoundError: there is none.
-        OSError: it cannot be reached.
-        ImportError: a package is missing for it.
-    """
+    """Open a URL: a run, or all runs below it."""
     folder = Folder(remote)
     directory = remote.cache_directory
     listed = [entry.name for entry in folder.listed()]

@@ -21,17 +21,12 @@ _KEPT = 64
 
 @dataclass(frozen=True, eq=False)
 class RowTable:
-    """Statistics of rows over columns of steps.
+    """Statistics of rows over columns of steps; at each step the sites of a row are merged.
 
-    Attributes:
-        first, last: the first and the last measured step of each column.
-        numbers: the numbers of the columns; those without a measured step are left out.
-        values: by statistic, rows by columns, of the average step: see `Heatmap`. At
-            each step the sites of a row are merged.
-        total: the merged summaries, rows by columns; fields that no statistic needed are as
-            of an empty tensor.
-        steps: how many steps were measured in each cell; a step counts once for a row.
-        cell_first, cell_last: the first and the last of them; infinite where there is none.
+    Columns without a measured step are left out: `numbers` are those of the others. `values` are by
+    statistic, of the average step: see `Heatmap`. In `total`, fields that no statistic needed are
+    as of an empty tensor. `steps` counts the steps of each cell, each once for a row; `cell_first`
+    and `cell_last` are infinite where there is none.
     """
 
     first: Steps
@@ -45,12 +40,12 @@ class RowTable:
 
     @property
     def nonfinite(self) -> Values:
-        """How many elements were NaN or infinite, in all steps together."""
+        """The number of NaN and infinite elements, in all steps together."""
         return np.asarray(self.total.nan + self.total.posinf + self.total.neginf)
 
 
 class RowTables:
-    """Makes tables. The part of a table that comes from sealed files is kept."""
+    """Makes tables, and keeps the part of each that comes from sealed files."""
 
     def __init__(self) -> None:
         self._cells: OrderedDict[CellQuestion, CachedCells] = OrderedDict()
@@ -66,7 +61,7 @@ class RowTables:
         stretch: Stretch,
         rank: RankChoice,
     ) -> RowTable:
-        """The table of some statistics; see `Run.row_table`."""
+        """See `Run.row_table`."""
         statistics = [find_statistic(name, kind) for name in names]
         steps = within(measured_steps(snapshot, kind, rank), stretch)
         buckets, starts = np.unique(bucketing.of(steps), return_index=True)

@@ -25,11 +25,7 @@ def read_facts(path: Path) -> tuple[Facts, Damage | None]:
 
 
 class FactsFile:
-    """The facts of a run, read again when the file has changed: with many sites it is large.
-
-    Args:
-        directory: the run's.
-    """
+    """The facts of a run, read again when the file has changed: with many sites it is large."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / DESCRIPTION
@@ -64,7 +60,6 @@ def process_count(facts: Facts) -> int:
 
 
 def site_infos(facts: Facts) -> dict[Site, SiteInfo]:
-    """What is known of the sites beyond their address."""
     infos: dict[Site, SiteInfo] = {}
     for entry in (facts, *_fits(facts)):
         entries = entry.get("sites")

@@ -19,14 +19,7 @@ from gradwatch.store import SCHEMAS, Damage
 
 
 class RunState:
-    """The files of a run, as of its opening or the last `refresh`; see `Run`.
-
-    Args:
-        path: the run's directory.
-
-    Attributes:
-        path: the run's directory.
-    """
+    """The files of a run, as of its opening or the last `refresh`; see `Run`."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

@@ -19,7 +19,6 @@ NOT_RUNS = frozenset({names.SEGMENTS, "quarantine", "pictures"})
 
 
 def is_run(directory: Path) -> bool:
-    """Whether a directory is a run's."""
     return any(
         name == names.DESCRIPTION or names.parse_journal(name) or names.parse_manifest(name)
         for name in names.listed(directory)

@@ -20,7 +20,7 @@ def series(
     rank: RankChoice,
     micro_batch: int | None = None,
 ) -> tuple[Steps, Values]:
-    """The steps at which something was measured, and a statistic of it; see `Run.series`."""
+    """See `Run.series`."""
     kind = kind_of(kind_name, snapshot.sites)
     statistic = find_statistic(name, kind)
     sites = members(kind, path, snapshot.sites, snapshot.groups)

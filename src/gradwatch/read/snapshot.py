@@ -22,16 +22,10 @@ from gradwatch.store import SCHEMAS
 class Snapshot:
     """A run's rows as of one look at its files.
 
-    Attributes:
-        database: where they can be queried.
-        segments: the sealed files of summaries.
-        sites: in network order: the order in which the first rank met them.
-        numbers: for each site the numbers that writers have given it.
-        groups: the sites of each group that the user has named.
-        attempts: of all ranks, oldest first.
-        bounds, bounds_key: from which step on which attempt's rows are superseded.
-        ranks: the processes that have written.
-        home: for each site the first rank that has it.
+    `segments` are the sealed files of summaries. `sites` are in network order: the order in which
+    the first rank met them. `numbers` has for each site the numbers that writers have given it, and
+    `home` the first rank that has it. `attempts` are oldest first, and `bounds` says from which
+    step on their rows are superseded.
     """
 
     def __init__(
@@ -98,7 +92,7 @@ class Snapshot:
 
     @property
     def moments(self) -> Moments:
-        """When what was recorded, all attempts included."""
+        """All attempts included."""
         with self._lock:
             if self._moments is None:
                 self._moments = self._cache.of(self.database, self.segments)
@@ -106,7 +100,7 @@ class Snapshot:
 
     @property
     def current_moments(self) -> Moments:
-        """When what was recorded, without what a later attempt has superseded."""
+        """Without what a later attempt has superseded."""
         return self.moments.current(self.bounds)
 
     def shared_steps(self, ranks: frozenset[int], kind: str) -> Steps:
@@ -124,7 +118,6 @@ class Snapshot:
         }
 
     def recorded_by(self, kind: Kind | str) -> dict[Site, tuple[int, ...]]:
-        """By site of a kind, the ranks that have it."""
         found: dict[Site, set[int]] = {site: set() for site in self.sites if site.kind == kind}
         for rank in self.ranks:
             for sites in self.sites_of([rank]).values():
@@ -134,7 +127,6 @@ class Snapshot:
         return {site: tuple(sorted(ranks)) for site, ranks in found.items()}
 
     def segments_of(self, ranks: Iterable[int], table: str = "summaries") -> list[Path]:
-        """The sealed files of these ranks."""
         return [path for rank in ranks for path in self._files.get((rank, table), ())]
 
     def all_rows(self, table: str, ranks: Collection[int], with_path: bool = False) -> str:
@@ -154,7 +146,6 @@ class Snapshot:
 
     @property
     def has_micro_batches(self) -> bool:
-        """Whether any row is of a micro-batch."""
         return self.moments.has_micro_batches
 
     def _add_sites(self, writer: Writer) -> None:

@@ -12,11 +12,6 @@ NONFINITE_FIELDS = ("nan", "posinf", "neginf")
 
 
 def find_statistic(name: str, kind: Kind) -> Statistic:
-    """The statistic of that name.
-
-    Raises:
-        ValueError: the kind has none of that name.
-    """
     allowed = statistics_of(kind)
     if name not in allowed:
         near = get_close_matches(name, allowed, n=1)
@@ -28,7 +23,7 @@ def find_statistic(name: str, kind: Kind) -> Statistic:
 
 
 def fields_of(statistics: Sequence[Statistic]) -> tuple[str, ...]:
-    """The fields to read for some statistics, and for how many elements were not finite."""
+    """The fields to read for some statistics, and to count elements that were not finite."""
     fields = (field for each in statistics for field in each.fields)
     return tuple(dict.fromkeys((*fields, *NONFINITE_FIELDS)))
 

@@ -16,8 +16,6 @@ SILENCE = 60.0
 
 
 class Status(StrEnum):
-    """The status of a run."""
-
     LIVE = "live"
     """A process is recording it; one on another machine has written within the last minute."""
     FINISHED = "finished"
@@ -32,14 +30,9 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class RankStatus:
-    """The status of one process of a training.
+    """The status of one process of a training: empty if it has recorded nothing at all.
 
-    Attributes:
-        rank: its number.
-        status: live, finished or crashed; empty if it has recorded nothing at all.
-        last_step, last_time: its last recorded step, and when that was, in seconds since 1970;
-            None if there is none.
-        first_step, first_time: the same for its first step.
+    Times are in seconds since 1970; steps and times are None if there is none.
     """
 
     rank: int
@@ -51,7 +44,6 @@ class RankStatus:
 
 
 def status_of(writers: Iterable[Writer], damage: Sequence[Damage]) -> Status:
-    """The status of a run, from its writers and its damage."""
     newest = {writer.rank: writer for writer in writers}
     if any(is_live(writer) for writer in newest.values()):
         return Status.LIVE
@@ -86,11 +78,8 @@ def _last_sign(writer: Writer) -> float:
 def rank_statuses(writers: Iterable[Writer], moments: Moments, expected: int) -> list[RankStatus]:
     """The status of every rank, in their order.
 
-    Args:
-        writers: of all ranks, oldest first.
-        moments: what of them is not superseded.
-        expected: how many ranks the training has, as far as it is known: one that has no
-            writer has recorded nothing.
+    `writers` are oldest first, and `moments` without what is superseded. Of the `expected` ranks,
+    one that has no writer has recorded nothing.
     """
     writers_of: dict[int, list[Writer]] = {rank: [] for rank in range(expected)}
     for writer in writers:

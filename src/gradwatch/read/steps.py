@@ -11,11 +11,9 @@ Stretch = tuple[int, int]
 """The first and the last step, both included."""
 
 EVER: Stretch = (-(1 << 62), 1 << 62)
-"""All steps."""
 
 
 def within(steps: Steps, stretch: Stretch) -> Steps:
-    """The steps from the first to the last of the stretch."""
     return steps[(steps >= stretch[0]) & (steps <= stretch[1])]
 
 
@@ -28,11 +26,9 @@ class Bucketing:
     columns: int = 1
 
     def of(self, steps: Steps) -> Steps:
-        """The columns' numbers."""
         return (steps - self.origin) * self.columns // self.span
 
     def sql(self) -> str:
-        """The same in SQL."""
         return f"(step - {self.origin}) * {self.columns} // {self.span}"
 
 

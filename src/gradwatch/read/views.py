@@ -20,12 +20,7 @@ _WHENCE = "attempt, writer"
 
 
 def definitions(segments: dict[str, Sequence[Path]], has_attempts: bool) -> Iterator[str]:
-    """The statements that make the views.
-
-    Args:
-        segments: the whole files of each table.
-        has_attempts: whether any row is superseded; without one no join is needed.
-    """
+    """The statements that make the views; if no row is superseded, they need no join."""
     for table in TABLES:
         yield f"CREATE OR REPLACE VIEW _rows_of_{table} AS {rows(table, segments[table])}"
         marked = with_superseded(f"_rows_of_{table}", has_attempts)
@@ -63,17 +58,14 @@ def with_superseded(source: str, has_attempts: bool) -> str:
 
 
 def parquet(paths: Sequence[Path]) -> str:
-    """The rows of Parquet files, as a table in SQL."""
+    """SQL for the rows of Parquet files."""
     return f"read_parquet([{', '.join(literal(str(path)) for path in paths)}])"
 
 
 def rows(table: str, segments: Sequence[Path], with_path: bool = True) -> str:
-    """The rows of some sealed files and of all journals, in SQL.
+    """SQL for the rows of some sealed files and of all journals.
 
-    Args:
-        table: of `SCHEMAS`.
-        segments: the sealed files.
-        with_path: whether `path` is among the columns; rows of journals are joined for it.
+    `with_path` adds the column `path`; rows of journals are joined for it.
     """
     names = [name for name in SCHEMAS[table] if with_path or name != "path"]
     columns = ", ".join(f"{'n' if c == 'path' else 't'}.{quoted(c)}" for c in names)

@@ -88,8 +88,6 @@ class _Tensor(NamedTuple):
 
 
 class _Copy(NamedTuple):
-    """The statistics of a tensor on one rank."""
-
     rank: int
     exact: tuple[float | None, ...]
     sizes: tuple[float, ...]

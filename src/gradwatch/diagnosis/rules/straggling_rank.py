@@ -64,11 +64,10 @@ class _Stretch:
 
     @property
     def slow(self) -> tuple[int, ...]:
-        """The slow ranks, slowest first."""
+        """Slowest first."""
         return tuple(sorted(self.ranks[self.is_slow].tolist(), key=lambda r: -self.median(r)))
 
     def median(self, rank: int) -> float:
-        """The median time of a rank."""
         return float(self.medians[self.ranks == rank][0])
 
 

@@ -21,10 +21,8 @@ _PROBABILITIES = ("softmax", "sigmoid", "hard_sigmoid")
 class ModelEnd:
     """The end of a model: its last layer, its loss and its targets.
 
-    Attributes:
-        targets: the smallest and largest target and their mean, so far.
-        outputs: the smallest and largest output so far.
-        slack: the share of the targets' range by which they may exceed the output's.
+    `targets` are the smallest, the largest and the mean so far, `outputs` the smallest and the
+    largest. `slack` is the share of the targets' range by which they may exceed the output's.
     """
 
     loss: LossKind
@@ -42,7 +40,6 @@ class ModelEnd:
         return self.layer.units
 
     def evidence(self) -> dict[str, float | str]:
-        """Everything that is known."""
         known: dict[str, float | str] = {"loss": self.loss_name}
         if self.from_logits is not None and self.loss.takes_probabilities:
             known["from_logits"] = str(self.from_logits)
