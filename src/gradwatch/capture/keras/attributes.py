@@ -11,9 +11,6 @@ def replaced(replacements: Iterable[tuple[Any, Mapping[str, Any]]]) -> Iterator[
 
     They are set in the object's `__dict__`, past the attribute tracking of Keras and torch: the
     state before is restored exactly, and nothing becomes part of the object's own state.
-
-    Args:
-        replacements: each object with its attributes by name.
     """
     done: list[tuple[dict[str, Any], Mapping[str, Any], dict[str, Any]]] = []
     try:

@@ -26,12 +26,7 @@ def _tensor(array: Any) -> Any:
 
 
 def check_batch(model: Any, x: Any, y: Any, sample_weight: Any) -> None:
-    """That a batch fits the model's inputs, and its parts each other.
-
-    Raises:
-        ValueError: it does not; the message names the input, what it takes and
-            what was received.
-    """
+    """Raise ValueError if a batch does not fit the model's inputs, or its parts each other."""
     _check_inputs(model, x)
     samples = [tuple(t.shape)[:1] for t in keras.tree.flatten(x)]
     for what, part in (("x", x), ("y", y), ("sample_weight", sample_weight)):

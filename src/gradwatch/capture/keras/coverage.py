@@ -13,11 +13,7 @@ from gradwatch.watches import Plan
 class Coverage:
     """Looks which gradients were seen, again only where something has changed.
 
-    Args:
-        reporter: takes notices.
-
-    Attributes:
-        unseen: sites that are recorded with count 0, as their tensors were not seen.
+    Sites in `unseen` are recorded with count 0, as their tensors were not seen.
     """
 
     def __init__(self, reporter: Reporter) -> None:

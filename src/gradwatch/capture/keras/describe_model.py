@@ -19,8 +19,7 @@ from gradwatch.core import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
 def facts_of(model: Any) -> ModelFacts:
     """The facts of a model that is compiled, before or between its training steps.
 
-    What cannot be known for sure is left open: the loss of a model with a training step of
-    its own, say.
+    What is not known for sure is left open: the loss of a model with its own train step, say.
     """
     paths = {id(each.layer): each.path for each in model_layers(model)}
     return ModelFacts(

@@ -41,19 +41,9 @@ _RANDOM_STATE = (
 class FitCapture:
     """Measures the due steps of a model's `fit`, once or repeatedly.
 
-    Before a step that is due, the model's `train_function` is replaced by one
-    that puts the model's own back as its first act: between steps, and through
-    any exception in a step, the model is as Keras made it.
-
-    Args:
-        model: the model being fitted.
-        timetable: what to measure, and when.
-        pacer: notes when steps begin.
-        submit: hands readings to the session.
-        reporter: takes notices and internal errors.
-
-    Raises:
-        ValueError: a selector matches nothing.
+    Before a step that is due, the model's `train_function` is replaced by one that puts the
+    model's own back as its first act: between steps, and through any exception in a step, the
+    model is as Keras made it. A selector that matches nothing raises ValueError.
     """
 
     def __init__(
@@ -99,7 +89,6 @@ class FitCapture:
         return ReportedLoss(self._counter.step_of(batch), batch + 1, loss, stride)
 
     def facts(self) -> ModelFacts:
-        """The facts about the model."""
         return facts_of(self._model)
 
     def stop(self) -> None:
@@ -107,7 +96,6 @@ class FitCapture:
         self._model.stop_training = True
 
     def meaning(self) -> Mapping[Kind, str]:
-        """The meaning of the measurements of each kind, in words."""
         return fit_meaning(find_optimizers(self._model), replicas_of(self._model))
 
     def infos(self) -> list[SiteInfo]:
@@ -138,7 +126,6 @@ class FitCapture:
             self._backend.own_step_has_run = True
 
     def end(self) -> None:
-        """`fit` has ended."""
         self._counter.end()
 
     def release(self) -> None:
@@ -146,7 +133,6 @@ class FitCapture:
         restored_train_function(self._model)
 
     def _measure_next(self, moments: list[Moment]) -> None:
-        """Replace the model's train function for its next call."""
         if self._plan.is_outdated:
             self._plan.renew()
             self._observer = self._make_observer()

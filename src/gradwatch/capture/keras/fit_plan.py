@@ -8,15 +8,7 @@ from gradwatch.watches import Plan, Timetable
 
 
 class FitPlan:
-    """Makes the plan of a model as soon as its variables exist.
-
-    Args:
-        model: the Keras model.
-        timetable: what to measure, and when.
-
-    Attributes:
-        current: the plan; None before it is made.
-    """
+    """Makes the plan of a model as soon as its variables exist; `current` is None before."""
 
     def __init__(self, model: KerasModel, timetable: Timetable) -> None:
         self.timetable = timetable
@@ -35,11 +27,7 @@ class FitPlan:
             self.require()
 
     def require(self) -> Plan:
-        """The plan; made now if there is none.
-
-        Raises:
-            ValueError: a selector matches nothing.
-        """
+        """The plan, made now if there is none; ValueError if a selector matches nothing."""
         if self.current is None:
             kinds = self.timetable.kinds
             available = sites_of(self._model)

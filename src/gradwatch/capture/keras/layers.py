@@ -45,7 +45,6 @@ class ModelLayer:
         return 1 if getattr(self.layer, "data_format", None) == "channels_first" else -1
 
     def describe(self, kind: Kind) -> SiteInfo:
-        """The layer as a site of that kind."""
         return SiteInfo(
             site=Site(kind, self.path),
             shape=_shape_of_a_sample(self.layer),
@@ -92,16 +91,12 @@ class KnownLayers(NamedTuple):
     """Without the model itself."""
     by_path: dict[str, ModelLayer]
     inside_recurrent: set[int]
-    """Their ids, see the function of this name."""
 
 
 class LayersOf:
     """Looks up the layers of a model, anew only where there are others or they are built since.
 
     Where a step is not compiled, they are asked for at each one that is measured.
-
-    Args:
-        model: the Keras model.
     """
 
     def __init__(self, model: Any) -> None:
@@ -110,7 +105,6 @@ class LayersOf:
         self._known = KnownLayers([], {}, set())
 
     def now(self) -> KnownLayers:
-        """The layers that the model has now."""
         every = [layer for layer in self._model._flatten_layers() if layer is not self._model]
         state = [(id(layer), layer.built) for layer in every]
         if state != self._state:
@@ -121,7 +115,6 @@ class LayersOf:
 
 
 def output_sites_of(model: Any) -> list[SiteInfo]:
-    """Every site of what the layers of a model return."""
     found: list[SiteInfo] = []
     for each in model_layers(model):
         kinds = [Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.DEAD_UNIT]
@@ -142,8 +135,7 @@ def _walk(
 ) -> Iterator[tuple[Any, str]]:
     """The layers inside a layer with their paths.
 
-    Not Keras's own `layer.path`: that of a layer without variables depends on
-    where it was built last.
+    Not Keras's `layer.path`: without variables, that depends on where the layer was built last.
     """
     taken = set(known.values())
     for layer in holder._layers:

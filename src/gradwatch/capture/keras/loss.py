@@ -14,16 +14,8 @@ def loss_of(
 ) -> Any:
     """The loss of a batch, regularisation and `add_loss` included.
 
-    Args:
-        model: the Keras model.
-        loss: None for the compiled one; else as for `compile`: a name, a
-            `keras.losses.Loss`, a function of (y_true, y_pred) that returns a
-            number, or a list or dict of these for several outputs.
-        x, y, y_pred, sample_weight: the batch and what the model makes of it.
-        training: as the model was called.
-
-    Raises:
-        ValueError: the loss is not a number, or does not fit the outputs.
+    The compiled loss is taken if `loss` is None; else it is as for `compile`, but a function must
+    return one number. A loss that is not a number or does not fit the outputs raises ValueError.
     """
     if loss is None:
         if model._compile_loss is None and not model.losses and not _has_own_loss(model):
@@ -41,11 +33,7 @@ def loss_of(
 
 
 def require_loss(model: Any, loss: Any) -> None:
-    """That there is a loss to differentiate.
-
-    Raises:
-        ValueError: the model is not compiled, and none is given.
-    """
+    """Raise ValueError if the model is not compiled, and no loss is given."""
     if loss is None and not model.compiled:
         raise ValueError(_no_loss(model, "is not compiled"))
 

@@ -24,14 +24,8 @@ from gradwatch.watches import Plan
 class Observation:
     """Finds and measures the watched tensors in a training step of a model.
 
-    It runs inside the step: at tracing time where the step is compiled, at every
+    It runs inside the step, or one replica's: at tracing time where the step is compiled, at every
     measured step where it is not. Internal errors never reach the step.
-
-    Args:
-        model: the Keras model.
-        plan: what is measured; made once the model's variables exist.
-        backend: of the step, or of one replica that runs it.
-        recorder: measures the tensors.
     """
 
     def __init__(
@@ -124,14 +118,9 @@ class Observation:
     def measure(self, histograms_due: Any, state: Any = None) -> dict[str, Any]:
         """After the train step: the summaries of the plan's sites, on the device.
 
-        Args:
-            histograms_due: a flag of the framework, or a bool.
-            state: on JAX, the training state after the step; elsewhere the
-                variables themselves hold their values.
-
-        Returns:
-            As `Recorder.measure`; with gradient accumulation also `updates`, which of the
-            applied gradients exist. Empty after an internal error.
+        The result is that of `Recorder.measure`; with gradient accumulation also `updates`, which
+        of the applied gradients exist. It is empty after an internal error. On JAX, `state` is the
+        training state after the step; elsewhere the variables themselves hold their values.
         """
         try:
             measured: dict[str, Any] = self._measure_rows(histograms_due, state)
@@ -165,7 +154,6 @@ class Observation:
         return self._recorder.measure(self._framework, table, rows, histograms_due, self._eager)
 
     def table(self, plan: Plan, rows: Sequence[Row]) -> SiteTable:
-        """The table of the rows of a measurement."""
         return self._recorder.tables.table(plan, [(row.position, row.site) for row in rows])
 
     def _updates(self, plan: Plan) -> dict[str, Any]:
@@ -195,11 +183,7 @@ class Observation:
     ) -> list[Row]:
         """After the train step: weights and all tensors of their shape.
 
-        Args:
-            plan: what is measured.
-            reduced: on several replicas, the gradients that the optimizers applied, by the
-                variable's id.
-            state: see `measure`.
+        On several replicas, `reduced` has the gradients that were applied, by the variable's id.
         """
         self.coverage.check(plan, self.variables, self._gradients)
         found = self._rows_in(plan)
@@ -264,7 +248,6 @@ class Observation:
 
     @cached_property
     def variables(self) -> Variables:
-        """Each path's variable and, if the path is of a slice, its columns."""
         # Kept: torch asks at every measured step. A model that outgrows its plan gets
         # another observation.
         return variables_by_path(self._model)

@@ -84,20 +84,13 @@ def tapped(
 ) -> Iterator[Gradients]:
     """Note the gradients that the optimizers are given, while the context lasts.
 
-    The tap is on the outermost optimizer and undoes the loss scale itself:
-    LossScaleOptimizer runs the inner one inside a conditional, from which no
-    tensor can be carried out of a compiled step.
+    The tap is on the outermost optimizer and undoes the loss scale itself: LossScaleOptimizer runs
+    the inner one inside a conditional, from which no tensor can be carried out of a compiled step.
 
-    Args:
-        optimizers: the optimizers to tap.
-        backend: of the step.
-        reporter: takes internal errors, which are never raised.
-        snapshots: copies variables' values; given if the values before the
-            update are to be noted.
-        with_applied: note also the gradients that the update rule will use.
-        updated: ids of the variables whose values are to be noted; None for all.
-        keep: replaces gradients that are not the step's own but were made from these, to
-            undo a scale or to clip them; None to note them as they are.
+    Values before the update are noted if `snapshots`, which copies them, is given: those of the
+    variables with the ids in `updated`, or of all if it is None. If `with_applied`, the gradients
+    that the update rule will use are noted, too. `keep` replaces gradients that are not the
+    step's own but were made from these, to undo a scale or to clip them.
     """
     seen = Gradients()
     outside = backend.scope()
@@ -241,21 +234,16 @@ def _note_applied(
 
 
 def is_pure_schedule(rate: Any) -> bool:
-    """Whether a learning rate is a schedule that may be called: one of Keras.
-
-    A schedule of the user may have a state, which one more call would change.
-    """
+    """Whether a rate is a schedule of Keras. One of the user may have a state: it is not called."""
     is_schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
     return is_schedule and is_of_keras(type(rate))
 
 
 def is_of_keras(thing: Any) -> bool:
-    """Whether a class or function is part of Keras."""
     return str(getattr(thing, "__module__", "")).partition(".")[0] == "keras"
 
 
 def _unscaled(gradient: Tensor, variable: Any, optimizer: KerasOptimizer) -> Tensor:
-    """The gradient of the loss itself, without the optimizer's loss scale."""
     if gradient is None or _takes_gradient_as_value(variable):
         return gradient
     scale = loss_scale(optimizer)

@@ -32,14 +32,8 @@ class EagerMeasuring(NamedTuple):
 class OutputWatch:
     """Notes the outputs and output gradients of chosen layers in one step.
 
-    How often a layer is called, and how many tensors it returns, is known only
-    then: each is a row of its own.
-
-    Args:
-        model: the Keras model.
-        reporter: takes notices and internal errors.
-        is_watched_replica: tells whether the replica that is running is the observed one.
-        is_quiet: give no notice of outputs that cannot be recorded.
+    How often a layer is called, and how many tensors it returns, is known only then: each is a
+    row of its own. If `is_quiet`, no notice is given of outputs that cannot be recorded.
     """
 
     def __init__(
@@ -69,10 +63,8 @@ class OutputWatch:
     ) -> Iterator[None]:
         """Goes around the model's train step.
 
-        Args:
-            sites: the sites to measure; None if they are not known yet: every layer is noted.
-            with_gradients: whether there may be output gradients among them.
-            measuring: measures tensors at once; None to keep them.
+        Where the sites are None, as they are not known yet, every layer is noted. Where
+        `measuring` is None, tensors are kept instead of being measured at once.
         """
         known = self._at_step = self._known.now()
         self._measuring = measuring
@@ -117,9 +109,7 @@ class OutputWatch:
     def rows(self, sites: Sequence[Site], unscaled: Callable[[Any], Any]) -> list[Row]:
         """After the train step: the tensors of those of the sites that are of layers.
 
-        Args:
-            sites: which layers, and what of them.
-            unscaled: divides a loss scale out of a gradient.
+        A loss scale is divided out of gradients by `unscaled`.
         """
         # Layers may have come to life in the step, unless all was known before it.
         known = self._known.now() if self._measuring is None else self._at_step
@@ -196,12 +186,7 @@ class OutputWatch:
 
 
 class _ChosenLayers:
-    """The layers that have sites, and the positions of these.
-
-    Args:
-        sites: all sites that are measured.
-        known: the model's layers.
-    """
+    """The layers that have sites, and the positions of these."""
 
     def __init__(self, sites: Sequence[Site], known: KnownLayers) -> None:
         self._sites, self._known = sites, known

@@ -18,13 +18,7 @@ from gradwatch.util import Reporter
 
 
 class LayerTap:
-    """Notes what chosen layers return, while a model's step is traced or run.
-
-    Args:
-        tap: of the framework.
-        reporter: takes internal errors; the step goes on without the tap.
-        is_watched_replica: tells whether the replica that is running is the observed one.
-    """
+    """Notes what chosen layers return, while a model's step is traced or run."""
 
     def __init__(
         self,
@@ -42,7 +36,6 @@ class LayerTap:
         self._note = tap.aside(self._noted)
 
     def calls(self, layer: Any) -> list[Call]:
-        """The calls of a layer in the step, in order."""
         return self._calls.get(id(layer), [])
 
     def forget(self) -> None:
@@ -59,12 +52,9 @@ class LayerTap:
     ) -> Iterator[None]:
         """Note what the chosen layers return, while the context lasts.
 
-        Args:
-            chosen: the layers.
-            every_layer: all layers of the model; needed to know what is called
-                inside a layer that is rematerialised.
-            differentiated: ids of those whose gradients are wanted; None if of all.
-            taken: called with a layer and what passed its tap, which it may take at once.
+        All layers are needed to know what is called inside one that is rematerialised. Gradients
+        are wanted of the layers with the ids in `differentiated`, or of all if it is None. `taken`
+        is called with a layer and what passed its tap, which it may take at once.
         """
         self._calls = {}
         self._recomputing = 0
@@ -95,7 +85,6 @@ class LayerTap:
         return call.refusal
 
     def _wrapped(self, layer: Any, is_chosen: bool, rematerialised: bool) -> Callable[..., Any]:
-        """The layer's `call`, and what notes its outputs."""
         call = layer.call
 
         def tapped_call(*args: Any, **kwargs: Any) -> Any:
@@ -163,11 +152,7 @@ class LayerTap:
 def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: Any) -> Tensor:
     """The tensor of a kind that one passage through a layer's tap yields, or its row's place.
 
-    Args:
-        kind: one of those of layers.
-        layer: the layer.
-        passage: what was noted.
-        unscaled: divides a loss scale out of a gradient; None if it cannot.
+    A loss scale is divided out of gradients by `unscaled`; other kinds do not need it.
     """
     if kind in passage.measured:
         return passage.measured[kind]

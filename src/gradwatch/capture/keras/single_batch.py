@@ -64,16 +64,9 @@ def differentiate(
 ) -> Batch:
     """The gradients of the loss of a batch; the model stays as it is.
 
-    Args:
-        model: a Keras model; if it has no variables yet, it is built on the batch.
-        x, y, sample_weight: the batch.
-        loss: as for `loss_of`.
-        layers: which layers; all if there are none.
-        training: whether the model is called as in training.
-
-    Raises:
-        ValueError: the batch does not fit, a layer does not exist, or there is
-            no loss, or none that is one number.
+    A model without variables is built on the batch. The loss is as for `loss_of`; all layers are
+    differentiated if none are given. A batch that does not fit, a layer that does not exist, and
+    a loss that is missing or not one number raise ValueError.
     """
     require_loss(model, loss)
     x, y, sample_weight = as_tensors(x), as_tensors(y), as_tensors(sample_weight)

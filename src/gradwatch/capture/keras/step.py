@@ -43,10 +43,7 @@ class StepRequest:
 class MeasuredCall:
     """Stands in for a model's train function for one call, and then puts it back.
 
-    Args:
-        step: runs the measured steps.
-        model: the Keras model.
-        requests: the measurements of each step of the execution that comes next.
+    The requests are the measurements of each step of that call.
     """
 
     def __init__(
@@ -59,7 +56,6 @@ class MeasuredCall:
         self._own_function = vars(model)["train_function"]
 
     def install(self) -> None:
-        """Replace the model's train function for its next call."""
         self._model.__dict__["train_function"] = self
 
     def join(self, requests: Sequence[Sequence[StepRequest]]) -> None:
@@ -68,7 +64,6 @@ class MeasuredCall:
             own.extend(others)
 
     def put_back(self) -> None:
-        """Give the model its own train function again."""
         self._model.__dict__["train_function"] = self._own_function
 
     def __call__(self, *args: Any) -> Any:
@@ -89,9 +84,8 @@ class MeasuredCall:
 class MeasuredStep:
     """Runs a model's training step so that it also yields its measurements.
 
-    What is needed is made on first use, next to the model's own
-    `train_function`, which stays as it is and goes on being used for the steps
-    that are not measured.
+    What is needed is made on first use. The model's own `train_function` stays as it is, and runs
+    the steps that are not measured.
     """
 
     def __init__(self, model: KerasModel, backend: KerasBackend) -> None:
@@ -108,8 +102,7 @@ class MeasuredStep:
     def prepare(self, requests: Sequence[Sequence[StepRequest]]) -> bool:
         """Have Keras make the functions that are needed; whether it could.
 
-        Nothing is traced yet. A model may have a `make_train_function` of its own,
-        which does not do what Keras's does.
+        Nothing is traced yet. A model's own `make_train_function` may not do what Keras's does.
         """
         try:
             wanted = {tuple(request.observer for request in each) for each in requests}
@@ -131,13 +124,7 @@ class MeasuredStep:
     ) -> Callable[..., Any]:
         """One execution of the train function: a step, or `steps_per_execution` steps.
 
-        Args:
-            requests: for each step of the execution, its measurements.
-            own_function: the model's own, to be run after an internal error.
-
-        Returns:
-            A function that takes the arguments of the model's own train function, and returns
-            the same.
+        It takes and returns what `own_function` does, which is run after an internal error.
         """
         if self._model.steps_per_execution == 1:
             return self._one(requests[0], own_function)

@@ -12,9 +12,8 @@ from gradwatch.core import KerasModel, KerasOptimizer, Moment
 class FitStepCounter:
     """Counts training steps without waiting for the device.
 
-    It starts from the optimizer's own counter. Every batch counts, also a
-    micro-batch of an accumulated gradient, and one whose update loss scaling
-    skipped.
+    It starts from the optimizer's own counter. Every batch counts, also a micro-batch of an
+    accumulated gradient, and one whose update loss scaling skipped.
     """
 
     def __init__(self, model: KerasModel) -> None:

@@ -21,10 +21,7 @@ _ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar"}
 
 
 def step_input_sites(kinds: Collection[Kind]) -> list[SiteInfo]:
-    """The sites of those of the kinds that surround the network.
-
-    There is one for each kind: which tensors there are is known only in the step.
-    """
+    """One site for each kind that surrounds the network: its tensors are known only in the step."""
     return [
         SiteInfo(Site(kind, root), (), "float32", root, trainable=False)
         for kind, root in _ROOTS.items()
@@ -47,12 +44,6 @@ class StepInputs:
 
     The loss is taken from the updates of the metric called `loss`, from which Keras computes the
     one that it shows: that of the batch, without any loss scale.
-
-    Args:
-        model: the Keras model.
-        kinds: the kinds to note.
-        backend: of the step.
-        reporter: takes internal errors; the step goes on without the measurement.
     """
 
     def __init__(
@@ -74,7 +65,6 @@ class StepInputs:
 
     @contextmanager
     def watching(self, data: Any) -> Iterator[None]:
-        """Goes around the model's train step on that data."""
         self._data, self._losses, self._rate = data, [], None
         self._scope = self._backend.scope()
         with replaced(self._taps()):
@@ -91,15 +81,12 @@ class StepInputs:
                 yield optimizer, {"_get_current_learning_rate": read}
 
     def give(self, data: Any) -> None:
-        """Take the data of the step, where it is known only after `watching` has begun."""
         self._data = data
 
     def rows(self, sites: Sequence[Site], state: Any) -> list[Row]:
         """After the train step: the tensors of those of the sites that surround the network.
 
-        Args:
-            sites: all sites that are measured.
-            state: on JAX, the training state after the step; elsewhere None.
+        On JAX, `state` is the training state after the step; elsewhere it is None.
         """
         found: dict[Kind, list[tuple[Site, Tensor]]] = {}
         for kind in self._kinds:
@@ -124,7 +111,6 @@ class StepInputs:
             yield from self._batch(kind)
 
     def _batch(self, kind: Kind) -> Iterator[tuple[Site, Tensor]]:
-        """The tensors of the batch's x or y."""
         part = keras.utils.unpack_x_y_sample_weight(self._data)[kind is Kind.TARGET]
         if part is not None:
             for keys, leaf in keras.tree.flatten_with_path(part):
@@ -165,8 +151,6 @@ class StepInputs:
         return find_optimizers(self._model)
 
     def _noting_update(self, update: Any) -> Any:
-        """A metric's `update_state` that notes its argument."""
-
         def noting_update(values: Any, *args: Any, **kwargs: Any) -> Any:
             try:
                 if self._can_note():
@@ -179,8 +163,6 @@ class StepInputs:
         return noting_update
 
     def _noting_rate(self, read: Any) -> Any:
-        """A function that reads an optimizer's learning rate, and notes it."""
-
         def noting_read() -> Any:
             rate = read()
             try:

@@ -15,10 +15,6 @@ class VariableRows:
     """Finds the tensors of a plan's variables in a step.
 
     All that is the same at every step is computed once: torch asks at each measured step.
-
-    Args:
-        plan: what is measured.
-        variables: each path's variable and, if the path is of a slice, its columns.
     """
 
     def __init__(self, plan: Plan, variables: Mapping[str, tuple[Any, Columns]]) -> None:
@@ -46,13 +42,10 @@ class VariableRows:
         changes: Mapping[int, Any],
         reduced: Mapping[int, Any] | None,
     ) -> list[Row]:
-        """The rows, in the plan's order.
+        """The rows, in the plan's order, from mappings by the variable's id.
 
-        Args:
-            values: after the step, by the variable's id, as all that follows.
-            seen: the gradients.
-            changes: by how much values have changed.
-            reduced: on several replicas, the gradients that were applied, for all of theirs.
+        The values are those after the step. On several replicas, `reduced` has the gradients that
+        were applied, which stand for all of theirs.
         """
         by_kind: dict[Kind, Mapping[int, Any]] = {
             Kind.UPDATE: changes,
@@ -70,11 +63,7 @@ class VariableRows:
         return rows
 
     def keeping(self, add: Callable[[Any, bool], Any]) -> Keep:
-        """A function that measures tensors at once, instead of keeping them for `rows`.
-
-        Args:
-            add: takes a tensor and whether it has a histogram; returns the place of its row.
-        """
+        """A function that measures tensors at once by `add`, see `EagerMeasuring`, for `rows`."""
         plan = self.plan
 
         def keep(kind: Kind, key: int, tensor: Any) -> Any:

@@ -72,7 +72,6 @@ Variables = Mapping[str, tuple[Any, tuple[int, int] | None]]
 
 
 def variables_by_path(model: KerasModel) -> Variables:
-    """All weights of the model and their slices, by path."""
     return {
         info.path: (each.variable, info.columns)
         for each in model_variables(model)

@@ -9,11 +9,7 @@ __all__ = ["KerasBackend", "make_backend"]
 
 
 def make_backend(model: KerasModel) -> KerasBackend:
-    """The backend that Keras is running on.
-
-    Raises:
-        RuntimeError: a backend that cannot train.
-    """
+    """The backend that Keras is running on."""
     name = keras.backend.backend()
     if name == "tensorflow":
         if model.distribute_strategy.num_replicas_in_sync > 1:

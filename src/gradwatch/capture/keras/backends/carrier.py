@@ -12,9 +12,6 @@ class Carrier:
 
     With loss scaling, the optimizer of Keras reduces and applies gradients in a branch that is
     run only if they are finite, and out of which no tensor comes.
-
-    Args:
-        device: where the variables are.
     """
 
     def __init__(self, device: str) -> None:

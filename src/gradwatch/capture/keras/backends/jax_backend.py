@@ -20,8 +20,7 @@ except ImportError:  # before JAX 0.10
 class JaxBackend(KerasBackend):
     """The step maps (state, batch) to (logs, state), and so does the function.
 
-    Whether histograms are due is passed along with the batch: a compiled step sees
-    nothing but its arguments.
+    Whether histograms are due comes with the batch: a compiled step sees only its arguments.
     """
 
     framework = framework("jax")

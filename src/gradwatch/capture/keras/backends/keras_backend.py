@@ -41,8 +41,7 @@ class KerasBackend(ABC):
     def one_batch(self, args: Any) -> Any:
         """The arguments for a single step, where Keras would run several at once.
 
-        Raises:
-            StopIteration: there is no batch left, here or when the function is called.
+        If no batch is left, StopIteration is raised, here or when the function is called.
         """
         return args
 
@@ -59,25 +58,15 @@ class KerasBackend(ABC):
         return nullcontext()
 
     is_replicated = False
-    """Whether several replicas run the step."""
 
     def is_watched_replica(self) -> bool:
         """Whether the replica that is running is the one that is observed."""
         return True
 
     def eager_step(self, model: KerasModel, size: Callable[[], int]) -> Any:
-        """An `EagerStep` for the step that begins; None where the step is traced.
-
-        Args:
-            model: the Keras model.
-            size: counts the bytes of its variables.
-        """
+        """An `EagerStep` for variables of `size()` bytes; None where the step is traced."""
         return None
 
     def observation(self, make: Callable[[KerasBackend], Observation]) -> Any:
-        """The observation of a step.
-
-        Args:
-            make: makes an `Observation` with the backend of a replica.
-        """
+        """The observation of a step; `make` is given the backend of each replica."""
         return make(self)

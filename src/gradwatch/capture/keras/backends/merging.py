@@ -18,11 +18,7 @@ _SUMS = FIELDS.index("min")
 
 
 def merged_rows(tables: Sequence[Any]) -> Any:
-    """The packed summaries of tensors of which each table has a part.
-
-    Args:
-        tables: one a replica, with the same rows.
-    """
+    """The packed summaries of tensors of which each replica's table has a part, row by row."""
     every = tf.stack(tables)
     return tf.concat(
         [
@@ -35,11 +31,7 @@ def merged_rows(tables: Sequence[Any]) -> Any:
 
 
 def joined_tensor(same: Sequence[Row]) -> Any:
-    """One tensor for the step from those of all replicas, where that is small.
-
-    Args:
-        same: the same row of each replica.
-    """
+    """One tensor for the step from the same row of each replica, where that is small."""
     tensors = [row.tensor for row in same]
     site = same[0].site
     if any(tensor is None for tensor in tensors):

@@ -17,11 +17,7 @@ from gradwatch.core import KerasModel
 
 
 class MirroredBackend(TensorFlowBackend):
-    """TensorFlow, with a step that several replicas run.
-
-    Args:
-        model: the Keras model, whose strategy has all its replicas in this process.
-    """
+    """TensorFlow, with a step that several replicas run, all of them in this process."""
 
     is_replicated = True
 
@@ -43,7 +39,6 @@ class MirroredBackend(TensorFlowBackend):
         return replica
 
     def histograms_due(self) -> Any:
-        """The flag, as a tensor."""
         return tf.convert_to_tensor(self._histograms_due)
 
     def wrap(self, train_step: Any, observation: Any) -> Any:

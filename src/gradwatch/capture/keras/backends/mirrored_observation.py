@@ -35,12 +35,7 @@ GRADIENTS = (Kind.GRADIENT, Kind.APPLIED_GRADIENT)
 
 
 class MirroredObservation:
-    """Finds and measures the watched tensors in a training step that several replicas run.
-
-    Args:
-        replicas: the observation of each.
-        backend: of the step.
-    """
+    """Finds and measures the watched tensors in a training step that several replicas run."""
 
     def __init__(self, replicas: Sequence[Observation], backend: MirroredBackend) -> None:
         self._replicas = replicas

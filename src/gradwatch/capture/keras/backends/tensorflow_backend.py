@@ -52,7 +52,6 @@ class TensorFlowBackend(KerasBackend):
         return self.framework.aside() if self._is_graph else nullcontext()
 
     def use_copies(self, outputs: Any) -> None:
-        """See `Framework.use_copies`."""
         if self._is_graph:
             self.framework.use_copies(outputs)
 

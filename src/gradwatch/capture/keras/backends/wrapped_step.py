@@ -15,12 +15,8 @@ def watched(
 ) -> Any:
     """A train step that returns `{"logs": ..., "measured": ...}` for its logs.
 
-    Args:
-        train_step: the model's, or one that is watched already.
-        observation: what watches it, see `Observation`.
-        measure: makes the measurements, from the flag that came with the batch, None without a
-            state, and from the result of the step.
-        has_state: see `KerasBackend`.
+    The given one may be watched already. `measure` takes the flag that came with the batch, None
+    without a state, and the result of the step.
     """
     internal_error = observation.reporter.internal_error
 

@@ -6,7 +6,6 @@ from gradwatch.capture.keras.differentiate.differentiator import Differentiator
 
 
 def make_differentiator() -> Differentiator:
-    """The one of the backend that Keras is running on."""
     name = keras.backend.backend()
     if name == "tensorflow":
         from gradwatch.capture.keras.differentiate.tensorflow_gradients import (

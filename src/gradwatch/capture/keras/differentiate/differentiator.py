@@ -9,13 +9,10 @@ Compute = Callable[[list[Any], Any], Any]
 
 
 class Differentiator(Protocol):
-    """One framework's way to differentiate."""
-
     def gradients(self, compute: Compute, values: list[Any], x: Any) -> tuple[Any, list[Any]]:
         """The loss and its gradients with respect to the values, None where there is none.
 
-        It is differentiated with respect to the inputs as well, so that the
-        gradients of everything in between are computed.
+        It is also differentiated with respect to the inputs, for the gradients of all in between.
         """
 
     def run(self, step: Callable[[], dict[str, Any]], compiled: bool) -> dict[str, Any]:

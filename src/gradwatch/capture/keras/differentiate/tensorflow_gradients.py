@@ -13,8 +13,7 @@ from gradwatch.capture.keras.differentiate.differentiator import Compute
 class TensorFlowDifferentiator:
     """A tape, in a function that is traced once and thrown away.
 
-    In a function, random operations have a state of their own: the program's
-    goes on as if nothing had been drawn.
+    Random operations in a function have their own state: the program's stays as it is.
     """
 
     def gradients(self, compute: Compute, values: list[Any], x: Any) -> tuple[Any, list[Any]]:

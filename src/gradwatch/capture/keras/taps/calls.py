@@ -20,7 +20,6 @@ class Call:
     """Counted from 1 in the step."""
     passages: list[Passage] = field(default_factory=list)
     refusal: str | None = None
-    """Why it was not noted, if it was not."""
 
 
 def site_paths(path: str, calls: Sequence[Call]) -> Iterator[tuple[str, Passage]]:
@@ -34,12 +33,7 @@ def site_paths(path: str, calls: Sequence[Call]) -> Iterator[tuple[str, Passage]
 
 
 def gradient_notices(missing: Mapping[str, Passage], often: Sequence[str]) -> Iterator[str]:
-    """The notices about gradients with respect to outputs.
-
-    Args:
-        missing: the outputs that no gradient came back to, by their paths.
-        often: the paths of outputs that several came back to.
-    """
+    """The notices about outputs, by their paths, that no gradient came back to, or several."""
     inputs = [path for path, passage in missing.items() if passage.is_input]
     if inputs:
         yield (

@@ -21,7 +21,6 @@ class Passage:
     arrivals: int = 0
     """How many gradients came; with several backward passes, more than one."""
     wants_gradient: bool = True
-    """Whether the gradient is watched; else the tensor is only noted."""
     is_probability: bool = False
     """Whether Keras may compute a loss of it from the logits behind it."""
     is_input: bool = False
@@ -31,7 +30,6 @@ class Passage:
     measure_gradient: Callable[[Passage], None] | None = None
     """Measures the gradient as it comes, and lets it go."""
     reporter: Reporter | None = None
-    """Takes internal errors of that."""
 
     @property
     def is_measured(self) -> bool:
@@ -66,17 +64,14 @@ class Tap(Protocol):
     def through(self, tensor: Tensor, passage: Passage) -> Tensor:
         """The tensor that goes on in its place: itself wherever that is possible.
 
-        The tensor, and later its gradient if that is wanted, are noted in `passage`.
-
-        Raises:
-            TypeError: it is not a plain tensor of numbers.
+        The tensor, and later its gradient if that is wanted, are noted in `passage`. What is not a
+        plain tensor of numbers raises TypeError.
         """
 
     def can_leave(self, tensor: Tensor) -> bool:
         """Whether a noted tensor exists at the step's own level.
 
-        In a compiled step, one that was made inside a loop, a branch or a
-        function of its own does not.
+        In a compiled step, one made inside a loop, a branch or a function of its own does not.
         """
 
 

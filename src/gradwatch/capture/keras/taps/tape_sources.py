@@ -33,10 +33,8 @@ def asking_tapes(
     A tape keeps the gradient of a tensor that is among its sources and throws away that of
     any other it passes on its way; the computation is the same, and so are the results.
 
-    Args:
-        sources: gives the tensors, when a tape is asked for gradients.
-        arrived: takes their gradients, each None where the tape's target does not depend on it.
-        reporter: takes internal errors; the tape then answers as without a monitor.
+    Each gradient is None where the tape's target does not depend on the source. After an internal
+    error the tape answers as without a monitor.
     """
     listener = _Listener(sources, arrived, reporter)
     _install(listener)

@@ -19,10 +19,6 @@ class TensorFlowTap:
 
     Nothing is put between a layer and its successor: a tape that is asked for the gradient
     of one more tensor returns a tensor that it computes anyway.
-
-    Args:
-        reporter: takes internal errors.
-        is_watched_replica: tells whether the replica that is running is the observed one.
     """
 
     def __init__(self, reporter: Reporter, is_watched_replica: Callable[[], bool] = always) -> None:
@@ -75,7 +71,6 @@ class TensorFlowTap:
 
 
 def _is_probability(tensor: Any) -> bool:
-    """Whether Keras would compute a loss of this tensor from the logits behind it."""
     if hasattr(tensor, "_keras_logits"):
         return True
     return not tf.executing_eagerly() and tensor.op.type in _PROBABILITIES

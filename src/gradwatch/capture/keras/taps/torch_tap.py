@@ -10,11 +10,7 @@ from gradwatch.capture.keras.taps.passage import Passage
 
 
 class TorchTap:
-    """Notes tensors as they are; a hook of the tensor itself notes its gradient.
-
-    Args:
-        compiled: whether the step is compiled by `torch.compile`.
-    """
+    """Notes tensors as they are; a hook of the tensor itself notes its gradient."""
 
     def __init__(self, compiled: bool) -> None:
         self._compiled = compiled
