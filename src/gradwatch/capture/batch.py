@@ -15,11 +15,7 @@ def batch_site(kind: Kind, keys: Iterable[object], prefix: str = "") -> Site:
 
 
 def batch_tensors(inputs: Tree, targets: Tree, prefix: str) -> dict[Site, Tensor]:
-    """The tensors of a batch by their sites.
-
-    Raises:
-        TypeError: one of them is not a tensor.
-    """
+    """The tensors of a batch by their sites; raises TypeError if one of them is not a tensor."""
     found = {}
     for kind, tree in ((Kind.INPUT, inputs), (Kind.TARGET, targets)):
         for leaf in leaves(tree):

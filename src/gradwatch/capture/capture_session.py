@@ -41,9 +41,7 @@ class CaptureSession(Protocol):
     """What a capture needs of `record.Session`."""
 
     timetable: Timetable
-    """What to measure, and when."""
     pacer: Pacer
-    """Told when steps begin."""
     reporter: Reporter
 
     def open(self, capture: Capture) -> None:

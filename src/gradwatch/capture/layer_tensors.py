@@ -21,16 +21,7 @@ class HasLayerTensors(Protocol):
 
 
 def layer_tensors(outputs: Any, gradients: Any, prefix: str) -> StepTensors:
-    """The tensors that were given as `outputs=` and `output_gradients=`.
-
-    Args:
-        outputs: tensors by name, or the result of `Monitor.outputs_of`.
-        gradients: tensors by name.
-        prefix: the first part of all paths; may be empty.
-
-    Raises:
-        TypeError, ValueError: they are neither, or do not fit each other.
-    """
+    """The tensors given as `outputs=` (by name, or a `HasLayerTensors`) and `output_gradients=`."""
     if hasattr(outputs, "layer_tensors"):
         if gradients is not None:
             raise WrongTypeError(

@@ -77,12 +77,7 @@ SHARDED: Mapping[Kind, str] = {
 
 
 def fit_meaning(optimizers: Sequence[KerasOptimizer], replicas: int = 1) -> Mapping[Kind, str]:
-    """The meaning of the measurements of each kind in `fit`.
-
-    Args:
-        optimizers: those of the model.
-        replicas: how many train together, each on its share of the batch.
-    """
+    """The meaning of the measurements of each kind in `fit`."""
     words = {
         Kind.WEIGHT: "value of the variable after the step",
         Kind.UPDATE: _UPDATE,

@@ -25,14 +25,9 @@ def reading_of(
 ) -> Reading:
     """The reading of what is due of a step's measurements.
 
-    Args:
-        moment: the step.
-        when: the time at which it was run.
-        table: the sites of the rows.
-        arrays: on the host, `rows`: a packed summary for each row of the table;
-            `cells`: histograms of those that have one; `updates`, if there: which of the
-            plan's sites exist in the step; and values for probes.
-        numbers: packed summaries of further sites, such as the loss.
+    `arrays` are on the host: `rows`, a packed summary for each row of the table; `cells`,
+    histograms of those that have one; `updates`, if there: which of the plan's sites exist in the
+    step; and values for probes. `numbers` are packed summaries of further sites, such as the loss.
     """
     due = table.plan.due(moment)
     updated = arrays.get("updates")

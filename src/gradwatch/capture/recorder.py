@@ -23,7 +23,6 @@ Numbers = Callable[[SiteTable | None], Mapping[Site, Any]]
 
 
 def no_numbers(table: SiteTable | None) -> Mapping[Site, Any]:
-    """No further sites."""
     return {}
 
 
@@ -31,13 +30,6 @@ class Recorder:
     """Measures tensors and sends readings, for `fit` and for loops.
 
     It never waits for the device: arrays are fetched on another thread.
-
-    Args:
-        submit: hands a reading to the session.
-        reporter: takes notices and internal errors.
-
-    Attributes:
-        tables: the sites of all measurements that were made.
     """
 
     def __init__(self, submit: Submit, reporter: Reporter) -> None:
@@ -56,16 +48,10 @@ class Recorder:
     ) -> dict[str, Any]:
         """The summaries of the rows of a table, as arrays on the device.
 
-        Args:
-            framework: the framework of the tensors.
-            table: of these rows.
-            rows: the tensors.
-            histograms: whether to count histogram cells: a flag of the framework, or a bool.
-            eager: the `EagerStep` that has measured some of them already, if any.
-
-        Returns:
-            `rows`; `cells`, if there are histograms; the values for probes; and `table`, the
-            table's number: a constant, so that a compiled function returns nothing but arrays.
+        `histograms`, whether to count cells, is a flag of the framework or a bool; `eager` is the
+        `EagerStep` that has measured some rows already. Returned are `rows`; `cells`, if there are
+        histograms; the values for probes; and `table`, the table's number: a constant, so that a
+        compiled function returns nothing but arrays.
         """
         tensors = [row.tensor for row in rows]
         result = {}
@@ -93,14 +79,9 @@ class Recorder:
     ) -> None:
         """Send the reading of a step.
 
-        Args:
-            moment: the step.
-            wait: waits for the arrays of a measurement, see `measure`; it may return none.
-            table: of the measurement, if it is known already.
-            numbers: further sites.
-            group: of a reading that has no other sites than these.
-            count: how many sites the reading will have, if known.
-            unseen: sites whose tensors were not seen, recorded with count 0.
+        `wait` waits for the arrays of `measure`, and may return none. `group` is that of a reading
+        whose only sites are in `numbers`. `count` is how many sites the reading will have, if
+        known. `unseen` are sites whose tensors were not seen, recorded with count 0.
         """
         when = time.time()
 

@@ -19,12 +19,8 @@ def reductions(optimizer: KerasOptimizer, listener: Listener, reporter: Reporter
     """Pass on the gradients that an optimizer sums over replicas, while the context lasts.
 
     They are what its update rule uses: unscaled, clipped if it clips, the same on every replica.
-    Nothing is reduced a second time. The contexts of several replicas may overlap in any order.
-
-    Args:
-        optimizer: the one that applies the gradients, not one that scales the loss.
-        listener: takes the gradients.
-        reporter: takes internal errors.
+    Nothing is reduced a second time. The contexts of several replicas may overlap in any order. The
+    optimizer must be the one that applies the gradients, not one that scales the loss.
     """
     tap = optimizer.__dict__.get(REDUCE)
     if not isinstance(tap, _Tap):

@@ -8,11 +8,7 @@ from gradwatch.measure import Framework, family, framework
 
 
 def common_framework(tensors: Sequence[Any]) -> Framework:
-    """The framework of the tensors.
-
-    Raises:
-        TypeError: they belong to none, or to several.
-    """
+    """The framework of the tensors; raises TypeError if they belong to none, or to several."""
     found: dict[str, Any] = {}
     for x in tensors:
         name = None if x is None else family(x)

@@ -26,13 +26,9 @@ class Row(NamedTuple):
 class SiteTable:
     """The sites of the rows of a measurement.
 
-    Attributes:
-        number: which measurements carry with them, so that the table is found again.
-        plan: what is measured, and when.
-        rows: for each row its position in the plan's sites, and its own site.
-        group: see `Reading`.
-        micro_batch: see `Reading`.
-        selections: which rows go into a reading, by the things that are due; see `readings`.
+    Measurements carry `number` with them, so that the table is found again. `rows` has for each row
+    its position in the plan's sites, and its own site. `selections` has the rows that go into a
+    reading, by the things that are due; see `readings`.
     """
 
     number: int
@@ -86,11 +82,7 @@ class SiteTables:
         return table
 
     def numbered(self, number: int) -> SiteTable:
-        """The table of that number.
-
-        Raises:
-            ValueError: this monitor has none of that number.
-        """
+        """The table of that number; raises ValueError if this monitor has none."""
         if number not in self._tables:
             raise WrongValueError("These readings were measured by another monitor.")
         return self._tables[number]

@@ -26,7 +26,6 @@ class SiteTensor(NamedTuple):
     """Computes it from the source; called only if it is measured."""
 
     def tensor(self) -> Tensor:
-        """The tensor to measure."""
         if self.compute is None or self.source is None:
             return self.source
         return self.compute(self.source)
@@ -36,10 +35,8 @@ class SiteTensor(NamedTuple):
 class StepTensors:
     """The tensors of a step, in network order.
 
-    Attributes:
-        infos: all sites that there are to choose from.
-        tensors: for each site its tensors. A layer that is called twice has two, `net/a` and
-            `net/a@2`; one that is not called has none.
+    `infos` are all sites to choose from. A layer that is called twice has two tensors at its site,
+    `net/a` and `net/a@2`; one that is not called has none.
     """
 
     infos: Sequence[SiteInfo] = ()
@@ -50,11 +47,6 @@ class StepTensors:
 
     @cached_property
     def framework(self) -> Framework:
-        """The framework of the tensors.
-
-        Raises:
-            TypeError: they belong to none, or to several.
-        """
         return common_framework(self.sources)
 
     @property
@@ -69,7 +61,6 @@ class StepTensors:
         return any(own.is_traced(x) for x in self.sources if x is not None)
 
     def of_kind(self, kind: Kind) -> StepTensors:
-        """The tensors of one kind."""
         return replace(
             self,
             infos=[info for info in self.infos if info.kind is kind],
@@ -83,15 +74,10 @@ class StepTensors:
                 yield position, each
 
     def rows(self, sites: Sequence[Site]) -> list[Row]:
-        """The rows to measure at the sites."""
         return [Row(i, each.site, each.tensor()) for i, each in self.found(sites)]
 
     def require_eager(self, caller: str) -> None:
-        """Refuse tensors of a function that is being compiled.
-
-        Raises:
-            RuntimeError: they are.
-        """
+        """Refuse tensors of a function that is being compiled."""
         if self.is_traced:
             raise WrongPlaceError(
                 f"{caller} was called inside a compiled function (tf.function, jax.jit, ...), "
@@ -115,12 +101,8 @@ def variable_tensors(
 ) -> StepTensors:
     """The tensors of variables.
 
-    Args:
-        named: the variables.
-        by_kind: for each kind a tensor, None or `ABSENT` for each variable; for updates, the
-            value before the step.
-        difference: see `Framework`.
-        prefix: the first part of all paths; may be empty.
+    `by_kind` has for each kind a tensor, None or `ABSENT` for each variable; for updates, the value
+    before the step.
     """
     tensors: dict[Site, Sequence[SiteTensor]] = {}
     infos: list[SiteInfo] = []
@@ -138,7 +120,6 @@ def variable_tensors(
 
 
 def under(prefix: str, path: str) -> str:
-    """The path below the prefix."""
     return f"{prefix}/{path}" if prefix else path
 
 

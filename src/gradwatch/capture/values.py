@@ -19,7 +19,6 @@ def value_name(position: int) -> str:
 
 
 def is_value(name: str) -> bool:
-    """Whether it is the name of a site's values."""
     return name.startswith(PREFIX)
 
 

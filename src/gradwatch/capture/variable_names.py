@@ -25,13 +25,10 @@ class NamedVariable:
 
 @dataclass(frozen=True)
 class Variables:
-    """All variables of a call.
+    """All variables of a call, in network order, under unique paths.
 
-    Attributes:
-        named: the variables, in network order, under unique paths.
-        order: for gradients given as a flat list, the position in `named` of the
-            variable that each belongs to.
-        position: for gradients given as a tree, the same by the keys that lead to it.
+    `order` has, for gradients given as a flat list, the position in `named` of the variable that
+    each belongs to; `position` has it for gradients given as a tree, by the keys that lead to it.
     """
 
     named: list[NamedVariable]
@@ -42,15 +39,10 @@ class Variables:
 def variables_of(given: Any, names: Any = None) -> Variables:
     """The variables in what the user gave, with names.
 
-    Args:
-        given: a Keras model or layer, a `tf.Module`, a `torch.nn.Module`, a variable,
-            or any list, dict or tree of variables or arrays; also a list of
-            (name, tensor) pairs, as of torch's `named_parameters()`.
-        names: other names for the leaves: a list of strings, or of variables whose
-            names are used.
-
-    Raises:
-        TypeError, ValueError: nothing of the kind; `names` of another length.
+    `given` is a Keras model or layer, a `tf.Module`, a `torch.nn.Module`, a variable, or any list,
+    dict or tree of variables or arrays; also a list of (name, tensor) pairs, as of torch's
+    `named_parameters()`. `names` are other names for the leaves: strings, or variables whose names
+    are used.
     """
     if isinstance(given, Iterator):
         given = list(given)
@@ -67,7 +59,6 @@ def variables_of(given: Any, names: Any = None) -> Variables:
 
 
 def own_name(variable: Any) -> str | None:
-    """The name that a variable has of itself."""
     keras = sys.modules.get("keras")
     if keras is not None and isinstance(variable, keras.Variable):
         return str(variable.path)
@@ -268,7 +259,6 @@ def is_tensor(value: Any) -> bool:
 
 
 def dtype_name(value: Any) -> str:
-    """The name of the type of a tensor's elements."""
     dtype = getattr(value_of(value), "dtype", type(value).__name__)
     return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
 

@@ -42,15 +42,11 @@ class KeyValueStore(Protocol):
 def refusal(timetable: Timetable, pacer: Pacer) -> str | None:
     """The reason why nothing may be measured here; None if measuring is allowed.
 
-    Every process asks, as often as every other. It waits for the others where JAX trains in
-    several processes, and nowhere else.
+    Every process asks, as often as every other. It waits for the others where JAX trains in several
+    processes, and nowhere else.
 
-    Where it waits, a budget measures every 100th step: each process measures its own cost, and
-    they would come to different steps.
-
-    Args:
-        timetable: what is to be measured, and when.
-        pacer: chooses the steps of a budget.
+    Where it waits, a budget measures every 100th step: each process measures its own cost, and they
+    would come to different steps.
     """
     rank = current()
     if rank.engine != "jax":
@@ -79,14 +75,10 @@ def agree(
 ) -> str | None:
     """The reason why nothing may be measured, agreed through a store; None if there is none.
 
-    Args:
-        rank: this process's.
-        store: what it shares with the others.
-        name: the key of this agreement; the same for all.
-        wishes: what is to be measured, and when, in words.
-        patience: seconds that the first process waits for the others; these wait twice as long
-            for what it decides.
-        functions: the names of schedules that are functions of the user's.
+    `name` is the key of this agreement, the same for all. `wishes` say what is to be measured, and
+    when, in words; `functions` are the names of schedules that are functions of the user's. The
+    first process waits `patience` seconds for the others; these wait twice as long for what it
+    decides.
     """
     # Addresses differ from process to process.
     said = re.sub(r" at 0x[0-9a-f]+", "", "; ".join(wishes))
@@ -136,8 +128,6 @@ def _absent(other: int, count: int) -> str:
 
 
 class _JaxKeyValueStore:
-    """The key-value store of `jax.distributed`."""
-
     def __init__(self) -> None:
         self._client = sys.modules["jax._src.distributed"].global_state.client
 

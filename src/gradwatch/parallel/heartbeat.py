@@ -16,11 +16,8 @@ class Heartbeat:
     """One number for each measured step, which shows how far a process has come.
 
     Where processes measure whole arrays together, the first writes the measurements, and each
-    process writes its heartbeat. If one is killed, the run shows which, and when. The heartbeat
-    of the first step, whose duration is not known, is the number of processes.
-
-    Args:
-        processes: how many there are.
+    process writes its heartbeat. If one is killed, the run shows which, and when. The heartbeat of
+    the first step, whose duration is not known, is the number of processes.
     """
 
     def __init__(self, processes: int) -> None:

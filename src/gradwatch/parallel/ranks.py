@@ -13,14 +13,12 @@ class Rank:
     """The place of a process among those that train together."""
 
     index: int = 0
-    """Counted from 0."""
     count: int = 1
     engine: str = ""
     """What connects the processes: `"jax"`, `"torch"` or `"tensorflow"`; empty for one alone."""
 
     @property
     def is_one_of_many(self) -> bool:
-        """Whether there are others."""
         return self.count > 1
 
     @property
@@ -52,10 +50,8 @@ def current() -> Rank:
 def training(rank: Rank) -> str:
     """A name that the processes of one training share, and no other training that runs now.
 
-    It lets them write into one directory, see `RunDirectory`. It does not wait for others.
-
-    Returns:
-        The name; empty for a process alone, or if it cannot be known.
+    It lets them write into one directory, see `RunDirectory`. It does not wait for others. It is
+    empty for a process alone, or if it cannot be known.
     """
     if not rank.is_one_of_many:
         return ""

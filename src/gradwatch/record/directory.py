@@ -34,22 +34,13 @@ exits.register(1, _background.finish)
 class RunDirectory:
     """A directory that only one live training writes to.
 
-    A second process, or thread, that asks for the same one gets another next to it: `runs/a-2`.
-    A second monitor on the same thread takes it over from the first, whose training must have
-    ended, perhaps by an exception. Processes that train together share one; only the first of
-    them describes the run: for the others, `describe`, `amend` and `tell_sites` do nothing.
+    A second process, or thread, that asks for the same one gets another next to it: `runs/a-2`. A
+    second monitor on the same thread takes it over from the first, whose training must have ended,
+    perhaps by an exception; `on_lost` of the first is then called. Processes that train together
+    share one, under the name `training`, see `ranks.training`. Only the first of them describes the
+    run: for the others, `describe`, `amend` and `tell_sites` do nothing.
 
-    Args:
-        path: the directory wished for; it is created if necessary.
-        on_lost: called when another monitor takes the directory over.
-        rank: this process's among those that train together.
-
-    Attributes:
-        path: the directory.
-        training: a name that the processes which train together share, see `ranks.training`.
-
-    Raises:
-        OSError: it cannot be created or written to.
+    It raises OSError if the directory cannot be created or written to.
     """
 
     def __init__(self, path: Path, on_lost: Callable[[], None], rank: Rank | None = None) -> None:
@@ -180,7 +171,6 @@ class RunDirectory:
 
     @property
     def has_sites(self) -> bool:
-        """Whether `run.json` lists the sites."""
         return bool(self._sites)
 
     def _write_soon(self) -> None:
@@ -197,12 +187,8 @@ def claim_directory(
 ) -> RunDirectory | None:
     """Claim the directory of a run, or one next to it; None if it cannot be written to.
 
-    Args:
-        wished: the directory.
-        is_displaced: whether another monitor has taken it from the one that asks. Two monitors of
-            one loop must not take it from each other by turns.
-        on_lost, rank: as for `RunDirectory`.
-        reporter: tells the user where the run is, if it is elsewhere.
+    `is_displaced` says that another monitor has taken it from the one that asks: two monitors of
+    one loop must not take it from each other by turns.
     """
     try:
         run = RunDirectory(

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 class FitSource:
-    """Follows `fit` from hook to hook: has its steps measured, opens and closes the run.
-
-    Args:
-        session: the session that records it.
-    """
+    """Follows `fit` from hook to hook: has its steps measured, opens and closes the run."""
 
     reopens = False
 
@@ -32,7 +28,6 @@ class FitSource:
         self._ended_epoch: tuple[int, dict[str, float]] | None = None
 
     def begin(self, model: KerasModel) -> None:
-        """`fit` begins."""
         session = self._session
         self._ended_epoch = None
         self._is_measuring = False
@@ -91,12 +86,10 @@ class FitSource:
             self._session.report(self._capture.reported(batch, float(loss)))
 
     def end_epoch(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """The epoch has ended."""
         # Keras's progress bar writes its last line after this; so the report waits.
         self._ended_epoch = (epoch, dict(logs))
 
     def end(self) -> None:
-        """`fit` has ended."""
         self._report_ended_epoch()
         with self._session.reporter.guard():
             if self._capture is not None:
@@ -116,7 +109,6 @@ class FitSource:
             self._capture.release()
 
     def infos(self) -> list[SiteInfo]:
-        """The facts known about the measured sites."""
         return [] if self._capture is None else self._capture.infos()
 
     def _report_ended_epoch(self) -> None:

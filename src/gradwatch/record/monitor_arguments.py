@@ -76,7 +76,6 @@ def as_alerts(
 
 
 def as_sinks(sinks: Sequence[Sink] | Sink | None) -> list[Sink]:
-    """Where to send readings."""
     if sinks is None:
         return [Store(), TensorBoard(), Console()]
     chosen = [sinks] if isinstance(sinks, Sink) else list(sinks)

@@ -42,17 +42,9 @@ class Session:
     It may be opened and closed repeatedly, by each `fit` for example. Its arguments are those of
     `Monitor`.
 
-    Attributes:
-        directory: where the run is kept.
-        timetable: what is measured, and when.
-        pacer: measures the cost, and chooses steps within the budget.
-        reporter: tells the user about notices and internal errors.
-        alerts: the diagnosis, and how the user is told about findings; None without one.
-        hidden: kinds that are measured in `fit` for the diagnosis only.
-        rank: this process's among those that train together.
-        sources: what is recorded; set once, before the first step.
-        pipeline: the way to the sinks; None while it is closed.
-        uploader: uploads the run; None if it stays on this machine.
+    `hidden` are kinds that are measured in `fit` for the diagnosis only. `sources`, what is
+    recorded, is set once, before the first step. `pipeline` is None while the session is closed,
+    `alerts` without a diagnosis, and `uploader` if the run stays on this machine.
     """
 
     def __init__(
@@ -111,11 +103,8 @@ class Session:
     def open(self, capture: Capture, hidden: frozenset[Kind] = frozenset()) -> None:
         """Claim the directory and open the sinks, unless they are open.
 
-        Without a directory, only the sinks that need none are opened.
-
-        Args:
-            capture: what measures the training.
-            hidden: kinds that the sinks do not get.
+        Without a directory, only the sinks that need none are opened. Kinds in `hidden` do not
+        reach the sinks.
         """
         if self.pipeline is not None:
             return
@@ -168,12 +157,7 @@ class Session:
         return readings
 
     def submit(self, make_reading: Callable[[], Reading | None], rows: int | None = None) -> None:
-        """Have a reading made, on another thread, and written.
-
-        Args:
-            make_reading: makes it; may wait for the device.
-            rows: how many sites it will have, if known.
-        """
+        """Have a reading made, on another thread that may wait for the device, and written."""
         if self.pipeline is not None:
             self.alert()
             self.pipeline.submit(make_reading, rows)
@@ -216,7 +200,6 @@ class Session:
         return True
 
     def tell_sites(self) -> None:
-        """Enter the facts known about the sites into the run's description."""
         with self.reporter.guard():
             if self._run is not None:
                 self._run.tell_sites([info for s in self.sources for info in s.infos()])

@@ -33,12 +33,10 @@ class ScheduleUpdate(NamedTuple):
 class AgreedSteps:
     """The steps that all ranks measure.
 
-    Schedules of steps are the same everywhere. What only one rank can know, how often the
-    budget allows to measure and when an epoch begins, is announced by the first rank,
-    and its announcements reach all ranks in the same order. So all come to the same steps.
-
-    Args:
-        timetable: what is due when; its budget asks `is_paced` of this.
+    Schedules of steps are the same everywhere. What only one rank can know, how often the budget
+    allows to measure and when an epoch begins, is announced by the first rank, and its
+    announcements reach all ranks in the same order. So all come to the same steps. The budget of
+    the timetable asks `is_paced`.
     """
 
     def __init__(self, timetable: Timetable) -> None:
@@ -72,11 +70,9 @@ class AgreedSteps:
         return any(self._timetable.histograms_due(self.moment(step)))
 
     def moment(self, step: int, epoch: int = 1) -> Moment:
-        """A step as schedules see it."""
         return Moment(step, epoch, stands_for_epoch=step in self._epoch_steps)
 
     def apply(self, update: ScheduleUpdate) -> None:
-        """Follow an announcement."""
         if update.interval:
             self._updates.append(update)
         if update.epoch_step:
@@ -86,10 +82,8 @@ class AgreedSteps:
 class ScheduleAnnouncer:
     """Finds the changes that the first rank announces.
 
-    Args:
-        pace: the interval of the budget now, and whether a pause comes first; None without a
-            budget.
-        goes_by_epoch: whether it matters that an epoch begins.
+    `pace` returns the interval of the budget now, and whether a pause comes first; it is None
+    without a budget.
     """
 
     def __init__(self, pace: Callable[[], tuple[int, bool]] | None, goes_by_epoch: bool) -> None:

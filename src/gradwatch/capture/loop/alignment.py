@@ -13,13 +13,8 @@ from gradwatch.core import Tensor, Tree
 def aligned(what: str, given: Tree, known: Variables) -> list[Tensor]:
     """The tensors in the order of `known.named`; `ABSENT` where there is none.
 
-    Args:
-        what: the name of the argument, for messages.
-        given: the tensors, as a list in the variables' order or as the same tree.
-        known: the variables.
-
-    Raises:
-        TypeError, ValueError: they do not fit the variables.
+    `given` is a list in the variables' order, or the same tree as theirs. `what` is the name of the
+    argument, for messages.
     """
     found: list[Tensor] = [ABSENT] * len(known.named)
     for where, position, value in _placed(what, given, known):

@@ -37,11 +37,7 @@ class Layers(Protocol):
 
 
 def layers_of(model: Any, reporter: Reporter) -> Layers:
-    """The layers of a Keras model, or of a torch module.
-
-    Raises:
-        TypeError: it is neither.
-    """
+    """The layers of a Keras model, or of a torch module; raises TypeError for anything else."""
     keras, torch = sys.modules.get("keras"), sys.modules.get("torch")
     if keras is not None and isinstance(model, keras.Model):
         from gradwatch.capture.loop.keras_layers import KerasLayers
@@ -60,13 +56,7 @@ def layers_of(model: Any, reporter: Reporter) -> Layers:
 
 
 class LayerWatch:
-    """Notes the tensors of a model's layers that a monitor watches.
-
-    Args:
-        layers: those of the model.
-        timetable: the watches.
-        group: the first part of the paths, for selectors; may be empty.
-    """
+    """Notes the tensors of a model's layers that a monitor watches."""
 
     def __init__(self, layers: Layers, timetable: Timetable, group: str) -> None:
         self._layers = layers
@@ -79,7 +69,6 @@ class LayerWatch:
         return self._layers.watching(chosen, Kind.OUTPUT_GRADIENT in self._timetable.kinds)
 
     def infos(self, prefix: str) -> list[SiteInfo]:
-        """All sites that there are to choose from, with the prefix."""
         return [
             replace(info, site=Site(info.kind, under(prefix, info.path)))
             for info in self._layers.infos()

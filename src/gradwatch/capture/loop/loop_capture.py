@@ -29,20 +29,10 @@ from gradwatch.watches.budget import Pacer
 class LoopCapture:
     """Follows a loop from call to call, and records what is due.
 
-    Args:
-        timetable: what to measure, and when.
-        pacer: notes when steps begin.
-        submit: hands readings to the session.
-        open_run: called before a reading is submitted.
-        epoch_ended: called with the number of an epoch that has ended.
-        reporter: takes notices and internal errors.
-        may_measure: whether anything may be measured, asked once; it may wait for other
-            processes of this training.
-
-    Attributes:
-        at_end: called once when the run ends: to remove hooks.
-        is_meeting: whether a sharded module is watched.
-        model_facts: the facts about the model.
+    `open_run` is called before a reading is submitted, and `epoch_ended` with the number of an
+    epoch that has ended. `may_measure` is asked once, and may wait for other processes of this
+    training. The functions in `at_end` are called once when the run ends, to remove hooks.
+    `is_meeting` is set while a sharded module is watched.
     """
 
     def __init__(
@@ -80,15 +70,12 @@ class LoopCapture:
 
     @property
     def next_step(self) -> int:
-        """The first step that is recorded."""
         return self._first_step
 
     def facts(self) -> ModelFacts:
-        """The facts about the model."""
         return self.model_facts
 
     def meaning(self) -> Mapping[Kind, str]:
-        """The meaning of the measurements of each kind, in words."""
         return self._meaning
 
     def infos(self) -> list[SiteInfo]:
@@ -102,7 +89,6 @@ class LoopCapture:
     # Where the loop is.
 
     def progress(self, group: str) -> Progress:
-        """The course of a group."""
         return self._progress.setdefault(group, Progress())
 
     def enter_epoch(self, epoch: int) -> None:
@@ -123,11 +109,7 @@ class LoopCapture:
     ) -> None:
         """A group comes to a moment; the measurement of it follows, or was made just now.
 
-        Args:
-            group: the group.
-            moment: where it is.
-            was_measured: whether it has been measured already.
-            is_due: whether it is measured, if that does not depend on the timetable alone.
+        `is_due` says whether it is measured, if that does not depend on the timetable alone.
         """
         self.progress(group).advance(moment)
         if self._leader is None:
@@ -177,11 +159,6 @@ class LoopCapture:
     # Recording.
 
     def table(self, tensors: StepTensors, group: str, micro_batch: int | None = None) -> SiteTable:
-        """The table of the tensors that are watched.
-
-        Raises:
-            ValueError: a selector matches nothing.
-        """
         return self._plans.table(tensors, group, micro_batch)
 
     def measure(
@@ -306,7 +283,6 @@ class LoopCapture:
         self._recorder.send(moment, wait, table=table, numbers=numbers)
 
     def _open_run_if_closed(self, moment: Moment) -> None:
-        """Open the run, unless it is open."""
         self._first_step = moment.step
         self._open_run(self)
         self._shown_epoch = moment.epoch

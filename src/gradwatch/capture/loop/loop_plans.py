@@ -21,13 +21,7 @@ _ARGUMENTS = {
 
 
 class LoopPlans:
-    """The plans of a monitor: one for each set of tensors that it is given.
-
-    Args:
-        timetable: what to measure, and when.
-        tables: the monitor's tables.
-        reporter: takes notices.
-    """
+    """The plans of a monitor: one for each set of tensors that it is given."""
 
     def __init__(self, timetable: Timetable, tables: SiteTables, reporter: Reporter) -> None:
         self._timetable = timetable
@@ -36,10 +30,9 @@ class LoopPlans:
         self._known: dict[object, SiteTable] = {}
 
     def table(self, tensors: StepTensors, group: str, micro_batch: int | None) -> SiteTable:
-        """The table of these tensors: always the same one for the same sites.
+        """The table of these tensors, always the same for the same sites.
 
-        Raises:
-            ValueError: a selector matches nothing.
+        It raises ValueError if a selector matches nothing.
         """
         # The shape of outputs changes with that of the batch.
         known = tuple(

@@ -10,11 +10,7 @@ from gradwatch.measure import Framework
 
 
 def check_loss(loss: Tensor) -> Framework:
-    """The framework of a loss.
-
-    Raises:
-        TypeError, ValueError: it is no number, or not a single one.
-    """
+    """The framework of a loss; raises TypeError or ValueError if it is not a single number."""
     own = common_framework([loss])
     shape = tuple(getattr(loss, "shape", ()))
     if shape != ():
@@ -26,17 +22,11 @@ def check_loss(loss: Tensor) -> Framework:
 
 
 def loss_row(loss: Tensor) -> Tensor:
-    """The packed summary of a loss."""
     return check_loss(loss).measure([loss])[0][0]
 
 
 def framework_of_readings(readings: Any) -> Framework:
-    """The framework of a measurement that was made by `measure`.
-
-    Raises:
-        TypeError, ValueError, RuntimeError: it is none, or not one of a single step, or it is
-            recorded inside a compiled function.
-    """
+    """The framework of what `measure` returned; raises if it is not of one step, or is traced."""
     if not isinstance(readings, Mapping) or not {"rows", "table"} <= set(readings):
         raise WrongTypeError(
             "record() takes, without a name, what monitor.measure() returned. Tensors are given "

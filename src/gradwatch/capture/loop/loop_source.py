@@ -27,11 +27,7 @@ from gradwatch.core import KerasOptimizer, Kind, SiteInfo, TorchModule, TorchOpt
 
 
 class LoopSource:
-    """Captures the tensors of a loop's steps; see `Monitor` for the methods of the same names.
-
-    Args:
-        session: records them.
-    """
+    """Captures the tensors of a loop's steps; see `Monitor` for the methods of the same names."""
 
     def __init__(self, session: CaptureSession) -> None:
         self._session = session
@@ -43,16 +39,13 @@ class LoopSource:
 
     @property
     def reopens(self) -> bool:
-        """Whether a run that was closed is opened again by the next step."""
         return self._recorder is not None
 
     def stop(self) -> None:
-        """The run is closed."""
         if self._recorder is not None:
             self._recorder.end()
 
     def infos(self) -> list[SiteInfo]:
-        """The facts known about the measured sites."""
         return [] if self._recorder is None else self._recorder.infos()
 
     @property
@@ -75,7 +68,6 @@ class LoopSource:
     # For the loop.
 
     def record(self, call: StepArguments) -> None:
-        """See `Monitor.record`."""
         context = self._replica()
         if context is None:
             self._record(call)
@@ -127,7 +119,6 @@ class LoopSource:
             loop.record_tensors(call.parse(), moment, group, call.part, call.loss)
 
     def measure(self, call: StepArguments) -> dict[str, Any]:
-        """See `Monitor.measure`."""
         context = self._replica()
         if context is None:
             return self._measure(call)
@@ -159,14 +150,12 @@ class LoopSource:
         group: str | None = None,
         histograms: bool = False,
     ) -> bool:
-        """See `Monitor.due`."""
         progress = self.recorder.progress(group_name(group))
         moment = progress.moment(whole_number("step", step), whole_number("epoch", epoch))
         return self.recorder.is_due(moment, histograms=histograms)
 
     @guarded(NoOutputs)
     def outputs_of(self, model: Any, group: str | None) -> OutputsContext | NoOutputs:
-        """See `Monitor.outputs_of`."""
         if replica_context() is not None:
             raise WrongPlaceError(
                 "monitor.outputs_of() does not see the replicas of tf.distribute. In fit, outputs "
@@ -177,11 +166,10 @@ class LoopSource:
 
     @guarded(NoOutputs)
     def reduced_by(self, optimizer: KerasOptimizer) -> ReducedGradients | NoOutputs:
-        """See `Monitor.reduced_by`."""
         return ReducedGradients(optimizer, self._reporter)
 
     def tape(self, options: tuple[bool, bool], step: Any, epoch: Any, group: str | None) -> Any:
-        """See `Monitor.tape`; the tape of TensorFlow after an internal error."""
+        """After an internal error, this returns the tape of TensorFlow."""
         tape = self._tape(options, step, epoch, group)
         if tape is None:
             import tensorflow as tf

@@ -13,13 +13,7 @@ from gradwatch.capture.step_tensors import StepTensors
 
 
 class OutputsContext:
-    """See `Monitor.outputs_of`.
-
-    Args:
-        layers: those of the model.
-        loop: the recorder.
-        group: as for `record`.
-    """
+    """See `Monitor.outputs_of`."""
 
     def __init__(self, layers: Layers, loop: LoopCapture, group: str) -> None:
         self._loop = loop
@@ -51,11 +45,7 @@ class OutputsContext:
         self._stack.close()
 
     def require(self, loop: LoopCapture, group: str) -> None:
-        """Refuse to be given to another monitor or group, or before any output was noted.
-
-        Raises:
-            ValueError: it is.
-        """
+        """Refuse to be given to another monitor or group, or before any output was noted."""
         if loop is not self._loop:
             raise WrongValueError("These outputs were seen by another monitor.")
         if group != self._group:
@@ -91,11 +81,7 @@ class NoOutputs(dict[str, Any]):
 
 
 def require_own(outputs: Any, loop: LoopCapture, group: str) -> None:
-    """Refuse values that cannot be meant as `outputs=`.
-
-    Raises:
-        TypeError, ValueError: it is not for this monitor and group, or no outputs at all.
-    """
+    """Refuse values that cannot be meant as `outputs=` of this monitor and group."""
     if isinstance(outputs, OutputsContext):
         outputs.require(loop, group)
     elif hasattr(outputs, "layers") and callable(outputs):

@@ -14,15 +14,7 @@ from gradwatch.util import Reporter
 
 
 class ReducedGradients:
-    """A context that notes the gradients, see `Monitor.reduced_by`.
-
-    Args:
-        optimizer: of Keras, on TensorFlow.
-        reporter: takes internal errors.
-
-    Raises:
-        TypeError: it is another one, or scales the loss.
-    """
+    """A context that notes the gradients, see `Monitor.reduced_by`."""
 
     def __init__(self, optimizer: KerasOptimizer, reporter: Reporter) -> None:
         if not hasattr(optimizer, REDUCE):
@@ -56,11 +48,7 @@ class ReducedGradients:
         self._tap.close()
 
     def in_order_of(self, variables: Tree) -> list[Tensor]:
-        """The gradients of variables that are given to `measure` or `record`; None where none.
-
-        Raises:
-            ValueError: no gradient was applied in the context; no variables.
-        """
+        """The gradients of variables that are given to `measure` or `record`; None where none."""
         if variables is None:
             raise WrongValueError("Give variables= too, with the gradients of reduced_by().")
         if self._gradients is None:

@@ -42,10 +42,7 @@ class ReplicaBarrier:
     def __call__(self, context: Any, call: StepArguments, work: Callable[[Any, Calls], Any]) -> Any:
         """Do it, and return its result on every replica.
 
-        Args:
-            context: of the replica.
-            call: the arguments of the replica.
-            work: takes the strategy and the arguments of all replicas.
+        `work` takes the strategy and the arguments of all replicas.
         """
         # Not the public property, which adds a constant to the graph.
         self._calls[int(context._replica_id_in_sync_group)] = call
@@ -64,9 +61,8 @@ def measure_together(
 ) -> dict[str, Any]:
     """The measurement of a step from the arguments of each replica.
 
-    Returns:
-        As `LoopCapture.measure`, of the common tensors, if this process is to record them;
-        and `replicas`, the measurements of each one's own tensors, by name.
+    It is that of `LoopCapture.measure` for the common tensors, if this process is to record them;
+    and `replicas`, the measurements of each one's own tensors, by name.
     """
     tf = sys.modules["tensorflow"]
     devices = strategy.extended.worker_devices

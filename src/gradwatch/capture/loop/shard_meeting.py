@@ -43,11 +43,7 @@ class RankLink(Protocol):
 
 
 class ShardEntry:
-    """The measurement of this rank at a step.
-
-    Args:
-        wait: waits for the device and returns `rows`, and `cells` if there are any.
-    """
+    """The measurement of this rank; `wait` returns `rows`, and `cells` if any, from the device."""
 
     def __init__(self, wait: Callable[[], Mapping[str, Any]]) -> None:
         self.wait = wait
@@ -63,17 +59,12 @@ class ShardEntry:
 class ShardMeeting:
     """Merges the measurements of all ranks, step by step, by two small all-reduces a step.
 
-    All ranks take the steps in the same order, see `AgreedSteps`. One that has nothing to
-    give for a step says so, and nothing is recorded of that step. One that closes says that
-    it leaves, and all end.
+    All ranks take the steps in the same order, see `AgreedSteps`. One that has nothing to give for
+    a step says so, and nothing is recorded of that step. One that closes says that it leaves, and
+    all end.
 
-    Args:
-        ranks: the connection to the others.
-        steps: which steps are measured.
-        rows: how many tensors there are.
-        cells: of how many of them there are histograms.
-        announcer: of the first rank.
-        reporter: takes notices.
+    There are `rows` tensors, and `cells` of them have histograms. Only the first rank has an
+    announcer.
     """
 
     def __init__(
@@ -96,7 +87,6 @@ class ShardMeeting:
         self._awaited = 0
         self._is_leaving = self._is_stuck = False
         self.is_over = False
-        """Whether nothing is merged any more."""
         self._thread = threading.Thread(target=self._run, name="gradwatch-ranks", daemon=True)
         self._thread.start()
 

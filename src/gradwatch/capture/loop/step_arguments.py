@@ -70,7 +70,6 @@ class StepArguments:
 
     @property
     def has_batch(self) -> bool:
-        """Whether there are inputs or targets."""
         return self.inputs is not None or self.targets is not None
 
     @property
@@ -81,11 +80,7 @@ class StepArguments:
         return any(x is not None for x in (*tensors, *others))
 
     def check(self) -> None:
-        """Refuse combinations of arguments of `record` that cannot be meant.
-
-        Raises:
-            TypeError: it is one.
-        """
+        """Refuse combinations of arguments of `record` that cannot be meant."""
         if self.readings is not None and self.has_tensors:
             raise WrongTypeError("Give record() either readings or tensors, not both.")
         if self.readings is not None and self.micro_batch is not None:
@@ -100,11 +95,7 @@ class StepArguments:
             )
 
     def parse(self) -> StepTensors:
-        """The tensors of the step.
-
-        Raises:
-            TypeError, ValueError: the arguments do not fit together; the message says how.
-        """
+        """The tensors of the step; raises if the arguments do not fit together."""
         prefix = scope(self.group_name, self.part)
         layers = layer_tensors(self.outputs, self.output_gradients, prefix)
         inputs = self.parse_inputs(prefix)
@@ -129,11 +120,7 @@ class StepArguments:
         return inputs + variable_tensors(known.named, by_kind, own.difference, prefix) + layers
 
     def parse_inputs(self, prefix: str | None = None) -> StepTensors:
-        """The inputs and targets of the step.
-
-        Args:
-            prefix: the first part of all paths; that of the group if not given.
-        """
+        """The inputs and targets of the step; without a prefix, paths begin with the group."""
         prefix = self.group_name if prefix is None else prefix
         batch = batch_tensors(self.inputs, self.targets, prefix)
         return StepTensors(

@@ -11,11 +11,9 @@ from gradwatch.core import Moment
 class Progress:
     """The course of one group of a loop.
 
-    Attributes:
-        step: the last step that was recorded, or looked at and found not due.
-        epoch: its epoch.
-        epochs_step: the step that stands for the epoch: the first seen of it.
-        is_watched: whether an optimizer's own steps are counted, see `watch`.
+    `step` is the last step that was recorded, or looked at and found not due; `epochs_step` is the
+    first step seen of the epoch, which stands for it. `is_watched` says that the steps of an
+    optimizer are counted, see `watch`.
     """
 
     step: int = 0
@@ -36,23 +34,17 @@ class Progress:
         return self.moment(self.step if step is None else step, None)
 
     def next_epoch(self, epoch: int) -> None:
-        """The steps to come are of that epoch."""
         if epoch != self.epoch:
             self.epoch, self.epochs_step = epoch, self.step + 1
 
     def advance(self, moment: Moment) -> None:
-        """It is there now."""
         if moment.epoch != self.epoch:
             self.epoch, self.epochs_step = moment.epoch, moment.step
         self.step = moment.step
 
 
 def whole_number(name: str, given: Any) -> int | None:
-    """A step or epoch as Python's own number; None stays None.
-
-    Raises:
-        TypeError, ValueError: it is no whole number, or negative.
-    """
+    """A step or epoch as Python's own number; None stays None."""
     if given is None:
         return None
     try:
@@ -71,11 +63,7 @@ def whole_number(name: str, given: Any) -> int | None:
 
 
 def group_name(given: Any) -> str:
-    """A group's name; empty for none.
-
-    Raises:
-        TypeError, ValueError: it is no name.
-    """
+    """A group's name; empty for none."""
     if given is None:
         return ""
     if not isinstance(given, str):

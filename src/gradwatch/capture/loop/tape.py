@@ -20,15 +20,8 @@ from gradwatch.core import Moment, Tensor, Tree
 class RecordingTape(tf.GradientTape):  # type: ignore[misc]
     """See `Monitor.tape`.
 
-    Args:
-        loop: the recorder.
-        barrier: where replicas come together.
-        options: of `tf.GradientTape`: persistent, watch_accessed_variables.
-        where: step and epoch, as far as they are given.
-        group: the group; may be empty.
-
-    Raises:
-        RuntimeError: called inside `tf.function`.
+    `options` are `persistent` and `watch_accessed_variables` of `tf.GradientTape`; `where` is the
+    step and the epoch, as far as they are given.
     """
 
     def __init__(
@@ -65,17 +58,9 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
         *,
         group: str | None = None,
     ) -> Any:
-        """As `tf.GradientTape.gradient`; what it returns is recorded.
+        """As `tf.GradientTape.gradient`; what it returns for variables is recorded.
 
-        Args:
-            target: see `tf.GradientTape`.
-            sources: see `tf.GradientTape`; those that are variables are recorded.
-            output_gradients: see `tf.GradientTape`.
-            unconnected_gradients: see `tf.GradientTape`.
-            group: the name under which this call is recorded, instead of the tape's.
-
-        Raises:
-            RuntimeError: the tape is not persistent and was asked before.
+        `group` is the name under which this call is recorded, instead of the tape's.
         """
         try:
             result = super().gradient(target, sources, output_gradients, unconnected_gradients)

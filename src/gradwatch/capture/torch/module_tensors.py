@@ -17,14 +17,7 @@ from gradwatch.measure import framework
 class ModuleTensors:
     """Parameters, gradients and updates of a module, and the tables of its sites.
 
-    Args:
-        named: the parameters.
-        loop: the recorder.
-        group: the first part of all paths; may be empty.
-        outputs: watches the outputs of submodules; None if they are not watched.
-
-    Attributes:
-        shards: which shards this rank counts; None if parameters are not sharded.
+    `outputs` is None if outputs are not watched, and `shards` if parameters are not sharded.
     """
 
     def __init__(
@@ -44,16 +37,10 @@ class ModuleTensors:
         self._subtables: dict[tuple[int, bool], SiteTable] = {}
 
     def parameter(self, site: Site) -> Tensor:
-        """The parameter of a site."""
         return self._by_path[site.path]
 
     def tensor(self, site: Site, before: Mapping[Site, Tensor]) -> Tensor | None:
-        """The tensor of a site, as far as this rank counts it.
-
-        Args:
-            site: of a parameter.
-            before: the values before the step, for updates.
-        """
+        """The tensor of a site, as far as this rank counts it; `before` is used for updates."""
         parameter = self.parameter(site)
         whole = parameter.grad if site.kind is Kind.GRADIENT else parameter
         if whole is None or (self.shards is not None and not self.shards.is_counted(whole)):
@@ -73,14 +60,7 @@ class ModuleTensors:
         return tensor if self.shards is None else self.shards.local(tensor)
 
     def table(self, layers: StepTensors | None = None) -> SiteTable:
-        """The sites that are watched.
-
-        Args:
-            layers: the outputs of submodules, if they are due.
-
-        Raises:
-            ValueError: a selector matches nothing.
-        """
+        """The sites that are watched, with the outputs of submodules if they are due."""
         if self._outputs is not None:
             return self._new_table(layers or StepTensors(self._outputs.infos(self._group)))
         # Parameters rarely change except in their values, and making a table is slow.

@@ -57,10 +57,7 @@ class _Hook:
 class TorchLayers:
     """See `Layers`; forward hooks note the outputs, hooks of the tensors their gradients.
 
-    Args:
-        module: the user's module.
-        reporter: takes notices and internal errors.
-        is_on: whether to note outputs; called at each call of a submodule.
+    `is_on`, whether to note outputs, is asked at each call of a submodule.
     """
 
     def __init__(

@@ -20,14 +20,11 @@ class OwnTime:
     """Measures the time from the end of a step to where the next one first waits for other ranks.
 
     That is the end of the forward pass, or its beginning if it has collectives. With several passes
-    under `no_sync()`, it is the end of the last. It is the time of the host: pending work of a
-    GPU is not included.
+    under `no_sync()`, it is the end of the last. It is the time of the host: pending work of a GPU
+    is not included.
 
-    It holds only numbers, and does nothing where a step is compiled: a module with its hooks
-    can be copied, pickled and compiled like one without.
-
-    Args:
-        meets_in_forward: whether the forward pass has collectives.
+    It holds only numbers, and does nothing where a step is compiled: a module with its hooks can be
+    copied, pickled and compiled like one without.
     """
 
     def __init__(self, meets_in_forward: bool) -> None:

@@ -24,7 +24,6 @@ class Spread(Enum):
 
 
 def spread_of(module: TorchModule, named: Sequence[NamedVariable]) -> Spread:
-    """How the parameters of a module are distributed."""
     if not is_one_of_many():
         return Spread.OWN
     if any(is_dtensor(n.value) for n in named):
@@ -33,7 +32,6 @@ def spread_of(module: TorchModule, named: Sequence[NamedVariable]) -> Spread:
 
 
 def is_dtensor(tensor: Tensor) -> bool:
-    """Whether a tensor is distributed over processes."""
     # If there is one, its module is imported.
     tensors = sys.modules.get("torch.distributed.tensor")
     return tensors is not None and isinstance(tensor, tensors.DTensor)
@@ -73,11 +71,7 @@ def refusal(module: TorchModule) -> str | None:
 
 
 class Shards:
-    """Which part of each tensor this rank counts, so that all ranks count each element once.
-
-    Args:
-        reporter: takes notices.
-    """
+    """Which part of each tensor this rank counts, so that all ranks count each element once."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter

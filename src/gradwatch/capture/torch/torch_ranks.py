@@ -19,18 +19,15 @@ _TIMEOUT = timedelta(days=7)
 
 
 class TorchRanks:
-    """All-reduces over gloo in a separate group, whatever the training itself uses.
+    """A `RankLink`: all-reduces over gloo in a separate group, whatever the training itself uses.
 
     The group is not in torch's list of groups: those of the training keep their names and their
-    order. It only needs the key-value store of the training, to which it has a separate
-    connection, so that the training never waits for a lock.
+    order. It only needs the key-value store of the training, to which it has a separate connection,
+    so that the training never waits for a lock.
 
     Meetings are numbered. A meeting that a rank leaves before all have joined is void, and the
-    others go on to the next: ranks need not have watched equally often before.
-
-    Args:
-        group: of the watch.
-        fingerprint: what is measured; it must be the same on all ranks.
+    others go on to the next: ranks need not have watched equally often before. The fingerprint says
+    what is measured; it must be the same on all ranks.
     """
 
     _next_number = 0
@@ -45,7 +42,6 @@ class TorchRanks:
         self._group: dist.ProcessGroupGloo | None = None
 
     def connect(self, is_over: Callable[[], bool], reporter: Reporter) -> str | None:
-        """See `RankLink`."""
         began, was_noticed = time.monotonic(), False
         while not self._have_all_joined():
             if is_over():
@@ -102,11 +98,9 @@ class TorchRanks:
         return None
 
     def add(self, numbers: Array) -> Array:
-        """See `RankLink`."""
         return self._reduced(numbers, dist.ReduceOp.SUM)
 
     def highest(self, numbers: Array) -> Array:
-        """See `RankLink`."""
         return self._reduced(numbers, dist.ReduceOp.MAX)
 
     def _reduced(self, numbers: Array, how: dist.ReduceOp) -> Array:

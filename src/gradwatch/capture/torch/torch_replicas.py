@@ -35,11 +35,7 @@ def is_check(step: int) -> bool:
 class Replica:
     """Describes this rank's copy of a module.
 
-    Args:
-        parallel: the DistributedDataParallel that keeps the copies equal.
-
-    Attributes:
-        own: ids of parameters that it ignores, which may differ.
+    `own` has the ids of parameters that DistributedDataParallel ignores, which may differ.
     """
 
     def __init__(self, parallel: TorchModule) -> None:
@@ -58,14 +54,10 @@ class Replica:
 
 
 def with_exact_sums(rows: Tensor, tensors: Sequence[Tensor | None]) -> Tensor:
-    """Summaries with sums in float64, where a tensor is given.
+    """Packed summaries with sums in float64, for the rows whose tensor is not None.
 
     Other sums are as precise as the fastest kernel. A float64 sum shows a change by one unit in the
     last place of one float32 among a hundred million of about its size.
-
-    Args:
-        rows: packed summaries.
-        tensors: for each row the tensor, or None to keep its sum.
     """
     chosen = {i: x for i, x in enumerate(tensors) if x is not None and _can_be_added(x)}
     if not chosen:

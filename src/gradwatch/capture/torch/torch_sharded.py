@@ -15,13 +15,7 @@ from gradwatch.measure import framework
 
 
 class ShardRecorder:
-    """Decides which steps are measured and which shards count, and records the merged result.
-
-    Args:
-        loop: the recorder.
-        group: the first part of all paths; may be empty.
-        table: the parameters that are measured.
-    """
+    """Decides which steps are measured and which shards count, and records the merged result."""
 
     def __init__(self, loop: LoopCapture, group: str, table: SiteTable) -> None:
         self.shards = Shards(loop.reporter)
@@ -51,17 +45,10 @@ class ShardRecorder:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is merged any more."""
         return self._meeting.is_over
 
     def send(self, moment: Moment, table: SiteTable, arrays: Mapping[str, Tensor]) -> None:
-        """Have the measurements of a step merged, and recorded by the first rank.
-
-        Args:
-            moment: the step.
-            table: the parameters that are measured.
-            arrays: `rows` and `cells` of this rank's shards.
-        """
+        """Have `rows` and `cells` of this rank's shards merged, and recorded by the first rank."""
         if [site for _, site in table.rows] != self._sites:
             self._loop.reporter.notice(
                 "What can be trained has changed since watch() was called: nothing more is "
@@ -74,7 +61,6 @@ class ShardRecorder:
             self._loop.send_later(moment, table, lambda: self._meeting.result(entry))
 
     def passed(self, step: int, epoch: int) -> None:
-        """A step is past, measured or not."""
         self._meeting.passed(step, epoch)
 
     def leave(self) -> None:

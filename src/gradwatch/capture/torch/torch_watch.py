@@ -62,18 +62,8 @@ class TorchWatch:
 
     Gradients are read when `optimizer.step()` begins, so they are what it will use: accumulated,
     unscaled and clipped if the loop has done that. Weights are read when it has ended. Of many
-    processes that train together, the first records what they share, and each records what
-    differs; see `Spread`.
-
-    Args:
-        module: the user's module, also if compiled or wrapped for data parallelism.
-        optimizer: an optimizer of its parameters.
-        loop: the recorder.
-        group: the first part of all paths; may be empty.
-
-    Raises:
-        TypeError, ValueError: module and optimizer are not these, or do not belong
-            together, or a selector matches nothing.
+    processes that train together, the first records what they share, and each records what differs;
+    see `Spread`. The module may be compiled, or wrapped for data parallelism.
     """
 
     def __init__(
@@ -305,7 +295,6 @@ class TorchWatch:
         self._loop.send_sites(moment, self._group, list(missing), wait, self._replica.numbers())
 
     def _next_moment(self) -> Moment:
-        """The next step as schedules see it."""
         moment = self._loop.progress(self._group).moment(None, None)
         if self._sharded is not None:
             return self._sharded.steps.moment(moment.step, moment.epoch)
