@@ -22,7 +22,6 @@ class Repair:
     """The result of `repair`.
 
     Attributes:
-        path: the run's directory.
         sealed: the journals whose whole records are now in segments.
         rebuilt: the manifests that were written anew.
         quarantined: the damaged files, by their place in `quarantine/`.

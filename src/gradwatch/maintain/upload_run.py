@@ -16,13 +16,7 @@ PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Upload:
-    """The result of `upload`.
-
-    Attributes:
-        url: where to, as it may be shown.
-        files, bytes: how much.
-        damaged: local segments that were not uploaded.
-    """
+    """The result of `upload`: `url` is without secrets; `damaged` segments were not uploaded."""
 
     url: str
     files: int

@@ -20,7 +20,6 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\\\\]")
 
 
 def columns() -> tuple[str, ...]:
-    """The names of the table's columns."""
     return ("step", "epoch", "time", "kind", "path", *STATISTICS, UPDATE_RATIO.name)
 
 

@@ -30,18 +30,13 @@ _counter = itertools.count()
 
 
 class EventFile:
-    """One new event file in a directory; no two writers ever share one.
-
-    Args:
-        directory: where to make it; made too if missing.
-    """
+    """One new event file in a directory; no two writers ever share one."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self._file = _create(Path(directory))
 
     @property
     def path(self) -> Path:
-        """Where the file is."""
         return self._file.path
 
     @property
@@ -57,7 +52,6 @@ class EventFile:
         self._file.append(b"".join(map(record, events)))
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -140,16 +134,11 @@ def histogram(
     moments: tuple[float, float],
     description: str = "",
 ) -> bytes:
-    """A distribution under a tag.
+    """A distribution under a tag; `description` is Markdown.
 
-    Args:
-        tag: the name it is shown under.
-        limits: the upper edge of each bucket, strictly ascending.
-        counts: the number of elements in each bucket.
-        bounds: the smallest and the largest element; the first is also the
-            lower edge of the first bucket.
-        moments: the sum of the elements and of their squares.
-        description: what it is, in Markdown.
+    `limits` are the upper edges of the buckets, strictly ascending. `bounds` are the smallest and
+    the largest element; the first is also the lower edge of the first bucket. `moments` are the sum
+    of the elements and of their squares.
     """
     numbers = (*bounds, float(np.sum(counts)), *moments)
     message = b"".join(

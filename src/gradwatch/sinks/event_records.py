@@ -32,8 +32,7 @@ class EventRecord:
 class DamagedBytes:
     """Bytes of a file, from `start` to `end`, that are not a whole record.
 
-    Attributes:
-        at_end: the file ends within a record: it is being written, or its process was killed.
+    With `at_end` the file ends within a record: it is being written, or its process was killed.
     """
 
     start: int

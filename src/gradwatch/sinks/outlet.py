@@ -29,8 +29,7 @@ def whole(reading: Reading) -> Sequence[Reading]:
 class ActiveSink(Sink):
     """A sink that also acts between readings, on its own thread.
 
-    Attributes:
-        outlet: calls this sink; None before the first run.
+    `outlet` is None before the first run.
     """
 
     outlet: Outlet | None = None
@@ -42,14 +41,8 @@ class ActiveSink(Sink):
 class Outlet:
     """Calls a sink, on a thread of its own if it writes, and handles what it raises.
 
-    Args:
-        sink: the sink.
-        view: the readings that it gets.
-        name: its name in messages.
-        run: what it is told of the run.
-        reporter: tells the user about its faults.
-        room: how many bytes the readings that wait for it may hold.
-        batch_interval: for how many seconds at most they wait for each other, see `Worker`.
+    The readings that wait for it may hold `room` bytes, and wait for each other for at most
+    `batch_interval` seconds, see `Worker`.
     """
 
     def __init__(
@@ -95,7 +88,6 @@ class Outlet:
         return self._worker is None or self._worker.is_idle
 
     def flush_soon(self) -> None:
-        """Have what waits written now."""
         if self._worker is not None:
             self._worker.flush_soon()
 
@@ -259,7 +251,6 @@ def _is_main_thread() -> bool:
 
 
 def words(fault: BaseException) -> str:
-    """What is wrong."""
     try:
         return f"{type(fault).__name__}: {fault}".removesuffix(": ")
     except Exception:  # an exception whose own text raises

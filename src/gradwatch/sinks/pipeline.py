@@ -44,11 +44,6 @@ class Pipeline:
 
     Messages are posted to the reporter; `submit`, `epoch_end` and `close` deliver them, on the
     training thread. In a forked child all methods do nothing.
-
-    Args:
-        sinks: the consumers of readings.
-        reporter: tells the user about faults.
-        view: what these sinks get of a reading; all of it by default.
     """
 
     def __init__(self, sinks: Sequence[Sink], reporter: Reporter, view: View = whole) -> None:
@@ -93,15 +88,10 @@ class Pipeline:
     def submit(self, make_reading: Callable[[], Reading | None], rows: int | None = None) -> bool:
         """Have a reading made and written, later; returns at once.
 
-        Args:
-            make_reading: called on another thread; may wait for the device. None
-                if it then turns out that there is nothing to write.
-            rows: how many sites it will have, if known: for the count of what is
-                lost, in case the reading is never made.
-
-        Returns:
-            Whether it was taken; False if too many are waiting already, or the
-            pipeline is not open, or this is a forked child.
+        `make_reading` is called on another thread and may wait for the device; it returns None if
+        there is nothing to write. `rows` is how many sites the reading will have, if known: for the
+        count of what is lost, in case it is never made. The result is False if too many are waiting
+        already, the pipeline is not open, or this is a forked child.
         """
         if not self._is_open() or self._fetcher is None:
             return False
@@ -119,7 +109,6 @@ class Pipeline:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was submitted has been written."""
         return self._fetcher is None or (
             self._fetcher.is_idle and all(outlet.is_idle for outlet in self._outlets)
         )
@@ -138,11 +127,7 @@ class Pipeline:
         self._reporter.deliver()
 
     def close(self, timeout: float | None = None) -> None:
-        """Write out what waits, for at most `timeout` seconds, and report what was lost.
-
-        Args:
-            timeout: `CLOSING_TIME` by default.
-        """
+        """Write out what waits, for at most `timeout` seconds, and report what was lost."""
         if self._is_open() and self._fetcher is not None:
             try:
                 with exits.critical:

@@ -37,12 +37,9 @@ class Place(NamedTuple):
 class ScalarTable:
     """The numbers that are the same few at each step of the same sites.
 
-    They are the statistics of sites, layers, named groups and the whole model, the shares of
-    zeros in outputs, the ratios of updates, the epoch, and kinds that are numbers.
-
-    Args:
-        reading: one with these sites; the table fits all others with the same sites.
-        statistics: the names of the statistics.
+    They are the statistics of sites, layers, named groups and the whole model, the shares of zeros
+    in outputs, the ratios of updates, the epoch, and kinds that are numbers. A table made of one
+    reading fits all others with the same sites.
     """
 
     def __init__(self, reading: Reading, statistics: Sequence[str]) -> None:
@@ -82,13 +79,10 @@ class ScalarTable:
     def encoded(
         self, readings: Sequence[Reading], rows: Array, describe: Callable[[str, Kind | str], str]
     ) -> list[bytes]:
-        """The same of each reading, as values of an event.
+        """The same of each reading, as values of an event; `rows` is `stacked(readings)`.
 
-        Args:
-            readings: some with the sites of the table.
-            rows: `stacked(readings)`.
-            describe: the words to write along with a tag, when it is written first, from what
-                it is about: a kind, or the words themselves.
+        `describe` returns the words to write along with a tag, when it is written first, from what
+        it is about: a kind, or the words themselves.
         """
         numbers, is_shown = self._numbers(readings, rows)
         found = [b""] * len(readings)
@@ -139,7 +133,6 @@ class ScalarTable:
         return np.concatenate(numbers, axis=1), np.concatenate(masks, axis=1)
 
     def _statistics_of(self, rows: Array) -> tuple[Array, Mask]:
-        """Every statistic of every place."""
         merged = Summary.merged_runs(rows[:, :, self._source], self._starts)
         numbers = np.empty((len(rows), len(self._statistics), len(self._places)))
         for i, name in enumerate(self._statistics):

@@ -21,12 +21,8 @@ class AttemptLog:
     step comes again with a site that was written at it: training was resumed from
     a checkpoint, and what was measured from there on is measured anew.
 
-    Args:
-        first_step: the first step that may be recorded.
-
-    Attributes:
-        entries: the facts of each, as README.md names them.
-        last_step: the highest step written; 0 before the first.
+    `entries` has the facts of each, as README.md names them. `last_step` is the highest step
+    written, and 0 before the first.
     """
 
     def __init__(self, first_step: int) -> None:
@@ -42,7 +38,6 @@ class AttemptLog:
             self._begin(first_step, None)
 
     def attempt_of(self, reading: Reading, sites: Numbers) -> int:
-        """The number of the attempt that a reading of these sites belongs to."""
         step, seen = self._seen.get((reading.group, reading.micro_batch), (0, []))
         comes_again = reading.step == step and any(np.isin(sites, s).any() for s in seen)
         if reading.step < step or comes_again:

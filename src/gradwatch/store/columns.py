@@ -49,7 +49,6 @@ def join(facts: Mapping[str, Json], columns: Sequence[PackedColumn]) -> bytes:
 
 
 def column(name: str, array: NDArray[Any]) -> PackedColumn:
-    """One array, encoded."""
     if array.dtype == np.uint8:
         return PackedColumn(
             _head(name, array.dtype.str, array.size, array.dtype.str), array.tobytes()
@@ -61,9 +60,7 @@ def column(name: str, array: NDArray[Any]) -> PackedColumn:
 def many(names: Sequence[str], arrays: NDArray[Any]) -> list[PackedColumn]:
     """Many arrays of one length, encoded at once: cheaper by far than one by one.
 
-    Args:
-        names: their names; if there are fewer than arrays, they come again and again.
-        arrays: the arrays, one a row, of float64 or int64.
+    Each row of `arrays` is one, of float64 or int64. Names that are fewer come again and again.
     """
     count, size = arrays.shape
     dtype = arrays.dtype.str
@@ -96,11 +93,7 @@ def many(names: Sequence[str], arrays: NDArray[Any]) -> list[PackedColumn]:
 
 
 def unpack(data: bytes) -> tuple[dict[str, Json], dict[str, NDArray[Any]]]:
-    """The inverse of `pack`.
-
-    Raises:
-        ValueError: the bytes are not of this form.
-    """
+    """The inverse of `pack`; raises `ValueError` if the bytes are not of this form."""
     try:
         (length,) = _LENGTH.unpack_from(data)
         at = _LENGTH.size + length

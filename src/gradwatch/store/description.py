@@ -16,13 +16,9 @@ FIRST_KEPT, LAST_KEPT = 1, 20
 
 
 def read(path: Path) -> dict[str, Json]:
-    """The description of a run, from its `run.json`.
+    """The content of `run.json`; raises `DamagedError` if it is not what was written.
 
     Those of gradwatch 0.1, of format 1, had no checksum.
-
-    Raises:
-        OSError: it cannot be read.
-        DamagedError: it is not what was written.
     """
     with contextlib.suppress(ValueError, AttributeError, RecursionError):
         content = json.loads(path.read_bytes())
@@ -36,9 +32,6 @@ class Description:
 
     `fits` has an entry for each call of `fit` or each loop: the first and the last 20 are
     kept, and `fit_count` is the number of all. Of everything else the last value is kept.
-
-    Args:
-        directory: the run's.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -55,11 +48,7 @@ class Description:
         self._changes[key] = value
 
     def write(self) -> None:
-        """Write all that is new, atomically; if there is nothing, do nothing.
-
-        Raises:
-            OSError: it cannot be written; the next call tries it again.
-        """
+        """Write all that is new, atomically; after an `OSError` the next call tries it again."""
         if not self._fits and not self._changes:
             return
         fits, changes = list(self._fits), dict(self._changes)

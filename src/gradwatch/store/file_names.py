@@ -44,12 +44,10 @@ def new_writer(rank: int, now: float | None = None) -> str:
 
 
 def journal(directory: Path, writer: str, number: int) -> Path:
-    """Where a writer's journal of that number is."""
     return directory / f"journal-{writer}-{number:06d}.gwj"
 
 
 def manifest(directory: Path, writer: str) -> Path:
-    """Where a writer's manifest is."""
     return directory / f"manifest-{writer}.json"
 
 
@@ -59,7 +57,6 @@ def segment(writer: str, number: int, table: str, checksum: str) -> str:
 
 
 def parse_journal(name: str) -> JournalName | None:
-    """What the name says; None if it is not a journal's."""
     found = _JOURNAL.fullmatch(name)
     return found and JournalName(found["writer"], int(found["number"]))
 
@@ -71,7 +68,6 @@ def parse_manifest(name: str) -> str | None:
 
 
 def parse_segment(name: str) -> SegmentName | None:
-    """What the name says; None if it is not a segment's."""
     found = _SEGMENT.fullmatch(name)
     return found and SegmentName(
         found["writer"], int(found["number"]), found["table"], found["checksum"]

@@ -21,14 +21,7 @@ LARGEST = 1 << 30
 
 @dataclass(frozen=True)
 class Frame:
-    """One record.
-
-    Attributes:
-        kind: what it holds, a letter.
-        number: its place in the file, from 0.
-        payload: its content.
-        start, end: where it begins and ends in the file.
-    """
+    """One record; `kind` is a letter, and `number` its place in the file, from 0."""
 
     kind: str
     number: int
@@ -51,7 +44,6 @@ class FrameGap:
 
 
 def encode(kind: str, number: int, payload: bytes) -> bytes:
-    """A frame's bytes."""
     if len(payload) > LARGEST:
         raise ValueError(f"A frame holds at most {LARGEST} bytes. Received: {len(payload)}")
     code = ord(kind)

@@ -16,12 +16,7 @@ WRITER, SITES, ATTEMPT, READING, PICTURE, FACTS, END = "W", "S", "A", "R", "P", 
 
 @dataclass(frozen=True)
 class Damage:
-    """Something that was written and cannot be read any more.
-
-    Attributes:
-        file: where it is.
-        what: the problem, and what of the run is missing because of it.
-    """
+    """Something that cannot be read any more; `what` also says what the run lacks through it."""
 
     file: Path
     what: str
@@ -52,13 +47,10 @@ class Journal:
         writer: the facts of its first frame.
         sites: kind, path and group by the writer's site number; None for one whose
             frame was lost.
-        attempts: the facts of each attempt, in order.
-        readings, pictures: in the order written.
         groups: the groups of sites that the user has named.
         end: the facts of the last frame, if the writer ended properly; it may go on
             after that, when the same process opens the run again.
         torn: bytes at the end that are no whole frame (yet).
-        damage: what could not be read.
     """
 
     path: Path
@@ -80,13 +72,9 @@ class Journal:
         return self._next
 
     def advance(self) -> int:
-        """Read what has been appended since the last call.
+        """Read what was appended since the last call; returns how many readings and pictures.
 
-        Returns:
-            How many readings and pictures that were.
-
-        Raises:
-            OSError: the file cannot be read; `FileNotFoundError` once it is sealed.
+        Raises `FileNotFoundError` once the journal is sealed.
         """
         before = len(self.readings) + len(self.pictures)
         with self.path.open("rb") as file:

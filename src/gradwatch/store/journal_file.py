@@ -11,13 +11,7 @@ from gradwatch.util.files import AppendFile
 class JournalFile:
     """Numbers records as frames and appends them; those of one call wholly or not at all.
 
-    Args:
-        path: the file, which must not be there yet.
-        number: the journal's number among its writer's.
-
-    Attributes:
-        frames, bytes: how many it has.
-        is_synced: whether all of them would survive a loss of power.
+    The file must not be there yet. `is_synced` is whether all frames would survive a loss of power.
     """
 
     def __init__(self, path: Path, number: int) -> None:
@@ -29,12 +23,7 @@ class JournalFile:
         self.is_synced = True
 
     def append(self, records: Sequence[Record]) -> None:
-        """Append records.
-
-        Raises:
-            FileNotFoundError: the file has been deleted meanwhile.
-            OSError: they could not be written; the journal is as it was.
-        """
+        """Append records; on `OSError` the journal is as it was, on `FileNotFoundError` deleted."""
         data = b"".join(
             frames.encode(kind, number, payload)
             for number, (kind, payload) in enumerate(records, self.frames)

@@ -12,16 +12,9 @@ WRITER_FACTS = ("writer", "rank", "host", "pid", "process_start", "started")
 
 
 def read(path: Path, known: checked_json.Known | None = None) -> dict[str, Json]:
-    """A manifest's content, see README.md.
+    """A manifest's content, see README.md; `known` has sites that other writers have too.
 
-    Args:
-        path: the manifest.
-        known: where to look for sites that other writers have too.
-
-    Raises:
-        OSError: it cannot be read.
-        DamagedError: it is not what was written.
-        ValueError: it is of a later format.
+    Raises `DamagedError` if it is not what was written, `ValueError` if it is of a later format.
     """
     content = checked_json.read(path, known)
     if content.get("format", FORMAT) > FORMAT:
@@ -47,12 +40,7 @@ def named_segments(content: Mapping[str, Json], table: str | None = None) -> lis
 
 
 def so_far(directory: Path, journal: Journal) -> dict[str, Json]:
-    """The manifest of a journal's writer, or an empty one.
-
-    Raises:
-        OSError: it cannot be read.
-        DamagedError: it is not what was written.
-    """
+    """The manifest of a journal's writer, or an empty one; raises `DamagedError`."""
     try:
         return read(names.manifest(directory, journal.writer["writer"]))
     except FileNotFoundError:
@@ -67,17 +55,10 @@ def add(
 ) -> None:
     """Enter a sealed journal into its writer's manifest, atomically.
 
-    Only one process may do that at a time: the writer, or `repair` once it is dead.
-
-    Args:
-        directory: the run's.
-        journal: the journal that the segment stands for.
-        segment: its entry, as `segments.write` returns it.
-        before: the manifest as it is, if it has been read: with many sites that takes a while.
-
-    Raises:
-        OSError: it cannot be written; the manifest is as it was.
-        DamagedError: the manifest that is there cannot be read.
+    Only one process may do that at a time: the writer, or `repair` once it is dead. `segment` is
+    what `segments.write` returned. `before` is the manifest as it is, if it has been read: with
+    many sites that takes a while. Raises `DamagedError` if the manifest that is there cannot be
+    read.
     """
     path = names.manifest(directory, journal.writer["writer"])
     content = dict(so_far(directory, journal) if before is None else before)

@@ -23,13 +23,9 @@ def facts(kind: str, **known: Any) -> Record:
 
 
 class PendingReading(NamedTuple):
-    """A reading to be written.
+    """A reading to be written; `sites` are the writer's numbers of its sites.
 
-    Attributes:
-        reading: what was measured.
-        sites: the writer's numbers of its sites.
-        attempt: the attempt that it belongs to.
-        lost_rows: how many rows could not be written since the last frame.
+    `lost_rows` is how many rows could not be written since the last frame.
     """
 
     reading: Reading
@@ -48,7 +44,6 @@ class ReadingEncoder:
         self._sites: dict[int, tuple[NDArray[np.int64], PackedColumn]] = {}
 
     def encode(self, pending: Sequence[PendingReading]) -> list[Record]:
-        """The records of readings, in their order."""
         numbers = _numbers([each.reading for each in pending])
         return [
             (
@@ -81,7 +76,6 @@ class ReadingEncoder:
 
 
 def picture(reading: Reading, site: int, attempt: int, png: bytes) -> Record:
-    """A picture's frame."""
     about = {
         "site": site,
         "step": int(reading.step),

@@ -27,9 +27,8 @@ GRACE_IN_DATABASE = 5.0
 class SealListener:
     """Waits for the segments of a run while it is recorded.
 
-    Attributes:
-        every: the number of seconds after which a journal is sealed even if it is not full.
-        on_sealed: called on the sealing thread, after each journal that was sealed.
+    A journal is sealed after `every` seconds even if it is not full. `on_sealed` is called on the
+    sealing thread, after each journal that was sealed.
     """
 
     every: float
@@ -41,23 +40,13 @@ listeners: dict[Path, SealListener] = {}
 
 
 def seal(path: Path, frames: int | None = None, stopper: Stopper | None = None) -> bool:
-    """Replace a finished journal by segments.
+    """Replace a finished journal by segments; False if it or its manifest is damaged.
 
     Whatever happens on the way, each of its rows is in the run exactly once: until
     the manifest names the segments the journal counts, and from then on they do.
 
-    Args:
-        path: the journal.
-        frames: how many frames it must have, where that is known.
-        stopper: stops it from another thread.
-
-    Returns:
-        False if the journal or its writer's manifest is damaged; both are left as
-        they are.
-
-    Raises:
-        OSError: something cannot be read or written; try it again later.
-        Interrupted: the stopper said so.
+    What is damaged is left as it is. `frames` is how many frames the journal must have, where that
+    is known. After an `OSError`, try it again later; the stopper makes it raise `Interrupted`.
     """
     journal = Journal(path)
     journal.advance()
@@ -137,11 +126,9 @@ syncer = Background("gradwatch-sync")
 def seal_abandoned(directory: Path, is_meant: Callable[[str], bool] = lambda name: True) -> None:
     """Seal the journals of dead processes in the background, in a run that goes on.
 
-    Damaged or torn journals are left to `repair`, which moves them to its quarantine.
-
-    Args:
-        directory: the run's, to which no other process writes now.
-        is_meant: whether a journal of this name is to be sealed.
+    Damaged or torn journals are left to `repair`, which moves them to its quarantine. No other
+    process may be writing to the directory. `is_meant` says, of a journal's name, whether to seal
+    it.
     """
     for name in list(names.listed(directory)):
         if names.parse_journal(name) is not None and is_meant(name):

@@ -61,14 +61,8 @@ class Stopper:
 def write(journal: Journal, directory: Path, stopper: Stopper | None = None) -> dict[str, Json]:
     """Write a journal's rows as segments, durably; returns the manifest's entry for them.
 
-    Args:
-        journal: all of it, read and found whole.
-        directory: the run's.
-        stopper: may stop it.
-
-    Raises:
-        OSError: they cannot be written; nothing is left behind.
-        Interrupted: the stopper said so; nothing is left behind.
+    The journal has been read to its end and found whole. On `OSError`, and on `Interrupted` by the
+    stopper, nothing is left behind.
     """
     stopper = stopper or Stopper()
     folder = directory / names.SEGMENTS

@@ -12,14 +12,11 @@ REMEMBERED = 16
 
 
 class SiteNumbers:
-    """Numbers sites from 0, by their first appearance.
+    """Numbers sites from 0, by their first appearance; `entries` has kind, path and group.
 
     Readings come with the same few lists of sites again and again; the numbers of
     the last ones are remembered, so that ten thousand sites need not be looked up
     one by one.
-
-    Attributes:
-        entries: kind, path and group by number.
     """
 
     def __init__(self) -> None:
@@ -29,7 +26,6 @@ class SiteNumbers:
         self._last: tuple[Sequence[Site], str, NDArray[np.int64]] | None = None
 
     def numbers(self, sites: Sequence[Site], group: str = "") -> NDArray[np.int64]:
-        """Their numbers, in their order."""
         if self._last is not None and self._last[0] is sites and self._last[1] == group:
             return self._last[2]
         numbers = self._find(sites, group)

@@ -35,17 +35,9 @@ class StoreWriter:
     once it is `flush` seconds old. Call it from one thread that is not training's. In a forked
     child, all methods do nothing.
 
-    Args:
-        directory: the run's.
-        first_step: the first step that may be recorded; what the run already has
-            from there on is then of an earlier attempt.
-        rank: the number of this process among those that train together.
-        flush: how many seconds may pass before what was written is synced to disk.
-        rows_a_journal, bytes_a_journal: when to begin the next journal and seal
-            the full one.
-
-    Attributes:
-        name: the writer's name, which all its files bear.
+    What the run already has from `first_step` on is of an earlier attempt. A journal of
+    `rows_a_journal` or `bytes_a_journal` is full: it is sealed, and the next one begins. All files
+    of the writer bear its `name`.
     """
 
     def __init__(
@@ -83,9 +75,8 @@ class StoreWriter:
     def write(self, reading: Reading) -> None:
         """Append a reading to the journal, wholly or not at all.
 
-        Raises:
-            OSError: it could not be written: the disk may be full. Its rows are counted as
-                lost, and the next reading that can be written states the number.
+        On `OSError`, as of a full disk, its rows are counted as lost, and the next reading that can
+        be written states the number.
         """
         if self._process != os.getpid():
             return
@@ -101,11 +92,7 @@ class StoreWriter:
                 self._has_more = True
 
     def write_many(self, readings: Sequence[Reading]) -> None:
-        """Append readings to the journal in one go, all of them or none.
-
-        Raises:
-            OSError: they could not be written. They are not counted as lost: `write` each.
-        """
+        """Append readings, all or none; on `OSError` they do not count as lost: `write` each."""
         if self._process != os.getpid():
             return
         with self._lock:
@@ -117,8 +104,7 @@ class StoreWriter:
     def close(self) -> None:
         """End the record, durably; sealing follows in the background, a second later.
 
-        Raises:
-            OSError: the end could not be written, or something before not synced.
+        An `OSError` may also mean that something before could not be synced.
         """
         if self._process != os.getpid():
             return

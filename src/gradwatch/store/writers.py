@@ -15,11 +15,6 @@ def writer_for(directory: Path, first_step: int, rank: int = 0) -> StoreWriter:
 
     A thousand calls of `fit` in one run are thereby one writer with few files, not a
     thousand.
-
-    Args:
-        directory: the run's.
-        first_step: the first step that may be recorded.
-        rank: the number of this process among those that train together.
     """
     key = (Path(directory).absolute(), rank)
     writer = _writers.pop(key, None)
@@ -35,10 +30,7 @@ def writer_for(directory: Path, first_step: int, rank: int = 0) -> StoreWriter:
 
 
 def _has_successor(writer: StoreWriter) -> bool:
-    """Whether another writer of this rank has begun since; attempts must stay in order.
-
-    Other ranks have their own order.
-    """
+    """Whether another writer of this rank has begun since: a rank's attempts stay in order."""
     mine = f"-r{writer.rank:04d}-"
     for name in names.listed(writer.directory):
         journal = names.parse_journal(name)

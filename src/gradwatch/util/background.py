@@ -18,9 +18,6 @@ class Background:
 
     An exception of a call is logged, once for each type; the thread goes on.
     A forked child starts empty: it does not do its parent's work.
-
-    Args:
-        name: the thread's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -53,11 +50,7 @@ class Background:
             self._change.notify_all()
 
     def finish(self, deadline: float) -> bool:
-        """Call everything that waits now; whether that was done by the deadline.
-
-        Args:
-            deadline: until when to wait for it, by `time.monotonic`.
-        """
+        """Call all that waits now; whether that was done by the deadline of `time.monotonic`."""
         if self._process != os.getpid() or self._thread is None:
             return True
         with exits.critical, self._change:

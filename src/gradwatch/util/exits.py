@@ -46,12 +46,7 @@ critical = _Critical()
 
 
 def register(order: int, close: Callable[[float], object]) -> None:
-    """Have `close` called at the end.
-
-    Args:
-        order: lower numbers are called first.
-        close: gets the time, by `time.monotonic`, by which it must return.
-    """
+    """Have `close` called at the end, lower orders first, with its `time.monotonic` deadline."""
     _closers.append((order, close))
     _closers.sort(key=lambda entry: entry[0])
 

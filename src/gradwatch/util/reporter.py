@@ -25,9 +25,6 @@ class Reporter:
     """Tells the user what happens in gradwatch, on the thread that trains.
 
     After an internal error, further notices may be its consequences and go to the log only.
-
-    Args:
-        show: shows a message; a warning by default.
     """
 
     def __init__(self, show: Callable[[str], object] = say) -> None:
@@ -58,7 +55,6 @@ class Reporter:
         self._posted.append(message)
 
     def deliver(self) -> None:
-        """Show the messages that other threads have posted."""
         while self._posted:
             with suppress(Exception):
                 self.show(self._posted.popleft())

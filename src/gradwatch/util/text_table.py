@@ -24,9 +24,7 @@ class TextColumn:
     """A column of a table.
 
     Attributes:
-        header: its name.
         cells: its content, already printable.
-        left: whether cells are aligned to the left, as words are.
         weight: the heaviest columns stay if there is no room for all. A column of weight 0
             always stays; it is shortened instead.
         alarms: the rows to show in red.
@@ -113,14 +111,9 @@ def table_text(
 ) -> str:
     """A table as a stream is sent it: with colours for a terminal, else as plain text.
 
-    The caller writes it: rich would end the process if the stream is a broken pipe.
-
-    Args:
-        columns: of the table; those that do not fit a terminal are left out.
-        stream: where it will be written.
-        title, note: a line above and one below the table.
-        last_row: the style of the last row on a terminal.
-        pipe_width: the width of a table that goes into a file or a pipe; None for any.
+    The caller writes it: rich would end the process if the stream is a broken pipe. Columns that do
+    not fit a terminal are left out. `title` and `note` are lines above and below the table;
+    `last_row` is a style, for a terminal. `pipe_width` is for a file or a pipe; None for any width.
     """
     width = terminal_width(stream) if stream.isatty() else pipe_width
     columns = fit(columns, width)
@@ -132,7 +125,6 @@ def table_text(
 
 
 def titled(title: str, table: Table, note: str = "") -> RenderableType:
-    """A table with a line above and one below it."""
     from rich.console import Group
     from rich.text import Text
 

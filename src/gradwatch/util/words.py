@@ -13,12 +13,10 @@ def compact(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share of all."""
     return "-" if share is None or math.isnan(share) else f"{share:.1%}"
 
 
 def bytes_(size: float) -> str:
-    """A size of a file."""
     if size < 1000:
         return f"{size:.0f} B"
     # The power after rounding, so that 999,999 bytes are 1.0 MB and not 1000 kB.
@@ -44,7 +42,6 @@ def duration(seconds: float | None) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things."""
     return f"{number:,} {thing}{'s' * (number != 1)}"
 
 

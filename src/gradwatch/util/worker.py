@@ -26,7 +26,6 @@ class Worker(Generic[T]):
     trains. With a `batch_interval`, it therefore wakes up once for all the items of that time.
 
     Args:
-        name: the thread's name.
         handle: called with a list of items.
         limit: how many items may wait; an item that comes then is not taken.
         together: how many items `handle` gets at once at most, or 1 MB of them.
@@ -41,7 +40,6 @@ class Worker(Generic[T]):
         at_end: called on the thread after the last item of a closed worker.
 
     Attributes:
-        current: the items that are being handled.
         unfinished: the items that `close` gave up. The first of them may be those
             that were being handled, and may still be finished.
     """

@@ -121,7 +121,6 @@ class Remote:
 
 
 def is_url(place: object) -> bool:
-    """Whether it is a URL rather than a path."""
     return isinstance(place, str) and _URL.match(place) is not None
 
 

@@ -21,11 +21,7 @@ _CLAIM = re.compile(r"claim-(?P<owner>[0-9A-Za-z-]+)\.json")
 
 
 class WaitingError(Exception):
-    """Another process may be alive there; look again later.
-
-    Attributes:
-        pause: how many seconds later.
-    """
+    """Another process may be alive there; look again `pause` seconds later."""
 
     def __init__(self, pause: float) -> None:
         super().__init__(f"another process may be writing there; look again in {pause:g} s")
@@ -43,12 +39,9 @@ class Claim:
     Of processes that train together, the first comes by a folder like this. The others take the
     one whose `run.json` is of the same training.
 
-    Args:
-        folder: the folder wished for.
-        period: how often it will be renewed, in seconds.
-        settle: how many seconds to wait between entering the claim and looking
-            for others that entered one at the same moment.
-        share: which share of a run this process uploads; all of it if not given.
+    The claim is renewed every `period` seconds. `settle` is how many seconds to wait between
+    entering it and looking for others that were entered at the same moment. Without a `share`, this
+    process uploads all of the run.
     """
 
     def __init__(
@@ -64,12 +57,7 @@ class Claim:
         self._seen: dict[str, tuple[bytes, float]] = {}
 
     def take(self) -> Folder:
-        """The folder to write to; renews the claim if there is one.
-
-        Raises:
-            WaitingError: that is not known yet.
-            OSError: the folder cannot be read or written.
-        """
+        """The folder to write to, or `WaitingError` if not known yet; renews the claim if any."""
         if self.share is not None and not self.share.is_first and not self._held:
             self.folder = self._folder_of_training(self.share.training)
             self._held = self._entered = True
@@ -88,7 +76,6 @@ class Claim:
         return self.folder
 
     def release(self) -> None:
-        """Let others have the folder."""
         if self._entered:
             self.folder.delete(_name(self.owner))
         self._entered = self._held = False
@@ -179,7 +166,6 @@ def living(folder: Folder, claims: list[str]) -> set[int]:
 
 
 def is_claim(name: str) -> bool:
-    """Whether a file of this name is a claim."""
     return _CLAIM.fullmatch(name) is not None
 
 

@@ -19,13 +19,7 @@ class RemoteError(OSError):
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file in a folder.
-
-    Attributes:
-        name: its name there.
-        size: in bytes.
-        mark: changes with the content, if the file system knows such a mark.
-    """
+    """A file in a folder; `mark` changes with the content, and is empty if not known."""
 
     name: str
     size: int
@@ -38,12 +32,8 @@ class Folder:
     Whatever a file system raises, and their kinds are many, is a `RemoteError` here,
     without credentials; a file that is not there is a `FileNotFoundError`.
 
-    Args:
-        remote: where it is. Nothing is read yet.
-
-    Raises:
-        ImportError: fsspec, or what it needs for this protocol, is not installed.
-        ValueError: it knows no such protocol.
+    Making one reads nothing. It raises `ImportError` if fsspec, or what that needs for this
+    protocol, is not installed, and `ValueError` if there is no such protocol.
     """
 
     def __init__(self, remote: Remote) -> None:
@@ -56,7 +46,6 @@ class Folder:
         return self._with_suffix(f"-{number}")
 
     def within(self, name: str) -> Folder:
-        """A folder in this one."""
         return self._with_suffix(f"/{name}")
 
     def _with_suffix(self, suffix: str) -> Folder:
@@ -84,21 +73,13 @@ class Folder:
             return sorted(path[start:] for path in self._files.find(self.root))
 
     def read(self, name: str) -> bytes:
-        """All of a file.
-
-        Raises:
-            FileNotFoundError: there is none.
-            RemoteError: it cannot be read.
-        """
         with self._errors_named(f"read {name}"):
             return bytes(self._files.cat_file(f"{self.root}/{name}"))
 
     def write(self, name: str, data: bytes) -> None:
         """Put a file there, or another in its place.
 
-        Raises:
-            RemoteError: it cannot be written. On file systems that are no object store
-                a part of it may be there.
+        If this fails on a file system that is no object store, a part of the file may be there.
         """
         with self._errors_named(f"write {name}"):
             path = f"{self.root}/{name}"

@@ -14,10 +14,7 @@ class RankShare:
     """The files that one rank uploads: those that it has written itself.
 
     Rank 0 also uploads `run.json`, and chooses the folder, which the other ranks look for.
-
-    Attributes:
-        training: the same for all ranks of this run, and for no other run.
-        rank: the number of the process.
+    `training` is the same for all ranks of this run, and for no other run.
     """
 
     training: str
@@ -25,7 +22,6 @@ class RankShare:
 
     @property
     def is_first(self) -> bool:
-        """Whether it chooses the folder."""
         return self.rank == 0
 
     def has(self, writer: str) -> bool:
@@ -34,14 +30,10 @@ class RankShare:
 
 
 def share_of(training: str, rank: int, url: str) -> RankShare:
-    """The share of this process in a run that is to be at a URL.
+    """The share of this process in a run that is to be at a URL, given as it may be shown.
 
-    Each call is another run: processes that train together make them in the same order.
-
-    Args:
-        training: a name that the processes share.
-        rank: this one's number.
-        url: as it may be shown.
+    Each call is another run: processes that train together make them in the same order. They share
+    the name `training`.
     """
     _numbers[training, url] += 1
     # It may be long, and tell the addresses of machines.
@@ -55,6 +47,5 @@ def is_of(share: RankShare | None, writer: str) -> bool:
 
 
 def is_journal_of(share: RankShare | None, name: str) -> bool:
-    """Whether a file of this name is a journal that belongs to a share."""
     journal = names.parse_journal(name)
     return journal is not None and is_of(share, journal.writer)

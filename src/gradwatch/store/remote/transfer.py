@@ -24,14 +24,8 @@ class Transfer:
     reader never finds a manifest without its segments; and `run.json` and
     `findings.jsonl`. Journals stay.
 
-    Args:
-        directory: the run's, local.
-        folder: the remote one. It is listed once; files that are there are not sent again.
-        share: what of the run is sent; all of it if not given.
-
-    Attributes:
-        files, bytes: how much was sent.
-        damaged: local segments that are not what was sealed and were not sent.
+    The folder is listed once; files that are there are not sent again. Without a `share`, all of
+    the run is sent. `damaged` are local segments that are not what was sealed and were not sent.
     """
 
     def __init__(self, directory: Path, folder: Folder, share: RankShare | None = None) -> None:
@@ -51,11 +45,7 @@ class Transfer:
         self._segments = {(e.name, e.size) for e in folder.listed(names.SEGMENTS)}
 
     def advance(self) -> None:
-        """Send all that is new.
-
-        Raises:
-            OSError: something could not be sent; the next call goes on from there.
-        """
+        """Send all that is new; after an `OSError` the next call goes on from there."""
         for path, identity in self._changed():
             content, data = _read(path)
             for about in named_segments(content):

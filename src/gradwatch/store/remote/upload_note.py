@@ -20,12 +20,8 @@ def write(
 ) -> None:
     """Note where the run is uploaded to; without credentials, so it may not be all it takes.
 
-    Args:
-        directory: the run's.
-        remote: where it was wished to be.
-        place: where it is, as it may be shown.
-        complete: whether all of it is there.
-        share: what of the run it is a note of; of all if not given.
+    The run was to be at `remote` and is at `place`, which may be shown. Without a `share`, the note
+    is of all of the run.
     """
     about = {"url": place, "complete": complete, "needs": remote.has_secrets}
     name = NAME if share is None or share.is_first else f"remote-r{share.rank:04d}.json"
@@ -41,9 +37,7 @@ def complete_all(directory: Path, remote: Remote, place: str) -> None:
 def read(directory: Path) -> dict[str, Json]:
     """What is noted: `url`, `complete`, and `needs`, whether the URL lacks its credentials.
 
-    Raises:
-        FileNotFoundError: nothing; the run was never to be uploaded.
-        DamagedError: it cannot be read.
+    Raises `FileNotFoundError` if the run was never to be uploaded, `DamagedError` if unreadable.
     """
     # On a machine without the first rank there are only those of others.
     found = [checked_json.read(path) for path in _notes(directory)]

@@ -32,19 +32,9 @@ class Uploader:
     A failure is reported once, counted, and tried again, at growing intervals of up to five
     minutes. The run is complete in its local directory at all times.
 
-    Args:
-        remote: where to.
-        directory: the run's, local.
-        tell: shows a message to the user.
-        share: what of the run this process uploads; all of it if not given.
-
-    Attributes:
-        is_done: whether recording has ended and all of it is uploaded.
-        failures: how often it could not be uploaded.
-        tell: shows a message to the user.
-        wait: how many seconds longer the end of the process may take.
-        place: where it is uploaded to, as it may be shown: the URL, or that with a number
-            if another process uploads there.
+    `tell` shows a message to the user. Without a `share`, this process uploads all of the run.
+    `wait` is how many seconds longer the end of the process may take. `place` may be shown: it is
+    the URL, or that with a number if another process uploads there.
     """
 
     def __init__(
@@ -213,13 +203,8 @@ def _background(remote: Remote) -> Background:
 def uploader_for(remote: Remote, directory: Path, training: str = "", rank: int = 0) -> Uploader:
     """The uploader of a run's directory, opened; call its `close` when the run ends.
 
-    A run that is recorded by several calls of `fit` goes on with the one it had.
-
-    Args:
-        remote: where to.
-        directory: the run's, local.
-        training: a name that the processes share which train together; empty for one alone.
-        rank: the number of this one.
+    A run that is recorded by several calls of `fit` goes on with the one it had. `training` is a
+    name that processes share which train together; it is empty for one alone.
     """
     key = directory.absolute()
     for other, each in list(_uploaders.items()):

@@ -15,15 +15,11 @@ class AppendFile:
 
     If the file or its directory is deleted meanwhile, the next `append` makes
     both anew at the same path, beginning with `header`, and counts that in
-    `recreated`; an owner that would rather start elsewhere asks `lost` first.
+    `recreated`; an owner that would rather start elsewhere asks `lost` first. Without
+    `remake`, `append` then raises `FileNotFoundError`.
 
-    Args:
-        path: where the file is, or shall be made; missing directories are made.
-        exclusive: refuse a file that is already there (`FileExistsError`).
-        header: what an empty file begins with. It is written together with the
-            first record, so a header never stands alone or half.
-        remake: whether a file that was deleted is made anew; else `append` then
-            raises `FileNotFoundError`.
+    Missing directories are made. `exclusive` refuses a file that is already there. The header is
+    written together with the first record, so it never stands alone or half.
     """
 
     def __init__(
@@ -52,9 +48,7 @@ class AppendFile:
     def append(self, data: bytes) -> None:
         """Write all of `data` at the end, or nothing.
 
-        Raises:
-            OSError: it could not be written (a full disk, say). The file is as
-                it was before, and a later `append` may well succeed.
+        After an `OSError` (a full disk, say) the file is as before, and a later call may succeed.
         """
         if self.lost:
             if not self._remake:
@@ -84,9 +78,6 @@ class AppendFile:
         """Have all that was appended so far survive a loss of power, too.
 
         May take long; other threads may append meanwhile, but not close.
-
-        Raises:
-            OSError: the disk failed.
         """
         if self._descriptor is not None:
             os.fsync(self._descriptor)

@@ -7,11 +7,7 @@ from pathlib import Path
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write `data` as the file `path`; durable once this returns.
-
-    Raises:
-        OSError: it could not be written; the file is as it was.
-    """
+    """Write `data` as the file `path`, durably; on `OSError` the file is as it was."""
     temporary = beside(path)
     try:
         with temporary.open("xb") as out:

@@ -62,25 +62,15 @@ class Known:
 
 
 def read(path: Path, known: Known | None = None) -> dict[str, Any]:
-    """The content of the file, without its checksum.
+    """The content without its checksum; raises `DamagedError` if `write` did not write it so.
 
-    Args:
-        path: the file.
-        known: where to look for long values that other files have too.
-
-    Raises:
-        OSError: it cannot be read.
-        DamagedError: it is not what `write` wrote.
+    `known` is where to look for long values that other files have too.
     """
     return loads(path.read_bytes(), path, known)
 
 
 def loads(data: bytes, path: Path, known: Known | None = None) -> dict[str, Any]:
-    """The same from the bytes of the file; the path is for the message.
-
-    Raises:
-        DamagedError: it is not what `write` wrote.
-    """
+    """The same from the bytes of the file; the path is for the message."""
     if known is not None:
         content = _by_lines(data, known)
         if content is not None:
