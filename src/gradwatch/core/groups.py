@@ -13,11 +13,8 @@ from gradwatch.core.sites import Site, SiteInfo
 class Grouping:
     """Finds the members of named groups in readings.
 
-    Args:
-        groups: for each name a selector, or a list of them.
-
-    Raises:
-        TypeError: a selector needs more than a site's address, such as a layer's type.
+    A group is a selector or a list of them. One that needs more than a site's address, such as a
+    layer's type, raises a TypeError.
     """
 
     def __init__(self, groups: Mapping[str, Any]) -> None:

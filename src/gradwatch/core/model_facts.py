@@ -16,13 +16,9 @@ T = TypeVar("T", bound="LayerFacts | LossFacts | OptimizerFacts")
 class LayerFacts:
     """A layer; unknown facts are None.
 
-    Attributes:
-        path: as in the layer's sites.
-        class_name: such as `Dense`, `Conv2D`, `BatchNormalization`.
-        activation: the name of its activation: `relu`, `linear`, ...
-        units: the number of features or channels it returns.
-        trainable: whether any of its variables is trained.
-        dtype: the dtype of its computation.
+    `path` is that of the layer's sites, `class_name` such as `Conv2D`, `activation` such as `relu`.
+    `units` is the number of features or channels that it returns. It is `trainable` if any of its
+    variables is, and `dtype` is that of its computation.
     """
 
     path: str
@@ -37,13 +33,9 @@ class LayerFacts:
 class LossFacts:
     """The loss; unknown facts are None.
 
-    Attributes:
-        name: in snake case: `mean_squared_error`, `sparse_categorical_crossentropy`, ...
-        from_logits: whether it takes logits instead of probabilities.
-        is_nonnegative: whether it is at least 0 for valid targets; None to decide by its name.
-        reduction: `sum_over_batch_size`, `sum`, ...
-        is_of_own_step: whether a custom training step computes it. Such a loss need not fall,
-            for example that of two adversarial networks.
+    `name` is in snake case: `mean_squared_error`. `is_nonnegative` is about valid targets; None to
+    decide by the name. A loss `is_of_own_step` if a custom training step computes it: it need not
+    fall, for example that of two adversarial networks.
     """
 
     name: str | None = None
@@ -55,13 +47,9 @@ class LossFacts:
 
 @dataclass(frozen=True)
 class OptimizerFacts:
-    """The optimizer; unknown facts are None.
+    """The optimizer, its name in lower case; unknown facts are None.
 
-    Attributes:
-        name: in lower case: `adam`, `sgd`, ...
-        learning_rate: its initial value.
-        is_scheduled: whether a schedule changes the learning rate.
-        loss_scale: its initial value; None without loss scaling.
+    `learning_rate` and `loss_scale` are initial values; without loss scaling, the latter is None.
     """
 
     name: str | None = None

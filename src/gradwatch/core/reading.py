@@ -131,11 +131,7 @@ class Reading:
 
 
 class SiteFilter:
-    """Leaves some sites out of readings.
-
-    Args:
-        is_left_out: whether to leave out a site.
-    """
+    """Leaves some sites out of readings."""
 
     def __init__(self, is_left_out: Callable[[Site], bool]) -> None:
         self._is_left_out = is_left_out

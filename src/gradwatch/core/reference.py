@@ -10,7 +10,6 @@ Array = NDArray[np.float64]
 
 
 def summarize(tensor: Tensor) -> Array:
-    """The packed summary of an array."""
     x = _as_float64(tensor)
     ok = x[np.isfinite(x)]
     with np.errstate(over="ignore"):  # Only float64 elements can; the sum is then infinite.

@@ -194,13 +194,8 @@ def split(specs: Iterable[Spec]) -> tuple[list[Selector], list[Selector]]:
 def choose(specs: Iterable[Spec], sites: Sequence[SiteInfo], function_name: str) -> list[SiteInfo]:
     """The sites that any of the selectors selects, without those excluded by `!`.
 
-    Args:
-        specs: selectors in any form; none at all selects every site.
-        sites: the sites to choose from.
-        function_name: the function that made the watch, for messages: `gradients`.
-
-    Raises:
-        SelectionError: a selector matched nothing, or nothing is left.
+    No selector at all selects every site. If one of them matches nothing, or if nothing
+    is left, a SelectionError names the function that made the watch.
     """
     specs = list(specs)
     including, excluding = split(specs)

@@ -267,7 +267,6 @@ def _check_fields(statistic: Statistic) -> None:
 
 
 def statistics_of(kind: Kind) -> dict[str, Statistic]:
-    """All statistics of a kind, by name."""
     if kind.is_number:
         return {**STATISTICS, VALUE.name: VALUE}
     if kind is Kind.UPDATE:
@@ -276,11 +275,6 @@ def statistics_of(kind: Kind) -> dict[str, Statistic]:
 
 
 def statistic(name: str, summary: Summary) -> Array:
-    """The statistic of that name.
-
-    Raises:
-        ValueError: there is none of that name.
-    """
     try:
         return STATISTICS[name](summary)
     except KeyError:

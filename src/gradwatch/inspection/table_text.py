@@ -59,7 +59,6 @@ def as_text(inspection: Inspection) -> str:
 
 
 def title(inspection: Inspection) -> str:
-    """What was inspected, in a line."""
     how = "as in training" if inspection.training else "as in prediction"
     return f"gradwatch · {printable(inspection.model)} · loss {inspection.loss:.6g} · called {how}"
 
@@ -70,7 +69,6 @@ def remarks(inspection: Inspection) -> list[str]:
 
 
 def text_columns(inspection: Inspection) -> list[TextColumn]:
-    """The table by columns."""
     by_column = zip(*cells(inspection), strict=True)
     return [
         TextColumn(header, own, left=i in LEFT)

@@ -18,17 +18,14 @@ class Framework(Protocol):
     """The functions of `gradwatch.measure.numpy`, `.jax`, `.tensorflow` and `.torch`."""
 
     NAME: str
-    """`tensorflow`, `jax`, `torch` or `numpy`."""
 
     def measure(
         self, tensors: Sequence[Tensor | None], with_cells: Sequence[int] = (), due: Any = True
     ) -> tuple[Tensor, Tensor]:
         """Packed summaries of all tensors, and histogram cells of some; one row a tensor.
 
-        Args:
-            tensors: tensors or variables; None counts as a tensor without elements.
-            with_cells: the positions of the tensors whose cells are counted, ascending.
-            due: a flag, of Python or of the framework: whether to count cells at all.
+        None counts as a tensor without elements. The positions `with_cells` are ascending. The
+        flag `due`, of Python or of the framework, says whether to count cells at all.
         """
 
     def constant(self, number: int) -> Tensor:
@@ -58,8 +55,7 @@ class Framework(Protocol):
     def use_copies(self, outputs: Tree) -> None:
         """Follows the last `aside`, so that measuring does not change how the rest is optimised.
 
-        Args:
-            outputs: what the function returns, as far as it is known.
+        `outputs` are what the function returns, as far as it is known.
         """
 
     def fetch(self, measured: Mapping[str, Tensor], names: Sequence[str]) -> Fetched:

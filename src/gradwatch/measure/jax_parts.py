@@ -28,7 +28,6 @@ class DeadUnits:
     axis: int
 
     def flags(self) -> Tensor:
-        """The numbers themselves."""
         return (self.alive() == 0).astype(jnp.float32)
 
     def alive(self) -> Tensor:
@@ -61,22 +60,18 @@ class PartMeasure(NamedTuple):
     units: tuple[int | None, ...]
     """For each array None, or the axis of the units of which to count the dead ones."""
     counted: tuple[int, ...]
-    """The arrays whose cells are counted."""
     due: bool | None
-    """Whether they are counted; None if an argument of the step says so."""
+    """Whether cells are counted; None if an argument of the step says so."""
 
     def on_whole(self, *arrays: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows and cells, from whole arrays."""
         return self.on_parts(arrays, None)
 
     def on_parts(
         self, arrays: Sequence[Tensor], across: AcrossDevices | None
     ) -> tuple[Tensor, Tensor]:
-        """Rows and cells, from the parts that this device has.
+        """Rows and cells, from the parts that this device has, then the flag if there is one.
 
-        Args:
-            arrays: the parts; then the flag, where there is one.
-            across: merges the results of all devices; None if this one has everything.
+        `across` merges the results of all devices; None if this one has everything.
         """
         plain = [i for i, axis in enumerate(self.units) if axis is None]
         units = [i for i, axis in enumerate(self.units) if axis is not None]

@@ -31,7 +31,6 @@ _AXIS = "gradwatch"
 def measure(
     tensors: Sequence[Tensor | DeadUnits | None], with_cells: Sequence[int], due: Any = True
 ) -> tuple[Tensor, Tensor]:
-    """See `gradwatch.measure.framework`."""
     counted = set(with_cells)
     # Histograms of dead units have two cells.
     tensors = [
@@ -135,7 +134,6 @@ def _partition(work: PartMeasure, args: Sequence[Tensor], results: Sequence[Tens
 def _on_parts(
     work: PartMeasure, args: Sequence[Tensor], shardings: Sequence[Any], devices: Sequence[Any]
 ) -> Callable[..., Any]:
-    """Measures the parts that a device has."""
     # For each array and device, where in the whole array the part of the device begins.
     starts = []
     for sharding, x in zip(shardings, args, strict=True):

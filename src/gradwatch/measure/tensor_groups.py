@@ -24,13 +24,9 @@ def measure_groups(
     with_cells: Sequence[int],
     measure: Callable[[Sequence[int], list[int]], tuple[Tensor, Tensor]],
 ) -> GroupResults:
-    """Measure groups of tensors, each by itself.
+    """Measure groups of positions of tensors, each by itself.
 
-    Args:
-        groups: the positions of the tensors of each group.
-        with_cells: the positions of the tensors whose cells are counted.
-        measure: measures a group. It takes the group, and the indices of those of its members
-            whose cells are counted.
+    `measure` takes a group, and the indices of those of its members whose cells are counted.
     """
     index_of = {i: k for k, i in enumerate(with_cells)}
     order: list[int] = []

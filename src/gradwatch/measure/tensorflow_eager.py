@@ -26,12 +26,7 @@ _times: Counter[_Key] = Counter()
 
 
 def measure(tensors: Sequence[Tensor | None], with_cells: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """See `gradwatch.measure.framework`.
-
-    Args:
-        tensors: eager tensors, variables, `tf.IndexedSlices` or None.
-        with_cells: the positions of the tensors whose cells are counted.
-    """
+    """As in `gradwatch.measure.framework`, of eager tensors and `tf.IndexedSlices`."""
     dense = [i for i, x in enumerate(tensors) if isinstance(x, tf.Tensor | tf.Variable)]
     others = [i for i in range(len(tensors)) if i not in set(dense)]
     index_of = {i: k for k, i in enumerate(dense)}

@@ -50,11 +50,7 @@ def marked() -> Iterator[None]:
 
 
 def use_copies(outputs: Any) -> None:
-    """Let marked operations use copies of the tensors that training uses only once.
-
-    Args:
-        outputs: what the training step returns, as far as it is known.
-    """
+    """Let marked operations use copies of the tensors that training uses only once."""
     if tf.executing_eagerly():
         return
     graph = tf.compat.v1.get_default_graph()
@@ -71,11 +67,7 @@ def use_copies(outputs: Any) -> None:
 
 
 class _Copies:
-    """Copies of tensors, each made once.
-
-    Args:
-        uses: counts how often training uses a tensor.
-    """
+    """Copies of tensors, each made once; `uses` counts how often training uses a tensor."""
 
     def __init__(self, uses: Callable[[Any], int]) -> None:
         self._uses = uses

@@ -30,17 +30,8 @@ def measure(
 ) -> tuple[Tensor, Tensor]:
     """Packed summaries of all, and histogram cells of some, in one pass where possible.
 
-    Args:
-        tensors: may be on several devices; None counts as a tensor without elements.
-        with_cells: the positions of the tensors whose cells are counted.
-        due: whether to count them; if not, there are no rows of cells.
-
-    Returns:
-        The summaries, one row a tensor, and the cells, one row for each of `with_cells`;
-        both on the device of the first tensor.
-
-    Raises:
-        TypeError: a tensor is a DTensor.
+    Tensors may be on several devices; the results are on that of the first. Without `due` there are
+    no rows of cells. A DTensor raises a TypeError.
     """
     _refuse_dtensors(tensors)
     with_cells = with_cells if due else ()
@@ -77,13 +68,10 @@ def measure(
 def in_order(
     parts: Sequence[Tensor], order: Sequence[int], device: torch.device | None = None
 ) -> Tensor:
-    """The rows of several parts, concatenated and reordered.
+    """The rows of several parts, concatenated and reordered by their indices among all of them.
 
-    Args:
-        parts: rows, perhaps on several devices.
-        order: for each row of the result, its index among those of all parts.
-        device: of the result; if None that of the first part that is not on the CPU, because
-            a copy from there to the CPU would wait.
+    If `device` is None, the result is on that of the first part that is not on the CPU, because a
+    copy from there to the CPU would wait.
     """
     if device is None:
         elsewhere = (part.device for part in parts if part.device.type != "cpu")

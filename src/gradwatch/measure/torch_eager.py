@@ -32,9 +32,7 @@ class MeasuredRow:
 class EagerStep:
     """The measurements of one step, made as its tensors arise.
 
-    Args:
-        parameters: the bytes of the parameters of the model.
-        counts: whether histograms are due.
+    `parameters` is the size of the model's parameters in bytes; histograms are due if `counts`.
     """
 
     def __init__(self, parameters: int, counts: bool) -> None:
@@ -51,10 +49,6 @@ class EagerStep:
         """Measure a tensor, now or in a later batch; it must not change until then.
 
         It may be called in the backward pass, so `measure` raises its exceptions later.
-
-        Args:
-            tensor: the tensor; None is not measured.
-            with_cells: whether its histogram is needed where one is due.
         """
         if tensor is None:
             return None
@@ -85,9 +79,7 @@ class EagerStep:
     ) -> tuple[Tensor, Tensor]:
         """Summaries of all, and histogram cells of some, if due.
 
-        Args:
-            tensors: tensors, or the rows that `add` returned.
-            with_cells: the positions of those with cells, ascending; as they were added.
+        The rows are those that `add` returned; `with_cells` is ascending, as they were added.
         """
         counted = set(with_cells) if self._counts else set()
         with self._lock:
@@ -115,7 +107,6 @@ class EagerStep:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def snapshots(self, values: Sequence[Tensor]) -> list[Tensor]:
-        """Copies of the values of variables, unaffected by later updates in place."""
         copies = [torch.empty_like(value) for value in values]
         if copies:
             # In one call: with hundreds of them, calls take longer than copying.
@@ -131,10 +122,7 @@ class EagerStep:
     ) -> list[Tensor | MeasuredRow | None]:
         """after - before of each, in at least float32; of floats this wide, in place of `before`.
 
-        Args:
-            after: the values of variables.
-            before: `snapshots` of them.
-            keep: for narrower ones, takes the position and the difference; returns its substitute.
+        `before` comes from `snapshots`. `keep` returns a substitute for each narrower difference.
         """
         wide = [x.dtype in (torch.float32, torch.float64) for x in before]
         in_place = [x for x, is_wide in zip(before, wide, strict=True) if is_wide]

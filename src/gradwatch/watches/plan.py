@@ -16,12 +16,7 @@ in float32, during a measured step."""
 
 
 class Timetable:
-    """The watches of a monitor and their schedules, for any model.
-
-    Args:
-        watches: what to measure.
-        every: the schedule of watches that have none of their own.
-    """
+    """The watches of a monitor, for any model; those without a schedule follow `every`."""
 
     def __init__(self, watches: Sequence[Watch], every: Schedule) -> None:
         self.watches = tuple(watches)
@@ -61,7 +56,6 @@ class Timetable:
         return any(watch.kind.is_of_layer and not watch.optional for watch in self.watches)
 
     def is_due(self, moment: Moment) -> bool:
-        """Whether anything is due."""
         # Called at every step; most watches share one or two schedules.
         return any(schedule.due(moment) for schedule in self._schedules)
 
@@ -82,11 +76,9 @@ class Timetable:
         ]
 
     def histograms_due(self, moment: Moment) -> list[bool]:
-        """For each watch, whether histograms are due."""
         return [h is not None and h.due(moment) for h in self._histograms]
 
     def probes_due(self, moment: Moment) -> list[bool]:
-        """For each watch, whether its probe is due."""
         now = self.summaries_due(moment)
         return [
             watch.probe is not None and is_due
@@ -113,12 +105,7 @@ class Due:
 class Plan:
     """The sites of a run, in network order, and which of them are due when.
 
-    Args:
-        timetable: the watches and their schedules.
-        available: all sites of the model.
-
-    Raises:
-        ValueError: a selector of a watch matches nothing.
+    `available` has all sites of the model; a selector that matches none raises a ValueError.
     """
 
     def __init__(self, timetable: Timetable, available: Sequence[SiteInfo]) -> None:
@@ -144,7 +131,6 @@ class Plan:
         """Sites with a probe, which needs their values."""
         per_replica = self._union(self._own, [watch.per_replica for watch in timetable.watches])
         self.per_replica: tuple[int, ...] = tuple(sorted(per_replica))
-        """Sites whose gradients are also measured for each replica."""
         self._infos = {i.site: i for i in available if i.site in wanted}
         self._dues: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Due] = {}
 
@@ -184,11 +170,9 @@ class Plan:
 
     @property
     def infos(self) -> list[SiteInfo]:
-        """The sites with their facts, in network order."""
         return [self._infos[site] for site in self.sites]
 
     def info(self, position: int) -> SiteInfo:
-        """The site at a position, with its facts."""
         return self._infos[self.sites[position]]
 
     @staticmethod
@@ -198,7 +182,6 @@ class Plan:
 
 
 def _any_of(schedules: Sequence[Schedule]) -> Schedule:
-    """Due whenever one of them is due."""
     distinct = list({id(schedule): schedule for schedule in schedules}.values())
     if len(distinct) == 1:
         return distinct[0]

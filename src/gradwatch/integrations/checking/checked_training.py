@@ -21,12 +21,8 @@ class EnoughSteps(BaseException):
 class CheckedTraining:
     """The training in a script: its steps, its monitors, their findings.
 
-    A verdict needs every step, so the script waits now and then until all measured steps
-    have been diagnosed, also on a busy machine.
-
-    Args:
-        directory: where to record; each model after the first gets a subdirectory.
-        steps: how many steps to run.
+    A verdict needs every step, so the script waits now and then until all measured steps have been
+    diagnosed, also on a busy machine. Each model after the first has a subdirectory.
     """
 
     def __init__(self, directory: Path, steps: int) -> None:
@@ -38,11 +34,7 @@ class CheckedTraining:
         self._is_stuck = False
 
     def begin_step(self, count: int = 1) -> None:
-        """Count a step, or several that run as one, before it runs.
-
-        Raises:
-            EnoughSteps: the requested steps have run.
-        """
+        """Count a step, or several run as one, before it runs; may raise `EnoughSteps`."""
         is_enough = self.steps >= self._max_steps
         if is_enough or self.steps - self._diagnosed >= STEPS_AT_ONCE:
             self._wait()
@@ -59,7 +51,6 @@ class CheckedTraining:
 
     @property
     def findings(self) -> list[Finding]:
-        """The findings of all monitors."""
         return [finding for monitor in self.monitors for finding in monitor.findings]
 
     def close(self) -> None:

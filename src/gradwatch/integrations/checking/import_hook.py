@@ -16,10 +16,8 @@ Action = Callable[[Any], object]
 def after_import(actions: Mapping[str, Action]) -> Iterator[None]:
     """While the context lasts, call an action with each of these modules once it is imported.
 
-    The modules are not imported here: a script may configure its framework before importing it.
-
-    Args:
-        actions: by module name; called at once for modules that are already imported.
+    If a module is already imported, its action is called at once. Others are not imported here: a
+    script may configure its framework before importing it.
     """
     finder = _Finder(dict(actions))
     for name in [name for name in actions if name in sys.modules]:

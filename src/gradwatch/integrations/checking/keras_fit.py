@@ -9,12 +9,7 @@ from gradwatch.integrations.checking.checked_training import CheckedTraining
 
 
 def patch_fit(keras: Any, training: CheckedTraining) -> Callable[[], None]:
-    """Add a monitor to each `fit` of a Keras model; returns a function that undoes it.
-
-    Args:
-        keras: the module.
-        training: counts the steps.
-    """
+    """Add a monitor to each `fit` of a Keras model; returns a function that undoes it."""
     model_class = keras.Model
     own = vars(model_class).get("fit")
     fit = model_class.fit

@@ -17,13 +17,7 @@ from gradwatch.integrations.checking.torch_steps import patch_optimizers
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a script.
-
-    Attributes:
-        findings: the findings of all its models.
-        steps: how many training steps ran.
-        failure: how the script itself failed; empty if it did not.
-    """
+    """The findings of all models of a script, and how it failed itself: empty if it did not."""
 
     findings: Sequence[Finding]
     steps: int
@@ -31,16 +25,10 @@ class Outcome:
 
 
 def run_script(script: Path, arguments: Sequence[str], steps: int, directory: Path) -> Outcome:
-    """Run a script as `python script arguments` would, with monitors on what it trains.
+    """Run a script as `python script arguments` would, with monitors, until `steps` have run.
 
-    Each `fit` of a Keras model is monitored, and each torch optimizer with the module that
-    holds its parameters. The script's output passes through.
-
-    Args:
-        script: the file.
-        arguments: for the script.
-        steps: how many training steps to run before the script is ended.
-        directory: where the run is recorded.
+    Each `fit` of a Keras model is monitored, and each torch optimizer with the module that holds
+    its parameters. The script's output passes through.
     """
     training = CheckedTraining(directory, steps)
     failure = ""

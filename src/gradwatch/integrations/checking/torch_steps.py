@@ -12,12 +12,7 @@ from gradwatch.watches import watch as watches
 
 
 def patch_optimizers(torch: Any, training: CheckedTraining) -> Callable[[], None]:
-    """Monitor each optimizer and the module that it trains; returns a function that undoes it.
-
-    Args:
-        torch: the module.
-        training: counts the steps.
-    """
+    """Monitor each optimizer and the module that it trains; returns a function that undoes it."""
     step_hooks = import_module("torch.optim.optimizer")  # not exported by torch.optim
     optimizer_class, tensor_class = torch.optim.Optimizer, torch.Tensor
     init, backward = optimizer_class.__init__, tensor_class.backward

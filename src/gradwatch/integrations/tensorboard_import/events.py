@@ -19,13 +19,10 @@ class EventError(ValueError):
 
 @dataclass(frozen=True)
 class Event:
-    """One record of an event file.
+    """One record of an event file; its numbers by tag.
 
-    Attributes:
-        step, time: when it was logged.
-        is_start: training (re)starts: values logged earlier at this step or later are void.
-        numbers: by tag.
-        other: names of values that are not imported: texts, images, graphs.
+    `is_start` says that training (re)starts: values logged earlier at this step or later are void.
+    `other` names values that are not imported: texts, images, graphs.
     """
 
     step: int
@@ -49,11 +46,7 @@ class EventParser:
         self._plugins: dict[str, str] = {}
 
     def parse(self, data: bytes) -> Event:
-        """The event of a record.
-
-        Raises:
-            EventError: the data is not an event.
-        """
+        """The event of a record; raises `EventError` if it is none."""
         numbers: dict[str, float] = {}
         other: list[str] = []
         try:

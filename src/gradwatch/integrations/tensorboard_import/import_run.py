@@ -27,13 +27,9 @@ _PATTERN = "*tfevents*"
 class ImportReport:
     """What was imported and what was not.
 
-    Attributes:
-        directory: the run.
-        files, records, numbers: how many were read, and how many numbers are in the run.
-        tags: the paths of the imported series.
-        replaced: numbers left out because the same tag was logged again at the same step.
-        other: how many values of each other type were skipped.
-        damage: what could not be read.
+    `files` and `records` were read; `numbers` are in the run, with the paths `tags`. `replaced`
+    counts numbers left out because the same tag was logged again at the same step, and `other` the
+    skipped values of each other type.
     """
 
     directory: Path
@@ -68,19 +64,13 @@ def import_tensorboard(
     """Write the numbers in event files into a new run.
 
     Scalars are kept as numbers of kind `scalar` under their tags; of histograms, the exact
-    statistics (see `EventParser`). The files of one part of the training are read in order.
-    Where training restarted at an earlier step, the values logged from there on become an
-    earlier attempt. After an interrupt, the run holds the parts that were complete.
+    statistics (see `EventParser`). The files of one part of the training are read in order. Where
+    training restarted at an earlier step, the values logged from there on become an earlier
+    attempt. After an interrupt, the run holds the parts that were complete.
 
-    Args:
-        logs: the log directory, or one event file.
-        directory: the new run; it must not exist, or be empty.
-        progress: called with the number of bytes read since its last call.
-
-    Raises:
-        FileNotFoundError: there are no event files.
-        FileExistsError: the run's directory is not empty.
-        ImportError: TensorBoard is not installed.
+    `logs` may be one event file. `progress` is called with the number of bytes read since its last
+    call. Raises FileNotFoundError without event files, FileExistsError if the directory is not
+    empty, and ImportError without TensorBoard.
     """
     groups = event_files(logs)
     if not groups:

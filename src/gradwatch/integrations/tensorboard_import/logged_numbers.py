@@ -13,11 +13,7 @@ SAME_READING = 1.0
 
 
 class LoggedNumbers:
-    """Collects logged numbers, 28 bytes each.
-
-    Args:
-        group: the part of the training that logged them; their paths begin with it.
-    """
+    """Collects logged numbers, 28 bytes each; their paths begin with `group`."""
 
     def __init__(self, group: str = "") -> None:
         self.group = group
@@ -29,7 +25,6 @@ class LoggedNumbers:
 
     @property
     def paths(self) -> list[str]:
-        """The path of each tag."""
         return [f"{self.group}/{tag}" if self.group else tag for tag in self._tags]
 
     def add(self, tag: str, step: int, time: float, value: float) -> None:

@@ -33,7 +33,6 @@ def nonzero(x: Tensor) -> Tensor:
 
 
 def is_zero(x: Tensor) -> Tensor:
-    """Whether each element is 0."""
     return _carry(x) >= 0
 
 

@@ -25,13 +25,9 @@ def heads(layout: RowLayout, tensors: Sequence[Tensor]) -> list[Matrix]:
 def laid_out(
     layout: RowLayout, tensors: Sequence[Tensor], padding: float = 0.0, common: int = COMMON
 ) -> list[Matrix]:
-    """The matrix of each chunk, as float32.
+    """The matrix of each chunk, as float32; the tensors of a chunk are of one type.
 
-    Args:
-        layout: the layout.
-        tensors: the tensors; those of a chunk are of one type.
-        padding: 0, or any number if `common` is 1.
-        common: the number of tensors from which on their size is common.
+    `padding` must be 0 unless `common` is 1; for `common` see `RowLayout.parts`.
     """
     flat = [x.reshape(-1) for x in tensors]
 

@@ -55,9 +55,7 @@ def _works() -> bool:
 def whole_chunks(flat: Sequence[Any], *, interpret: bool = False) -> Any:
     """Summaries, without the count, of the whole chunks of each flat array, one row each.
 
-    Args:
-        flat: arrays of float32 or narrower, each of at least one chunk.
-        interpret: run it without a GPU, slowly.
+    Arrays are float32 or narrower, of at least one chunk. `interpret` needs no GPU, but is slow.
     """
     alike: dict[Any, list[int]] = {}
     for i, x in enumerate(flat):

@@ -156,10 +156,7 @@ def _centred(matrix: Matrix) -> Tensor:
 
 
 def _exact(layout: RowLayout, matrices: list[Matrix]) -> Tensor:
-    """The packed summaries of any elements.
-
-    Padding must be NaN; it is subtracted from the number of NaN.
-    """
+    """Packed summaries of any elements; padding must be NaN, and is not counted."""
     table = merge_rows(layout, [_exact_rows(matrix.values) for matrix in matrices])
     padding = np.zeros(table.shape)
     for piece in layout.pieces:

@@ -42,12 +42,8 @@ _ALIKE = 16
 def are_alike(total: Tensor, squares: Tensor, sizes: Any) -> Tensor:
     """For each tensor, whether its mean square is more than 16 times its variance.
 
-    Then a spread derived from float32 sums would be mostly rounding. Below, an error of 1e-6 in
-    the sums makes at most one of 1e-5 in the standard deviation.
-
-    Args:
-        total, squares: the sums of the tensors, of any framework.
-        sizes: their numbers of elements.
+    Then a spread derived from float32 sums would be mostly rounding. Below, an error of 1e-6 in the
+    sums makes at most one of 1e-5 in the standard deviation.
     """
     return total * total > squares * (sizes * (1 - 1 / _ALIKE))
 
@@ -82,7 +78,6 @@ class RowBlock(NamedTuple):
     """Neighbours whose rows are merged by one reduction."""
 
     start: int
-    """The number of the first row."""
     many: int
     each: int
     """The number of rows of each neighbour; the highest number, if there is a `which`."""
@@ -114,14 +109,10 @@ class RowLayout:
         kinds: Sequence[Any] | None = None,
         most: int = MAX_PIECES,
     ) -> RowLayout:
-        """The layout of tensors of these sizes.
+        """The layout of tensors of these sizes, which are at least 1.
 
-        Args:
-            sizes: their numbers of elements, at least 1 each.
-            width: the width of a row.
-            large: the number of elements from which on a tensor is not copied.
-            kinds: their types; the pieces of a chunk are of one type. If None, there is one chunk.
-            most: the highest number of pieces of a chunk.
+        Tensors of `large` elements or more are not copied. The pieces of a chunk are of one of the
+        `kinds`, at most `most`; if `kinds` is None, there is one chunk.
         """
         is_large = [size >= max(large, width) for size in sizes]
         starts = [size // width * width if is_large[i] else 0 for i, size in enumerate(sizes)]
@@ -134,7 +125,6 @@ class RowLayout:
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """The pieces of all chunks."""
         return tuple(piece for chunk in self.chunks for piece in chunk)
 
     def head(self, tensor: int) -> int:
@@ -142,7 +132,6 @@ class RowLayout:
         return self.sizes[tensor] // self.width * self.width
 
     def height(self, piece: Piece) -> int:
-        """The number of rows of a piece."""
         return -(-piece.length // self.width)
 
     def padding(self, piece: Piece) -> int:
@@ -172,12 +161,8 @@ class RowLayout:
     ) -> list[Tensor]:
         """The pieces of a chunk and the padding between them, to be concatenated.
 
-        Args:
-            chunk: the chunk.
-            cut: makes the elements of a piece.
-            fill: makes padding of a length.
-            pad: pads a piece whose size is common; if None, padding is always filled in.
-            common: the number of tensors from which on their size is common.
+        Where at least `common` tensors have the size of a piece, `pad` pads it, unless that is
+        None. Other padding is made by `fill`.
         """
         tensors_of_size = Counter(self.sizes)
         parts = []
@@ -231,7 +216,6 @@ class RowLayout:
 
     @property
     def is_alone(self) -> NDArray[np.bool_]:
-        """For each tensor, whether it is large."""
         return np.isin(np.arange(len(self.sizes)), self.alone)
 
 

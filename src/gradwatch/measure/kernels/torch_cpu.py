@@ -279,13 +279,7 @@ def _key(x: Any, form: Any) -> Any:
 
 
 def _folded(counts: Any, zeros: Any, form: FloatBits) -> Any:
-    """Histogram cells from counts by top bits.
-
-    Args:
-        counts: for each tensor a row; -0 has been counted as 0.
-        zeros: for each tensor, how many of its elements are 0.
-        form: of the floats that were counted.
-    """
+    """Histogram cells from counts by top bits, one row a tensor; -0 has been counted as 0."""
     lowest, top = form.lowest, form.lowest + BINS_A_SIDE
     infinity, half = form.infinity >> form.shift, form.keys // 2
     positive, negative = counts[:, :half], counts[:, half:]

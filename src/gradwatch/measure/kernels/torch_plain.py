@@ -62,11 +62,7 @@ def cells(x: Any, device: Any) -> Any:
 
 
 def dense(x: Any) -> Any:
-    """The tensor, detached and not sparse.
-
-    Raises:
-        TypeError: they are complex.
-    """
+    """The tensor, detached and not sparse; a complex one raises a TypeError."""
     if x.is_complex():
         raise TypeError(f"Complex tensors cannot be summarised. Received: dtype={x.dtype}")
     x = x.detach()
@@ -74,11 +70,7 @@ def dense(x: Any) -> Any:
 
 
 def flat(x: Any) -> Any:
-    """All elements in one dimension, in any order; a copy only if they are not contiguous.
-
-    Raises:
-        TypeError: they are complex.
-    """
+    """All elements in one dimension, in any order; a copy only if they are not contiguous."""
     if x.layout is torch.strided and x.is_contiguous() and not (x.is_complex() or x.is_neg()):
         return x if x.ndim == 1 else x.view(-1)  # Nearly always, and fast.
     x = dense(x)

@@ -38,9 +38,6 @@ class Meter:
 
     Outliers among the episodes, and more than a step can take, are left out: stalls for
     validation, checkpoints, slow data. The first episode compiles, and counts apart.
-
-    Args:
-        clock: returns seconds, like `time.perf_counter`.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -84,17 +81,11 @@ class Meter:
         counts: bool = True,
         was_measured: bool = False,
     ) -> bool:
-        """So many steps begin now.
+        """So many steps begin now; returns whether an episode ended, so the cost is known better.
 
-        Args:
-            steps: usually 1; more where several are run in one go.
-            is_measured: whether they will be measured.
-            is_quiet: whether all earlier results have arrived and are written.
-            counts: False for a step with more than the usual measurements.
-            was_measured: whether the last one was measured, and is recorded now.
-
-        Returns:
-            Whether an episode has ended, so that the cost is known better.
+        `is_quiet` tells whether all earlier results have arrived and are written. `counts` is False
+        for a step with more than the usual measurements. `was_measured` says that the last step was
+        measured and is recorded now.
         """
         now = self._clock()
         if was_measured:

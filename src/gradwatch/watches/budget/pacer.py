@@ -33,14 +33,8 @@ class Pacer:
     Where the interval is so dense that measuring never ceases, a few steps are left
     out, rarer and rarer, to see what training takes without.
 
-    Args:
-        budget: the slowdown allowed, as a fraction of the time of training; None to
-            only measure the cost of steps that the user has chosen.
-        is_quiet: whether all results have arrived and are written.
-        clock: returns seconds, like `time.perf_counter`.
-
-    Raises:
-        TypeError, ValueError: the budget is no fraction.
+    The budget is a fraction of the time of training; None to only measure the cost of steps that
+    the user has chosen. `is_quiet` tells whether all results have arrived and are written.
     """
 
     def __init__(
@@ -119,7 +113,6 @@ class Pacer:
             self._settle(step + 1, _densest(1.5 * self._meter.lag))
 
     def cost(self) -> Cost:
-        """The cost as far as it is known."""
         meter = self._meter
         interval = None if self.budget is None else self._interval
         share = 1 / interval if interval else self._measured_steps / max(self._steps, 1)

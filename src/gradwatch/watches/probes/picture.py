@@ -25,22 +25,14 @@ def picture(
 ) -> Image:
     """A tensor as an RGB image of shape (height, width, 3).
 
-    A convolution kernel, laid out as Keras does it (space, inputs, outputs), is
-    tiled: a row for each output filter, a column for each input channel; with one
-    input channel, the filters follow each other in a square. Other tensors are
-    drawn as a matrix whose columns are their last axis.
+    A convolution kernel, laid out as Keras does it (space, inputs, outputs), is tiled: a row for
+    each output filter, a column for each input channel; with one input channel, the filters follow
+    each other in a square. Other tensors are drawn as a matrix whose columns are their last axis.
 
-    Args:
-        values: the tensor.
-        owners: the type names of the layers that hold it, to know a convolution
-            kernel from another tensor of three or more axes; where they are not
-            known, one of four or more is taken for a kernel.
-        max_outputs: how many filters of a convolution kernel to draw.
-        max_inputs: how many input channels of each.
-
-    Returns:
-        The image: enlarged without smoothing if it is small; if it is larger than
-        1024 pixels, each pixel shows the element of largest magnitude under it.
+    The class names in `owners` tell a convolution kernel from another tensor of three or more axes;
+    without them, a tensor of four or more is taken for a kernel. A small image is enlarged without
+    smoothing; in one of more than 1024 pixels to a side, each pixel shows the element of largest
+    magnitude under it.
     """
     x = np.asarray(values, np.float64)
     if x.size == 0:

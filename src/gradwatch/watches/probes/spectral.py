@@ -16,14 +16,11 @@ hold up the iteration only if there are more of them than this."""
 class SpectralNorm:
     """The largest singular value of a tensor's matrix, by power iteration.
 
-    The matrix has the tensor's last axis for its columns, as Keras reads a
-    kernel: for a convolution it is (space x inputs, outputs), whose norm bounds
-    the operator's only up to a factor. Each call starts from where the last one
-    arrived, so that over a run it takes a few products.
-
-    Args:
-        tolerance: iterate until the value changes relatively by less than this.
-        most: but at most so many times.
+    The matrix has the tensor's last axis for its columns, as Keras reads a kernel: for a
+    convolution it is (space x inputs, outputs), whose norm bounds the operator's only up to a
+    factor. Each call starts from where the last one arrived, so that over a run it takes a few
+    products. It ends when the value changes relatively by less than `tolerance`, or after `most`
+    iterations.
     """
 
     def __init__(self, tolerance: float = 1e-9, most: int = 300) -> None:
