@@ -263,7 +263,7 @@ class LoopCapture:
                 rows = {Site(Kind.LOSS, under(group, "loss")): wait_for_loss()["loss"], **rows}
             return {**rows, **scalars}
 
-        self._open_run_if_closed(moment)
+        self._begin_run(moment)
         self._recorder.send(moment, numbers=found, group=group)
 
     def _send(
@@ -278,11 +278,11 @@ class LoopCapture:
                 return {}
             return {Site(Kind.LOSS, under(known.prefix, "loss")): wait_for_loss()["loss"]}
 
-        self._open_run_if_closed(moment)
+        self._begin_run(moment)
         numbers = no_numbers if wait_for_loss is None else loss_of
         self._recorder.send(moment, wait, table=table, numbers=numbers)
 
-    def _open_run_if_closed(self, moment: Moment) -> None:
+    def _begin_run(self, moment: Moment) -> None:
         self._first_step = moment.step
         self._open_run(self)
         self._shown_epoch = moment.epoch
