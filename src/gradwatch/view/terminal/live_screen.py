@@ -110,7 +110,6 @@ class LiveScreen:
 
     def _take(self) -> None:
         self._is_taken = True
-        self._write(_ENTER)
         self._lines, self._size = [], _UNKNOWN
         with contextlib.suppress(ImportError, OSError, ValueError):  # Windows; no keyboard
             import termios
@@ -118,8 +117,10 @@ class LiveScreen:
 
             if self._keyboard.isatty():
                 self._mode = termios.tcgetattr(self._keyboard.fileno())
-                # Not raw: Ctrl-C and Ctrl-Z stay signals.
+                # Not raw: Ctrl-C and Ctrl-Z stay signals. It discards what was typed before, so
+                # the screen comes after it: a key that answers what is seen is not lost.
                 tty.setcbreak(self._keyboard.fileno())
+        self._write(_ENTER)
 
     def _restore(self) -> None:
         if not self._is_taken:
