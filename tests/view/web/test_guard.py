@@ -126,6 +126,28 @@ def test_data_needs_the_session(asker, name, path):
     assert_refused(asker.ask(path, headers=headers), 401)
 
 
+FOREIGN = [
+    'layout={"sidebar": true, "width": [1, 2]}',
+    "grafana=a b, c",
+    "naïve=\u00e9",
+    "(@:[]=?",
+    'a="open quote',
+    "=no name",
+    "flag",
+    "gradwatch-6007=of an earlier server",
+    "",
+]
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+def test_cookies_of_other_servers_on_this_host_do_not_matter(asker, foreign):
+    for line in (f"{foreign}; {asker.cookie}", f"{asker.cookie}; {foreign}"):
+        assert asker.ask("/api/runs", headers=[("cookie", line)]).status == 200
+    split = [("cookie", foreign), ("cookie", asker.cookie)]
+    assert asker.ask("/api/runs", headers=split).status == 200
+    assert_refused(asker.ask("/api/runs", headers=[("cookie", foreign)]), 401)
+
+
 @pytest.mark.parametrize("query", TOKENS)
 def test_a_wrong_token_is_exchanged_for_nothing(asker, query):
     assert_refused(asker.ask("/", fill(query, asker)), 401)

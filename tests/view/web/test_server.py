@@ -20,6 +20,7 @@ import pytest
 import gradwatch
 from gradwatch.view.web import static
 from gradwatch.view.web.launch import open_browser
+from gradwatch.view.web.request_guard import HEADERS
 from gradwatch.view.web.server import PortTakenError, Server, listening
 from tests.view.data.made import recorder
 from tests.view.serving import PATIENCE
@@ -102,6 +103,28 @@ def test_raw_requests_that_lead_elsewhere_lead_nowhere(place):
                 said = raw.recv(65536)
             assert re.match(rb"HTTP/1.1 40[0-4] ", said)
             assert b"the secret" not in said
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nA: " + b"a" * 300_000,
+    ],
+)
+def test_requests_that_are_not_http_are_refused_with_the_headers_of_every_response(place, raw):
+    with serving(place) as server, socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.settimeout(PATIENCE)
+        client.sendall(raw)
+        response = http.client.HTTPResponse(client)
+        response.begin()
+        assert response.status in (400, 413, 431)
+        for name, value in HEADERS.items():
+            assert response.headers.get_all(name) == [value]
 
 
 def test_a_port_that_is_taken_is_said_or_the_next_is_used():

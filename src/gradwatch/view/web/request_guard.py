@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -87,16 +86,12 @@ class RequestGuard:
         return 0, ""
 
     def _is_logged_in(self, headers: _Headers) -> bool:
-        for line in headers.all("cookie"):
-            jar: SimpleCookie = SimpleCookie()
-            try:
-                jar.load(line)
-            except CookieError:
-                continue
-            found = jar.get(self.cookie)
-            if found is not None and self._logins.knows(found.value):
-                return True
-        return False
+        # Cookies of other servers on this host come along, with values that no parser takes.
+        pairs = [pair.partition("=") for line in headers.all("cookie") for pair in line.split(";")]
+        return any(
+            name.strip() == self.cookie and self._logins.knows(value.strip())
+            for name, _, value in pairs
+        )
 
     async def _exchange(self, path: str, tokens: list[str], send: Send) -> None:
         cookie_value = (

@@ -23,7 +23,6 @@ from gradwatch.view.web.request_guard import TOKEN, App
 
 PORT = 6007
 _MAX_TRIES = 64
-_MAX_REQUEST = 256 * 1024
 
 
 class PortTakenError(OSError):
@@ -80,9 +79,11 @@ class Server:
         """Serve until Ctrl-C; `files` as in `app`."""
         import uvicorn
 
+        from gradwatch.view.web.http_protocol import HttpProtocol
+
         config = uvicorn.Config(
             self.app(files),
-            http="h11",
+            http=HttpProtocol,
             ws="none",
             lifespan="off",
             # The access log has whole URLs, one of them with the token.
@@ -93,7 +94,6 @@ class Server:
             proxy_headers=False,
             timeout_graceful_shutdown=2,
             timeout_keep_alive=60,
-            h11_max_incomplete_event_size=_MAX_REQUEST,
         )
         hub = self.hub
 
