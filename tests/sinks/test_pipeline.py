@@ -223,7 +223,7 @@ def test_rows_that_could_not_be_counted_are_not_made_up(readings):
     pipeline.close()
     assert said == [
         "A measurement could not be fetched from the device: ValueError: the device is gone. "
-        "Training goes on; further such faults are only counted.",
+        "Not recorded: that step. Training goes on; further such faults are only counted.",
         "The record is not complete: Recorder lost 2 readings (3 rows or more).",
     ]
 

@@ -14,7 +14,11 @@ Nothing = type(None)
 
 
 def guarded(
-    otherwise: Callable[[], Any] = Nothing, *, as_builtin_errors: bool = True
+    doing: str,
+    lost: str,
+    otherwise: Callable[[], Any] = Nothing,
+    *,
+    as_builtin_errors: bool = True,
 ) -> Callable[[F], F]:
     """Make a method safe for training to call: it never raises an internal error.
 
@@ -22,6 +26,9 @@ def guarded(
     the object.
 
     Args:
+        doing: what the method does, and `lost`, what is not recorded after an internal error; see
+            `Reporter.internal_error`.
+        lost: see `doing`.
         otherwise: makes the value that is returned after an internal error; a built-in type.
         as_builtin_errors: raise errors of the caller as built-in exceptions, since AutoGraph wraps
             all others.
@@ -33,11 +40,11 @@ def guarded(
     ...     internal_error = staticmethod(print)
     >>> class Watch:
     ...     _reporter = PrintingReporter()
-    ...     @guarded(bool)
+    ...     @guarded("looking", "that step", bool)
     ...     def is_due(self, step):
     ...         return 1 / step == 1
     >>> Watch().is_due(0)
-    division by zero
+    division by zero looking that step
     False
     """
 
@@ -56,7 +63,7 @@ def guarded(
                 raise
             except Exception as error:
                 with suppress(Exception):  # Not even this may stop training.
-                    self._reporter.internal_error(error)
+                    self._reporter.internal_error(error, doing, lost)
             return otherwise()
 
         return call  # type: ignore[return-value]

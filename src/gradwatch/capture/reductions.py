@@ -50,7 +50,7 @@ class _Tap:
             try:
                 listener(list(reduced))
             except Exception as error:
-                reporter.internal_error(error)
+                reporter.internal_error(error, "noting reduced gradients", "gradients of this step")
         return reduced
 
     def remove(self, entry: tuple[Listener, Reporter]) -> None:

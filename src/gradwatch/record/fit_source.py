@@ -91,7 +91,7 @@ class FitSource:
 
     def end(self) -> None:
         self._report_ended_epoch()
-        with self._session.reporter.guard():
+        with self._session.reporter.guard("counting the last steps", "nothing"):
             if self._capture is not None:
                 self._capture.end()
         self._is_measuring = False
@@ -115,6 +115,6 @@ class FitSource:
         if self._ended_epoch is not None:
             epoch, logs = self._ended_epoch
             self._ended_epoch = None
-            with self._session.reporter.guard():
+            with self._session.reporter.guard("ending an epoch", "the numbers of that epoch"):
                 last_step = 0 if self._capture is None else self._capture.next_step - 1
                 self._session.end_epoch(epoch, logs, last_step)

@@ -132,7 +132,7 @@ class Monitor(KerasCallback, LoopInterface):
         return [] if alerts is None else list(alerts.diagnosis.findings)
 
     @property
-    @guarded(bool)
+    @guarded("looking whether to stop", "nothing; training goes on", bool)
     def should_stop(self) -> bool:
         """Whether something was found for which a loop is to stop, by `stop_on`."""
         return self._session.should_stop()
@@ -143,32 +143,32 @@ class Monitor(KerasCallback, LoopInterface):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    @guarded(as_builtin_errors=False)
+    @guarded("closing the run", "perhaps the last steps", as_builtin_errors=False)
     def close(self) -> None:
         """Write out everything, within 2 seconds, and release the files."""
         self._session.close()
 
-    @guarded(as_builtin_errors=False)
+    @guarded("reading the model when fit began", "this fit", as_builtin_errors=False)
     def on_train_begin(self, logs: Logs = None) -> None:
         self._fit.begin(self._model)
 
-    @guarded(as_builtin_errors=False)
+    @guarded("opening the run", "this fit, or this epoch", as_builtin_errors=False)
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         self._fit.begin_epoch(epoch + 1, (self.params or {}).get("steps"))
 
-    @guarded(as_builtin_errors=False)
+    @guarded("preparing a step", "that step", as_builtin_errors=False)
     def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
         self._fit.begin_batch(batch)
 
-    @guarded(as_builtin_errors=False)
+    @guarded("reading the logs of a step", "the logs of that step", as_builtin_errors=False)
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         self._fit.end_batch(batch, logs or {})
 
-    @guarded(as_builtin_errors=False)
+    @guarded("reading the logs of an epoch", "the logs of that epoch", as_builtin_errors=False)
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         self._fit.end_epoch(epoch + 1, logs or {})
 
-    @guarded(as_builtin_errors=False)
+    @guarded("ending the run", "perhaps the last steps", as_builtin_errors=False)
     def on_train_end(self, logs: Logs = None) -> None:
         self._fit.end()
 

@@ -127,11 +127,13 @@ class Session:
         sinks = [s for s in self._sinks if self._run is not None or not s.threaded]
         sinks = [s for s in sinks if rank.is_first or s.of_each_rank]
         self.pipeline = Pipeline(sinks, self.reporter, self._view)
-        with self.reporter.guard():
+        with self.reporter.guard(
+            "beginning the diagnosis", "findings, and the facts about the model"
+        ):
             self._begin_diagnosis(capture)
         self.pipeline.open(run)
         if self._run is not None:
-            with self.reporter.guard():
+            with self.reporter.guard("describing the run", "the run's entry in run.json"):
                 self._run.describe(self._facts(run))
             self.tell_sites()
 
@@ -200,7 +202,7 @@ class Session:
         return True
 
     def tell_sites(self) -> None:
-        with self.reporter.guard():
+        with self.reporter.guard("describing the sites", "shapes and dtypes in run.json"):
             if self._run is not None:
                 self._run.tell_sites([info for s in self.sources for info in s.infos()])
 
@@ -220,21 +222,23 @@ class Session:
     def close(self) -> None:
         """Stop measuring, write out all there is, within 2 seconds, and release the files."""
         for source in self.sources:
-            with self.reporter.guard():
+            with self.reporter.guard("closing the run", "perhaps the last steps"):
                 source.stop()
         if self.pipeline is not None:
-            with self.reporter.guard():
+            with self.reporter.guard("closing the run", "perhaps the last steps"):
                 try:
                     self.pipeline.close()
                 finally:
                     self.pipeline = None
                 for name in self._grouping.unmatched():
                     self.reporter.notice(f"The group {name!r} matched nothing that was recorded.")
-        with self.reporter.guard():
+        with self.reporter.guard("reporting findings", "nothing; they are in monitor.findings"):
             self.alert()
         if self._run is not None:
             self.tell_sites()
-            with self.reporter.guard():
+            with self.reporter.guard(
+                "closing the run", "the cost of measuring, and the run's end, in run.json"
+            ):
                 self._run.amend("cost", self.pacer.cost().facts())
                 self._run.amend("ended", _now())
             run, self._run = self._run, None
@@ -273,7 +277,12 @@ class Session:
             return
         from gradwatch.store.remote import uploader_for
 
-        with self.reporter.guard(), exits.critical:
+        with (
+            self.reporter.guard(
+                "beginning the upload", "the run at its URL; it is on this machine"
+            ),
+            exits.critical,
+        ):
             self.uploader = uploader_for(
                 self._remote, self.directory, self._run.training, self.rank.index
             )

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from gradwatch.core import Reading
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.util import Reporter, Worker
+from gradwatch.util import Reporter, Worker, described
 
 TO_BE_WRITTEN = 256
 """How many readings may wait for a sink. More than for the thread that makes them, which passes on
@@ -230,13 +230,13 @@ class Outlet:
             self._is_off |= gives_up
         if is_first:
             self._reporter.post(
-                f"{self._name}.{doing}() failed: {words(fault)}. Training goes on; "
+                f"{self._name}.{doing}() failed: {described(fault)}. Training goes on; "
                 "further faults of this sink are only counted."
             )
         if gives_up:
             self._reporter.post(
                 f"{self._name} failed {FAILURES_ALLOWED} times in a row and is switched off, "
-                f"the last time with {words(fault)}. Training goes on."
+                f"the last time with {described(fault)}. Training goes on."
             )
 
 
@@ -248,13 +248,6 @@ def _takes_many(sink: Sink) -> bool:
 
 def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
-
-
-def words(fault: BaseException) -> str:
-    try:
-        return f"{type(fault).__name__}: {fault}".removesuffix(": ")
-    except Exception:  # an exception whose own text raises
-        return type(fault).__name__
 
 
 def _many(number: int, noun: str) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gradwatch.core import Reading
 from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.sinks.outlet import ActiveSink, Outlet, View, whole, words
-from gradwatch.util import Reporter, Worker, exits
+from gradwatch.sinks.outlet import ActiveSink, Outlet, View, whole
+from gradwatch.util import Reporter, Worker, described, exits
 
 Fetch = tuple[Callable[[], Reading | None], int | None]
 
@@ -182,8 +182,8 @@ class Pipeline:
         except BaseException as fault:
             self._drop(rows)
             self._post_once(
-                f"A measurement could not be fetched from the device: {words(fault)}. "
-                "Training goes on; further such faults are only counted."
+                f"A measurement could not be fetched from the device: {described(fault)}. "
+                "Not recorded: that step. Training goes on; further such faults are only counted."
             )
             return
         taken: dict[View, Sequence[Reading]] = {}
@@ -196,8 +196,8 @@ class Pipeline:
         """Count a reading as lost, of unknown size, after an internal error."""
         self._drop(None)
         self._post_once(
-            f"Internal error in gradwatch, in passing on a measurement: {words(fault)}. Training "
-            "goes on; further such errors are only counted."
+            f"Internal error in gradwatch while passing on a measurement. Not recorded: that step. "
+            f"Training is not affected; further such errors are only counted. {described(fault)}"
         )
 
     def _post_once(self, message: str) -> None:

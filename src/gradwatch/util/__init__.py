@@ -2,7 +2,7 @@
 
 from gradwatch.util.background import Background
 from gradwatch.util.json_type import Json
-from gradwatch.util.reporter import GradwatchWarning, Reporter, say
+from gradwatch.util.reporter import GradwatchWarning, Reporter, described, say
 from gradwatch.util.text import display_width, encodable, printable, shortened, without_root
 from gradwatch.util.text_table import TextColumn
 from gradwatch.util.words import bytes_, compact, counted, duration, percent, when
@@ -18,6 +18,7 @@ __all__ = [
     "bytes_",
     "compact",
     "counted",
+    "described",
     "display_width",
     "duration",
     "encodable",

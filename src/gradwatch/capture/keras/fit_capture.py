@@ -177,7 +177,7 @@ class FitCapture:
                         count=len(due.per_replica),
                     )
         except Exception as error:
-            self._reporter.internal_error(error)
+            self._reporter.internal_error(error, "sending a measured step", "that step")
 
     def _make_observer(self) -> Observer:
         observation = self._backend.observation(

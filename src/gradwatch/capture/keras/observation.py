@@ -139,14 +139,16 @@ class Observation:
             except Exception as error:
                 # Whatever is wrong with the others, the weights are there.
                 self.coverage.lose_all(plan)
-                self.reporter.internal_error(error)
+                self.reporter.internal_error(
+                    error, "measuring a step", "all of that step but its weights"
+                )
                 kept = [
                     row if row.site.kind is Kind.WEIGHT else row._replace(tensor=None)
                     for row in rows
                 ]
                 return self._measured(plan, kept, histograms_due)
         except Exception as error:
-            self.reporter.internal_error(error)
+            self.reporter.internal_error(error, "measuring a step", "that step")
             return {}
 
     def _measured(self, plan: Plan, rows: list[Row], histograms_due: Any) -> dict[str, Any]:

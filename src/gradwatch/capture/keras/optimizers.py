@@ -13,6 +13,8 @@ from gradwatch.capture.keras.variables import current_values
 from gradwatch.core import KerasModel, KerasOptimizer, Kind, Tensor
 from gradwatch.util import Reporter
 
+_NOTING = "noting the gradients that an optimizer is given", "gradients and updates of that step"
+
 Keep = Callable[[Kind, int, Tensor], Any]
 """Takes a kind, a variable's id and a tensor that was made for it; returns what is noted."""
 
@@ -132,7 +134,7 @@ def tapped(
                         variables = trainable_variables or optimizer._trainable_variables
                         note(optimizer, grads, variables)
             except Exception as error:
-                reporter.internal_error(error)
+                reporter.internal_error(error, *_NOTING)
             if not is_watched:
                 return apply(grads, trainable_variables)
             inside[0] = True
@@ -152,7 +154,7 @@ def tapped(
                     with keras.StatelessScope(state_mapping=state), backend.aside():
                         note(optimizer, given, own, trainable_variables)
             except Exception as error:
-                reporter.internal_error(error)
+                reporter.internal_error(error, *_NOTING)
             inside[0] = True
             try:
                 return stateless_apply(optimizer_variables, grads, trainable_variables)

@@ -101,7 +101,9 @@ class LayerTap:
                     return outputs
                 return self._note(layer, (args, kwargs), outputs, rematerialised)
             except Exception as error:
-                self._reporter.internal_error(error)
+                self._reporter.internal_error(
+                    error, f"noting the output of a {type(layer).__name__}", "its outputs"
+                )
                 return outputs
 
         return tapped_call

@@ -88,7 +88,7 @@ class _ErrorList(Reporter):
         super().__init__()
         self.errors: list[BaseException] = []
 
-    def internal_error(self, error: BaseException) -> None:
+    def internal_error(self, error: BaseException, doing: str, lost: str) -> None:
         self.errors.append(error)
 
 

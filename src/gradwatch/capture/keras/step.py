@@ -77,7 +77,7 @@ class MeasuredCall:
             if fit_of(self._model) is self._fit and self._step.prepare(self._requests):
                 call = self._step.call_of(self._requests, self._own_function)
         except Exception as error:
-            _report(self._requests, error)
+            _report(self._requests, error, "preparing a measured step")
         return (call or self._own_function)(*args)
 
 
@@ -116,7 +116,7 @@ class MeasuredStep:
                         self._compiled[observers] = self._compile(observers)
             return True
         except Exception as error:
-            _report(requests, error)
+            _report(requests, error, "having Keras make a measured step")
             return False
 
     def call_of(
@@ -169,7 +169,7 @@ class MeasuredStep:
                 # torch looks the train step up at each call, the others when building.
                 replacement.enter_context(attributes(model, train_step=train_step))
             except Exception as error:
-                _report([requests], error)
+                _report([requests], error, "calling a measured step")
                 return plain(*((args[0], iter([batch])) if has_state else args))
             try:
                 result = function(*measured_args)
@@ -191,7 +191,7 @@ class MeasuredStep:
                 try:
                     request.observer.send(request, measured)
                 except Exception as error:
-                    _report([[request]], error)
+                    _report([[request]], error, "sending a measured step")
             return result
 
         return one
@@ -207,10 +207,10 @@ class MeasuredStep:
             return model.train_function, train_step
 
 
-def _report(requests: Sequence[Sequence[StepRequest]], error: Exception) -> None:
+def _report(requests: Sequence[Sequence[StepRequest]], error: Exception, doing: str) -> None:
     for each in requests:
         for request in each:
-            request.observer.reporter.internal_error(error)
+            request.observer.reporter.internal_error(error, doing, "that step")
 
 
 def restored_train_function(model: KerasModel) -> Any:

@@ -93,7 +93,9 @@ class StepInputs:
             try:
                 found[kind] = list(self._found(kind, state))
             except Exception as error:
-                self._reporter.internal_error(error)
+                self._reporter.internal_error(
+                    error, f"reading the {kind} of a step", f"kind {kind}"
+                )
         self._data, self._losses, self._rate = None, [], None
         return [
             Row(position, own, tensor)
@@ -157,7 +159,7 @@ class StepInputs:
                     with self._backend.aside():
                         self._losses.append(_mean(values))
             except Exception as error:
-                self._reporter.internal_error(error)
+                self._reporter.internal_error(error, "noting the loss of a step", "the loss")
             return update(values, *args, **kwargs)
 
         return noting_update
@@ -170,7 +172,9 @@ class StepInputs:
                     with self._backend.aside():
                         self._rate = _mean(rate)
             except Exception as error:
-                self._reporter.internal_error(error)
+                self._reporter.internal_error(
+                    error, "noting the learning rate of a step", "the learning rate"
+                )
             return rate
 
         return noting_read

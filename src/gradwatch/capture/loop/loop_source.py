@@ -75,11 +75,11 @@ class LoopSource:
             # Without a guard: TensorFlow stops replicas by an exception.
             self._barrier(context, call, self._record_together)
 
-    @guarded()
+    @guarded("recording a step of several replicas", "that step")
     def _record_together(self, strategy: Any, calls: Calls) -> None:
         record_together(self.recorder, strategy, calls)
 
-    @guarded()
+    @guarded("recording a step", "that step")
     def _record(self, call: StepArguments) -> None:
         """Record a step that one device runs."""
         call.check()
@@ -125,23 +125,23 @@ class LoopSource:
         result: dict[str, Any] = self._barrier(context, call, self._measure_together)
         return result
 
-    @guarded(dict)
+    @guarded("measuring a step of several replicas", "that step", dict)
     def _measure_together(self, strategy: Any, calls: Calls) -> dict[str, Any]:
         histograms = next(iter(calls.values())).histograms
         return measure_together(self.recorder, strategy, calls, histograms)
 
-    @guarded()
+    @guarded("looking for replicas", "what replicas measure together")
     def _replica(self) -> Any:
         return replica_context()
 
-    @guarded(dict)
+    @guarded("measuring a step", "that step", dict)
     def _measure(self, call: StepArguments) -> dict[str, Any]:
         """Measure a step that one device runs."""
         loop, group = self.recorder, call.group_name
         require_own(call.outputs, loop, group)
         return loop.measure(call.parse(), group, call.part, call.loss, call.histograms)
 
-    @guarded(bool)
+    @guarded("looking whether a step is due", "that step", bool)
     def due(
         self,
         step: Any = None,
@@ -154,7 +154,7 @@ class LoopSource:
         moment = progress.moment(whole_number("step", step), whole_number("epoch", epoch))
         return self.recorder.is_due(moment, histograms=histograms)
 
-    @guarded(NoOutputs)
+    @guarded("finding the layers of a model", "outputs of its layers", NoOutputs)
     def outputs_of(self, model: Any, group: str | None) -> OutputsContext | NoOutputs:
         if replica_context() is not None:
             raise WrongPlaceError(
@@ -164,7 +164,7 @@ class LoopSource:
         name = group_name(group)
         return OutputsContext(layers_of(model, self._reporter), self.recorder, name)
 
-    @guarded(NoOutputs)
+    @guarded("finding the reduction of an optimizer", "the gradients that it applies", NoOutputs)
     def reduced_by(self, optimizer: KerasOptimizer) -> ReducedGradients | NoOutputs:
         return ReducedGradients(optimizer, self._reporter)
 
@@ -177,14 +177,14 @@ class LoopSource:
             return tf.GradientTape(*options)
         return tape
 
-    @guarded()
+    @guarded("making a tape", "the steps of that tape")
     def _tape(self, options: tuple[bool, bool], step: Any, epoch: Any, group: str | None) -> Any:
         from gradwatch.capture.loop.tape import RecordingTape
 
         where = (whole_number("step", step), whole_number("epoch", epoch))
         return RecordingTape(self.recorder, self._barrier, options, where, group_name(group))
 
-    @guarded()
+    @guarded("beginning to watch a module", "what its optimizer does")
     def watch_torch(
         self, module: TorchModule, optimizer: TorchOptimizer, group: str | None
     ) -> None:

@@ -30,7 +30,7 @@ class OutputsContext:
         self._begin()
         return self
 
-    @guarded()
+    @guarded("beginning to note outputs of layers", "outputs of that step")
     def _begin(self) -> None:
         if not any(kind.is_of_layer for kind in self._loop.timetable.kinds):
             self._reporter.notice(
@@ -40,7 +40,7 @@ class OutputsContext:
         else:
             self._stack.enter_context(self._watch.watching())
 
-    @guarded()
+    @guarded("restoring the layers after a step", "nothing")
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
@@ -64,7 +64,7 @@ class OutputsContext:
         self._take(prefix)
         return self._taken.get(prefix, StepTensors())
 
-    @guarded()
+    @guarded("reading outputs of layers", "outputs of that step")
     def _take(self, prefix: str) -> None:
         if prefix not in self._taken:
             self._taken[prefix] = self._watch.take(prefix)

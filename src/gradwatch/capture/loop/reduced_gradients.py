@@ -38,12 +38,12 @@ class ReducedGradients:
         self._begin()
         return self
 
-    @guarded()
+    @guarded("beginning to note reduced gradients", "gradients of that step")
     def _begin(self) -> None:
         self._replica = replica_index()
         self._tap.enter_context(reductions(self._optimizer, self._note, self._reporter))
 
-    @guarded()
+    @guarded("restoring the optimizer after a step", "nothing")
     def __exit__(self, *exception: object) -> None:
         self._tap.close()
 

@@ -79,11 +79,11 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
             self._barrier(context, call or StepArguments(), self._record_together)
         return result
 
-    @guarded()
+    @guarded("looking for replicas", "what replicas measure together")
     def _replica(self) -> Any:
         return replica_context() if tf.executing_eagerly() else None
 
-    @guarded()
+    @guarded("reading what a tape was asked", "that step")
     def _arguments(
         self, target: Tree, sources: Tree, result: Tree, output_gradients: Tree, group: str | None
     ) -> StepArguments | None:
@@ -107,12 +107,12 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
             group=(self._group if group is None else group) or None,
         )
 
-    @guarded()
+    @guarded("recording a step of several replicas", "that step")
     def _record_together(self, strategy: Any, calls: Calls) -> None:
         if all(call.variables is not None for call in calls.values()):
             record_together(self._loop, strategy, calls)
 
-    @guarded()
+    @guarded("recording what a tape returned", "that step")
     def _record(
         self, target: Tree, sources: Tree, result: Tree, output_gradients: Tree, group: str | None
     ) -> None:

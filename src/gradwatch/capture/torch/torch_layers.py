@@ -47,7 +47,9 @@ class _Hook:
         try:
             self._layers.note(self._path, outputs)
         except Exception as error:
-            self._layers.reporter.internal_error(error)
+            self._layers.reporter.internal_error(
+                error, "noting the output of a module", "outputs of that step"
+            )
 
     def __reduce__(self) -> Any:
         # A builtin that does nothing: the file can be read without gradwatch.

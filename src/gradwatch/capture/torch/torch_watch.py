@@ -151,7 +151,7 @@ class TorchWatch:
             self._loop.is_meeting = False
         self._step = None
 
-    @guarded()
+    @guarded("reading gradients before optimizer.step()", "that step")
     def _before_step(self, optimizer: TorchOptimizer, args: Any, kwargs: Any) -> None:
         self._step = None
         if self._own_time is not None:
@@ -179,7 +179,7 @@ class TorchWatch:
                 self._measure_gradients(step, scale_of(optimizer))
         self._step = step
 
-    @guarded()
+    @guarded("measuring a step after optimizer.step()", "that step")
     def _after_step(self, optimizer: TorchOptimizer, args: Any, kwargs: Any) -> None:
         step, moment = self._step, self._moment
         self._step = self._moment = None

@@ -48,7 +48,9 @@ class MirroredBackend(TensorFlowBackend):
             try:
                 observation.arrive(replica_index(), data)
             except Exception as error:
-                observation.reporter.internal_error(error)
+                observation.reporter.internal_error(
+                    error, "beginning to watch a replica's step", "that step"
+                )
             try:
                 logs = train_step(data)
                 replica = tf.distribute.get_replica_context()

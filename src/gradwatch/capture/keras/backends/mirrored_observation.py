@@ -82,7 +82,7 @@ class MirroredObservation:
         except SelectionError:  # Raised to the user.
             raise
         except Exception as error:
-            self.reporter.internal_error(error)
+            self.reporter.internal_error(error, "measuring the replicas of a step", "that step")
             return {}
 
     def _begin(self) -> None:

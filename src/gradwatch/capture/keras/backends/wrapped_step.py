@@ -33,7 +33,7 @@ def watched(
             watching.__enter__()
         except Exception as error:
             watching = None
-            internal_error(error)
+            internal_error(error, "beginning to watch a step", "all of that step but its weights")
         try:
             result = train_step(*args)
         finally:
@@ -41,14 +41,14 @@ def watched(
                 if watching is not None:
                     watching.__exit__(None, None, None)
             except Exception as error:
-                internal_error(error)
+                internal_error(error, "restoring the model after a step", "nothing")
         measured: Any = {}
         try:
             measured = measure(due, result)
         except (SelectionError, RefusedError):  # Raised to the user.
             raise
         except Exception as error:
-            internal_error(error)
+            internal_error(error, "measuring a step", "that step")
         if has_state:
             return {"logs": result[0], "measured": measured}, result[1]
         return {"logs": result, "measured": measured}

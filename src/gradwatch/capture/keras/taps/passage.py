@@ -45,7 +45,9 @@ class Passage:
                 self.measure_gradient(self)
         except Exception as error:
             if self.reporter is not None:
-                self.reporter.internal_error(error)
+                self.reporter.internal_error(
+                    error, "measuring the gradient of an output", "that gradient"
+                )
 
 
 MEASURED = object()

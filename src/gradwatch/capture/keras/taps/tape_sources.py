@@ -16,6 +16,8 @@ class _Listener(NamedTuple):
     reporter: Reporter
 
 
+_NOTING = "asking a tape for gradients of outputs", "output gradients of that step"
+
 _lock = threading.Lock()
 _listeners: list[_Listener] = []
 _own_gradient: Any = None
@@ -78,7 +80,7 @@ def _gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -
         try:
             listener.arrived(found)
         except Exception as error:
-            listener.reporter.internal_error(error)
+            listener.reporter.internal_error(error, *_NOTING)
     return result
 
 
@@ -91,5 +93,5 @@ def _asked() -> list[tuple[_Listener, list[Any]]]:
             if tensors:
                 asked.append((listener, tensors))
         except Exception as error:
-            listener.reporter.internal_error(error)
+            listener.reporter.internal_error(error, *_NOTING)
     return asked
