@@ -64,7 +64,60 @@ def test_compare_prints_both_names_and_says_what_only_one_has(tmp_path):
     assert "only in a: 2 sites" in result.stderr
 
 
-def test_runs_without_anything_in_common_are_a_mistake(tmp_path):
-    make_run(tmp_path / "a", arrays(paths=("x",)))
-    make_run(tmp_path / "b", arrays(paths=("y",)))
-    assert "in common" in invoke("compare", tmp_path / "a", tmp_path / "b", code=2).stderr
+def test_runs_without_a_layer_in_common_have_losses_and_totals(tmp_path):
+    first, second = arrays(paths=("x",)), arrays(seed=1, paths=("y",), scale=2.0)
+    make_run(tmp_path / "a", first)
+    make_run(tmp_path / "b", second)
+    result = invoke("compare", tmp_path / "a", tmp_path / "b")
+    assert "No gradient of a has a counterpart" in result.stderr
+    facts = strict(invoke("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
+    assert facts["sites"] == []
+    totals = [norms(first, "x"), norms(second, "y")]
+    assert facts["model"]["last"] == pytest.approx([own[-1] for own in totals], rel=1e-12)
+    (losses,) = facts["numbers"]
+    assert losses["sites"][0]["last"] == [1 / 40, 2 / 40]
+
+
+def test_layers_that_keras_has_renumbered_are_compared(tmp_path):
+    names = (
+        "net_1/conv_3/kernel",
+        "net_1/conv_3/bias",
+        "net_1/dense_7/kernel",
+        "net_1/dense_7/bias",
+    )
+    make_run(tmp_path / "a", arrays())
+    second = make_run(tmp_path / "b", arrays(seed=1, paths=names))
+    result = invoke("compare", tmp_path / "a", tmp_path / "b")
+    assert "4 sites matched by path without the model's name and counters" in result.stderr
+    facts = strict(invoke("compare", tmp_path / "a", tmp_path / "b", "--json").stdout)
+    for entry, name in zip(facts["sites"], names, strict=True):
+        assert entry["matched_by"] == "name"
+        assert entry["counterparts"] == [name]
+        assert entry["last"][1] == pytest.approx(norms(second, name)[-1], rel=1e-12)
+
+
+def test_several_runs_are_compared_with_the_first(tmp_path):
+    truths = [make_run(tmp_path / str(i), arrays(seed=i, scale=1.0 + i)) for i in range(3)]
+    result = invoke("compare", tmp_path)
+    assert "gradient l2: 1, 2 compared with 0" in result.stdout
+    facts = strict(invoke("compare", *(tmp_path / str(i) for i in range(3)), "--json").stdout)
+    for entry in facts["sites"]:
+        own = [norms(truth, entry["path"]) for truth in truths]
+        assert entry["last"] == pytest.approx([each[-1] for each in own], rel=1e-12)
+        ratios = [np.maximum(own[0], o) / np.minimum(own[0], o) for o in own[1:]]
+        assert entry["largest_ratio"] == pytest.approx(np.max(ratios), rel=1e-12)
+        assert entry["largest_ratio_of"] == str(1 + int(np.argmax(np.max(ratios, axis=1))))
+    assert "two runs or more" in invoke("compare", tmp_path / "0", code=2).stderr
+
+
+def test_a_loss_that_became_nan_is_nan_and_differs(tmp_path):
+    site = Site(Kind.LOSS, "loss")
+    make_run(tmp_path / "a", {site: {step: np.array([1.0]) for step in STEPS}})
+    bad = {step: np.array([1.0 if step < 30 else np.nan]) for step in STEPS}
+    make_run(tmp_path / "b", {site: bad})
+    arguments = ("compare", tmp_path / "a", tmp_path / "b", "--kind", "loss")
+    (entry,) = strict(invoke(*arguments, "--json").stdout)["sites"]
+    assert entry["last"] == [1.0, "nan"]
+    assert entry["largest_ratio_at"] == 30
+    assert "nan" in invoke(*arguments).stdout.lower()
+    invoke(*arguments, "--fail-on", "1e9", code=1)

@@ -11,7 +11,7 @@ import {
   mostDifferent,
 } from "../src/compare/comparison";
 import { cellOrLabelAt, comparisonGrid, endOf, gridLayout, ROW } from "../src/compare/grid-layout";
-import { mergedText, onlyText } from "../src/compare/words";
+import { counterpartText, matchedText, mergedText, onlyText } from "../src/compare/words";
 
 const DATA = {
   runs: [
@@ -21,17 +21,39 @@ const DATA = {
   align: "step",
   paths: ["net/a", "net/a/kernel", "net/b"],
   merged: [true, false, false],
+  matched: ["name", "name", "shape"],
+  counterparts: [["net_1/a_1", "net_1/a_1/kernel", "other"]],
   only: [0, 2],
   position: encodeDoubles(Float64Array.of(0, 10)),
   // Runs by paths by columns.
   values: encodeDoubles(Float64Array.of(1, 1, 1, 1, 2, 4, 2, 8, 1, 1, 0, Number.NaN)),
+  model: encodeDoubles(Float64Array.of(5, 5, 10, 5)),
 } as unknown as ComparisonData;
 const COMPARISON = decodeComparison(DATA);
 
 test("values are found by run, row and column", () => {
-  expect(COMPARISON.value(0, 2, 1)).toBe(4);
-  expect(COMPARISON.value(1, 0, 1)).toBe(8);
+  expect(COMPARISON.value(0, 3, 1)).toBe(4);
+  expect(COMPARISON.value(1, 1, 1)).toBe(8);
   expect(COMPARISON.value(2, 0, 0)).toBeNaN();
+});
+
+test("the first row is the whole model", () => {
+  expect(COMPARISON.about.paths[0]).toBe("model");
+  expect([0, 1].map((column) => COMPARISON.value(1, 0, column))).toEqual([10, 5]);
+});
+
+test("it is said by what layers were matched", () => {
+  expect(matchedText(COMPARISON)).toBe(
+    "Layers are matched 2 rows by path without the model's name and counters, 1 row by position and shape.",
+  );
+  expect(counterpartText(COMPARISON, 1, 0)).toBe("");
+  expect(counterpartText(COMPARISON, 1, 1)).toContain("net_1/a_1 in second, matched by path");
+  expect(counterpartText(COMPARISON, 1, 3)).toContain("other in second, matched by position");
+  const same = { ...COMPARISON, about: { ...COMPARISON.about, matched: [null, "path" as const] } };
+  expect(matchedText(same)).toBe("Layers are matched by path.");
+  expect(counterpartText(same, 1, 1)).toBe("");
+  const none = { ...COMPARISON, about: { ...COMPARISON.about, matched: [null] } };
+  expect(matchedText(none)).toContain("The whole model and the losses are compared.");
 });
 
 test("magnitudes are compared by doublings, others by difference", () => {
@@ -46,6 +68,7 @@ test("magnitudes are compared by doublings, others by difference", () => {
 
 test("distances are rows by columns", () => {
   expect([...distances(COMPARISON, 1, "ratio")]).toEqual([
+    ...[1, 0],
     ...[1, 3],
     ...[0, 0],
     ...[Number.NEGATIVE_INFINITY, Number.NaN],
@@ -55,8 +78,8 @@ test("distances are rows by columns", () => {
 test("layers are ranked by their mean distance, without the parts of layers", () => {
   const ranked = mostDifferent(COMPARISON, distances(COMPARISON, 1, "ratio"));
   expect(ranked).toEqual([
-    { row: 2, path: "net/b", score: 32, last: Number.NEGATIVE_INFINITY },
-    { row: 0, path: "net/a", score: 2, last: 3 },
+    { row: 3, path: "net/b", score: 32, last: Number.NEGATIVE_INFINITY },
+    { row: 1, path: "net/a", score: 2, last: 3 },
   ]);
 });
 
@@ -86,19 +109,22 @@ test("a point is on a cell, on a label or outside", () => {
   // The labels are as wide as the longest path in bold: 12 characters of 7 pixels and 12 more.
   expect(layout.left).toBe(96);
   expect(layout.scale.width).toBe(600 - 12 - 96);
-  const view = { scale: layout.scale, rowHeight: ROW, scrolled: 0, height: 3 * ROW };
+  const view = { scale: layout.scale, rowHeight: ROW, scrolled: 0, height: 4 * ROW };
   const at = (x: number, y: number) => cellOrLabelAt(grid, layout, view, { x, y });
   expect(at(50, 20)).toEqual({ row: 1, column: null });
   expect(at(96 + 100, 20)).toEqual({ row: 1, column: 0 });
   expect(at(96 + 400, 40)).toEqual({ row: 2, column: 1 });
   expect(at(595, 20)).toBeNull();
-  expect(at(50, 3 * ROW)).toBeNull();
+  expect(at(50, 4 * ROW)).toBeNull();
 });
 
 test("what is not compared is counted", () => {
   expect(onlyText(COMPARISON)).toContain("2 tensors of second");
   expect(onlyText({ ...COMPARISON, about: { ...COMPARISON.about, only: [0, 0] } })).toBe("");
   expect(mergedText(COMPARISON, 3)).toBe("");
-  const blocks = { ...COMPARISON, about: { ...COMPARISON.about, merged: [true, true, true] } };
+  const blocks = {
+    ...COMPARISON,
+    about: { ...COMPARISON.about, merged: [true, true, true, true] },
+  };
   expect(mergedText(blocks, 1000)).toContain("1,000 tensors");
 });

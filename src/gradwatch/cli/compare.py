@@ -1,19 +1,21 @@
-"""`gradwatch compare`: two runs side by side."""
+"""`gradwatch compare`: runs side by side."""
 
 import math
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from gradwatch.cli import options
-from gradwatch.cli.exit_codes import FOUND, OK, user_errors
-from gradwatch.cli.opening import open_run
+from gradwatch.cli.exit_codes import FOUND, OK, CommandError, user_errors
+from gradwatch.cli.opening import run_place
 from gradwatch.cli.output import echo, echo_json, echo_table, style
-from gradwatch.core import Kind
-from gradwatch.read import Comparison
+from gradwatch.read import Comparison, Run
 from gradwatch.read import compare as compare_runs
+from gradwatch.read import open as open_place
 from gradwatch.util import TextColumn, compact, counted, printable, without_root
 from gradwatch.view.data import gradient_kind
 
@@ -21,9 +23,8 @@ Entry = dict[str, Any]
 _STEP_COLUMNS, _FRACTION_COLUMNS = 1000, 100
 
 
-@click.command(short_help="Compare two runs.")
-@options.run_argument("a")
-@options.run_argument("b")
+@click.command(short_help="Compare runs.")
+@click.argument("runs", metavar="RUN...", nargs=-1, type=click.Path(path_type=Path))
 @options.kind
 @options.sites
 @click.option("--statistic", metavar="NAME", help="By default l2; for losses, value.")
@@ -42,8 +43,7 @@ _STEP_COLUMNS, _FRACTION_COLUMNS = 1000, 100
 )
 @options.as_json
 def compare(
-    a: Path,
-    b: Path,
+    runs: tuple[Path, ...],
     kind: str | None,
     patterns: tuple[str, ...],
     statistic: str | None,
@@ -51,94 +51,151 @@ def compare(
     fail_on: float | None,
     as_json: bool,
 ) -> int:
-    """Compare a statistic of each site that runs A and B both have.
+    """Compare a statistic of each site of the first RUN with the others'; a directory stands for
+    all runs in it.
 
-    In long runs, and where not every step was measured, neighbouring steps are averaged.
-    The largest ratio is that of the larger to the smaller value where they differ most.
+    Sites are matched by path; or else by path without the model's name and Keras's counters; or
+    else by position and shape. In long runs, and where not every step was measured, neighbouring
+    steps are averaged. The largest ratio is that of the larger to the smaller value where a run
+    differs most from the first.
     """
-    with open_run(a) as first, open_run(b) as second:
-        kind = kind or str(gradient_kind(first.sites()) or "gradient")
-        with user_errors():
-            sites = first.sites(kind)
-            name = statistic or (sites[0].kind if sites else Kind.GRADIENT).default_statistic
-            # Fractions of training match only in columns that both runs have measured.
-            measured = [len(run.steps(kind)) for run in (first, second)]
-            columns = _STEP_COLUMNS if align == "step" else min(_FRACTION_COLUMNS, *measured)
-            found = compare_runs(
-                first,
-                second,
-                kind=kind,
-                statistic=name,
-                pattern=options.selector(patterns),
-                align=align,
-                max_cells=max(1, columns * len(sites)),
-            )
-    entries = [_entry(found, i) for i in range(len(found.sites))]
-    if as_json:
-        echo_json(
-            {
-                "runs": found.names,
-                "kind": str(found.kind),
-                "statistic": found.statistic,
-                "align": found.align,
-                "sites": entries,
-                "only": {name: [site.path for site in own] for name, own in found.only.items()},
-            }
+    with ExitStack() as stack, user_errors():
+        opened = _opened(runs, stack)
+        kind = kind or str(gradient_kind(opened[0].sites()) or "gradient")
+        sites = opened[0].sites(kind)
+        # Fractions of training match only in columns that all runs have measured.
+        measured = [len(run.steps(kind)) for run in opened]
+        columns = _STEP_COLUMNS if align == "step" else min(_FRACTION_COLUMNS, *measured)
+        found = compare_runs(
+            *opened,
+            kind=kind,
+            statistic=statistic,
+            pattern=options.selector(patterns),
+            align=align,
+            max_cells=max(1, columns * len(sites)),
         )
+    if as_json:
+        echo_json(_facts(found))
     else:
-        _print(found, entries)
-    limit = math.inf if fail_on is None else fail_on
-    return FOUND if any((e["largest_ratio"] or 1.0) >= limit for e in entries) else OK
+        _print(found)
+    if fail_on is None:
+        return OK
+    ratios = [entry["largest_ratio"] or 1.0 for entry in _entries(found)]
+    return FOUND if max(ratios, default=1.0) >= fail_on else OK
 
 
-def _entry(found: Comparison, i: int) -> Entry:
-    first, second = found.values[0, i], found.values[1, i]
-    both = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
-    ratios = [_ratio(first[c], second[c]) for c in both]
-    # Of equal ratios the first, where the runs begin to differ.
-    largest = max(ratios, default=None)
-    last = [float(values[both[-1]]) if len(both) else None for values in (first, second)]
+def _opened(places: tuple[Path, ...], stack: ExitStack) -> list[Run]:
+    runs: list[Run] = []
+    for place in places:
+        found = open_place(run_place(place))
+        stack.callback(found.close)
+        runs.extend([found] if isinstance(found, Run) else found)
+    if len(runs) < 2:
+        raise CommandError(f"compare takes two runs or more. Received: {counted(len(runs), 'run')}")
+    return runs
+
+
+def _facts(found: Comparison) -> Entry:
+    is_number = found.kind.is_number
     return {
-        "path": found.sites[i].path,
+        "runs": found.names,
+        "kind": str(found.kind),
+        "statistic": found.statistic,
+        "align": found.align,
+        "numbers": [_facts(each) for each in found.numbers],
+        "model": None if is_number else _entry(found, found.model, ~np.isnan(found.model)),
+        "sites": [
+            {
+                "path": site.path,
+                "matched_by": str(by),
+                "counterparts": [own[i].path for own in found.counterparts[1:]],
+                **_entry(found, found.values[:, i], found.measured[:, i]),
+            }
+            for i, (site, by) in enumerate(zip(found.sites, found.matched_by, strict=True))
+        ],
+        "only": {name: [site.path for site in own] for name, own in found.only.items()},
+    }
+
+
+def _entries(found: Comparison) -> list[Entry]:
+    """Those of the model, unless these are single numbers, and of the sites."""
+    rows = [(found.values[:, i], found.measured[:, i]) for i in range(len(found.sites))]
+    if not found.kind.is_number:
+        rows.insert(0, (found.model, ~np.isnan(found.model)))
+    return [_entry(found, *row) for row in rows]
+
+
+def _entry(found: Comparison, values: NDArray[np.float64], measured: NDArray[np.bool_]) -> Entry:
+    """Values of runs by columns: the last ones that all have, and where they differ most."""
+    shared = np.flatnonzero(measured.all(axis=0))
+    last: list[Any] = values[:, shared[-1]].tolist() if len(shared) else [None] * len(values)
+    first, *others = values
+    pairs = [
+        (_ratio(first[c], own[c]), run, int(c))
+        for run, own in enumerate(others, 1)
+        for c in np.flatnonzero(measured[0] & measured[run])
+    ]
+    # Of equal ratios the first, where the runs begin to differ.
+    largest, run, column = max(pairs, key=lambda pair: pair[0], default=(None, 0, 0))
+    return {
         "last": last,
-        "last_difference": float(second[both[-1]] - first[both[-1]]) if len(both) else None,
+        "last_difference": last[1] - last[0] if len(shared) else None,
         "largest_ratio": largest,
-        "largest_ratio_at": None
-        if largest is None
-        else float(found.position[both[ratios.index(largest)]]),
-        "compared": len(both),
+        "largest_ratio_at": None if largest is None else float(found.position[column]),
+        "largest_ratio_of": None if largest is None else found.names[run],
+        "compared": len(shared),
     }
 
 
 def _ratio(a: float, b: float) -> float:
     """How many times the smaller magnitude the larger one is; 1 if they are equal."""
     small, large = sorted((abs(a), abs(b)))
-    if a == b:
+    if a == b or (math.isnan(a) and math.isnan(b)):
         return 1.0
+    if math.isnan(a) or math.isnan(b):
+        return math.inf
     if a * b < 0 or small == 0:
         return math.inf
     return large / small
 
 
-def _print(found: Comparison, entries: list[Entry]) -> None:
-    a, b = map(printable, found.names)
-    echo(style(f"{found.kind} {found.statistic}: {b} compared with {a}", bold=True))
-    where = "at step" if found.align == "step" else "at"
-    names = without_root([e["path"] for e in entries])
-    places = [_place(e["largest_ratio_at"], found.align) for e in entries]
-    echo_table(
-        [
-            TextColumn("site", [printable(name) for name in names], left=True, weight=0),
-            TextColumn(f"last of {a}", [compact(e["last"][0]) for e in entries], weight=8),
-            TextColumn(f"last of {b}", [compact(e["last"][1]) for e in entries], weight=8),
-            TextColumn("difference", [_signed(e["last_difference"]) for e in entries], weight=5),
-            TextColumn("largest ratio", [_times(e["largest_ratio"]) for e in entries], weight=6),
-            TextColumn(where, places, weight=3),
-        ]
-    )
+def _print(found: Comparison) -> None:
+    base, *others = map(printable, found.names)
+    for each in found.numbers:
+        _print_table(each)
+        echo("")
+    title = f"{found.kind} {found.statistic}: {', '.join(others)} compared with {base}"
+    echo(style(title, bold=True))
+    _print_table(found)
+    echo(printable(found.matching), err=True)
     for name, own in found.only.items():
         if own:
             echo(f"only in {printable(name)}: {counted(len(own), 'site')}", err=True)
+
+
+def _print_table(found: Comparison) -> None:
+    names = [printable(name) for name in found.names]
+    entries = _entries(found)
+    paths = without_root([site.path for site in found.sites])
+    labels = [printable(path) for path in paths]
+    labels = labels if found.kind.is_number else ["model", *labels]
+    columns = [
+        TextColumn(str(found.kind) if found.kind.is_number else "site", labels, left=True, weight=0)
+    ]
+    for i, name in enumerate(names):
+        cells = [compact(e["last"][i]) for e in entries]
+        columns.append(TextColumn(f"last of {name}", cells, weight=8))
+    if len(names) == 2:
+        cells = [_signed(e["last_difference"]) for e in entries]
+        columns.append(TextColumn("difference", cells, weight=5))
+    cells = [_times(e["largest_ratio"]) for e in entries]
+    columns.append(TextColumn("largest ratio", cells, weight=6))
+    if len(names) > 2:
+        cells = [printable(e["largest_ratio_of"] or "-") for e in entries]
+        columns.append(TextColumn("of", cells, left=True, weight=4))
+    cells = [_place(e["largest_ratio_at"], found.align) for e in entries]
+    columns.append(TextColumn("at step" if found.align == "step" else "at", cells, weight=3))
+    echo_table(columns)
 
 
 def _signed(value: float | None) -> str:

@@ -2,10 +2,12 @@
 
 from gradwatch.read.catalog import Catalog, Segment, Writer
 from gradwatch.read.chosen_rows import ALL, RankChoice, check_rank
-from gradwatch.read.comparison import Comparison, compare
+from gradwatch.read.comparable_runs import compare
+from gradwatch.read.comparison import Comparison
 from gradwatch.read.database import QueryError, count_rows
 from gradwatch.read.heatmap import Heatmap
-from gradwatch.read.members import NotRecordedError, kind_of
+from gradwatch.read.layer_alignment import MatchedBy
+from gradwatch.read.members import MODEL, NotRecordedError, kind_of, whole_model
 from gradwatch.read.open_runs import open
 from gradwatch.read.rank_tables import RankSeries, RankTable
 from gradwatch.read.row_groups import RowGroups
@@ -13,16 +15,19 @@ from gradwatch.read.row_tables import RowTable
 from gradwatch.read.run import Run
 from gradwatch.read.run_json import bare_info, read_facts
 from gradwatch.read.runs import Runs, is_run
+from gradwatch.read.site_matching import common_counterparts, counterparts
 from gradwatch.read.status import RankStatus, Status, is_live
 from gradwatch.read.steps import EVER, Bucketing, Steps, by_width, within
 
 __all__ = [
     "ALL",
     "EVER",
+    "MODEL",
     "Bucketing",
     "Catalog",
     "Comparison",
     "Heatmap",
+    "MatchedBy",
     "NotRecordedError",
     "QueryError",
     "RankChoice",
@@ -40,12 +45,15 @@ __all__ = [
     "bare_info",
     "by_width",
     "check_rank",
+    "common_counterparts",
     "compare",
     "count_rows",
+    "counterparts",
     "is_live",
     "is_run",
     "kind_of",
     "open",
     "read_facts",
+    "whole_model",
     "within",
 ]

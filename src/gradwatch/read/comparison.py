@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradwatch.core import Kind, Site, select
-from gradwatch.read.members import NotRecordedError
+from gradwatch.read.layer_alignment import MatchedBy
+from gradwatch.read.members import NotRecordedError, whole_model
+from gradwatch.read.row_groups import RowGroups
 from gradwatch.read.run import Run
+from gradwatch.read.site_matching import common_counterparts, counterparts
 from gradwatch.read.steps import Bucketing, Steps, Values, by_width
+from gradwatch.util import counted
 from gradwatch.util.display import notebook
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Align = Literal["step", "fraction"]
+_NUMBERS = (Kind.LOSS,)
+_MATCHED = {
+    MatchedBy.PATH: "path",
+    MatchedBy.NAME: "path without the model's name and counters",
+    MatchedBy.SHAPE: "position and shape",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +40,20 @@ class Comparison:
         names: the runs'.
         kind, statistic: of what.
         align: whether a column is the same steps, or the same share of training.
-        sites: those that all runs have, in the network order of the first.
+        sites: those of the first run that all others have too, in its network order.
+        counterparts: by run, its own sites in the order of `sites`.
+        matched_by: for each site what says that its counterparts are the same: `"path"`,
+            `"name"` (the path without the model's name and counters), or `"shape"` (the
+            position in the network and the shape).
         only: by run, the sites that not all have.
         position: where each column begins: its first step, or the share of training
             that has passed, 0 to 1.
         values: runs by sites by columns, as in a `Heatmap`; NaN where not measured.
+        measured: runs by sites by columns, whether there is a value; of a loss, it may be NaN.
+        model: runs by columns: all sites of the run merged, with or without a
+            counterpart; NaN for kinds that are single numbers.
+        numbers: comparisons of the losses of those runs that have recorded any, unless this
+            is one of them itself.
     """
 
     names: tuple[str, ...]
@@ -40,9 +61,27 @@ class Comparison:
     statistic: str
     align: Align
     sites: tuple[Site, ...]
+    counterparts: tuple[tuple[Site, ...], ...]
+    matched_by: tuple[MatchedBy, ...]
     only: dict[str, list[Site]]
     position: Values
     values: Values
+    measured: NDArray[np.bool_]
+    model: Values
+    numbers: tuple[Comparison, ...] = ()
+
+    @property
+    def matching(self) -> str:
+        """In words, by what sites were matched."""
+        if not self.sites:
+            return f"No {self.kind} of {self.names[0]} has a counterpart in all other runs."
+        counts = Counter(self.matched_by)
+        parts = [
+            f"{f'{counts[by]:,} ' * (len(counts) > 1)}by {_MATCHED[by]}"
+            for by in MatchedBy
+            if by in counts
+        ]
+        return f"{counted(len(self.sites), 'site')} matched {', '.join(parts)}."
 
     def difference(self, run: int = 1, base: int = 0) -> Values:
         """A run's values less another's: sites by columns."""
@@ -82,60 +121,85 @@ class Comparison:
     def _repr_html_(self) -> str:
         return notebook().comparison_html(self)
 
+    def __repr__(self) -> str:
+        base, *others = self.names
+        columns = counted(self.position.size, "column")
+        what = f"{self.kind} {self.statistic} of {', '.join(others)} compared with {base}"
+        return f"Comparison({what}: {self.matching[:-1]}; {columns} by {self.align})"
 
-def compare(
-    *runs: Run,
+
+def comparison_of(
+    runs: Sequence[Run],
     kind: Kind | str = Kind.GRADIENT,
-    statistic: str = "l2",
+    statistic: str | None = None,
     pattern: select.Spec | None = None,
     align: Align = "step",
     max_cells: int = 200_000,
 ) -> Comparison:
-    """Put a statistic of two or more runs side by side.
-
-    Args:
-        runs: the first is what the others are compared with.
-        kind, statistic, pattern: as in `Run.heatmap`.
-        align: `"step"`, or `"fraction"` to compare runs of different lengths by the
-            share of training that has passed.
-        max_cells: how many values of each run there may be.
-
-    Raises:
-        ValueError: there are fewer than two runs.
-        NotRecordedError: they have nothing in common.
-    """
+    """See `gradwatch.compare`."""
     if len(runs) < 2:
         raise ValueError(f"compare() takes two runs or more. Received: {len(runs)}")
     if align not in ("step", "fraction"):
         raise ValueError(f"Runs align by 'step' or by 'fraction'. Received: align={align!r}")
     found = [run.sites(kind, pattern) for run in runs]
-    common = set(found[0]).intersection(*found[1:])
-    sites = tuple(site for site in found[0] if site in common)
-    if not sites:
+    if not all(run.sites(kind) for run in runs) or not any(found):
         raise NotRecordedError(
             f"{' and '.join(run.name for run in runs)} have no {kind} in common. "
             f"They have {', '.join(str(len(own)) for own in found)} sites of that kind."
         )
-    most = max(1, max_cells // len(sites))
-    steps = [run.steps(kind) for run in runs]
-    bucketings = _bucketings(steps, most, align)
-    maps = [run.merged(sites, statistic, b) for run, b in zip(runs, bucketings, strict=True)]
-    numbers = np.unique(np.concatenate([each.numbers for each in maps]))
-    values = np.full((len(runs), len(sites), numbers.size), np.nan)
-    for i, each in enumerate(maps):
-        values[i][:, np.searchsorted(numbers, each.numbers)] = each.values
+    chosen = Kind(kind)
+    first, *others = runs
+    matches = common_counterparts(found[0], [counterparts(first, run, chosen) for run in others])
+    rows = [tuple(matches), *zip(*(theirs for theirs, _ in matches.values()), strict=True)]
+    rows += [()] * (len(runs) - len(rows))
+    most = max(1, max_cells // max(1, len(matches)))
+    statistic = statistic or chosen.default_statistic
+    bucketings = _bucketings([run.steps(kind) for run in runs], most, align)
+    tables = [
+        run.row_table(
+            chosen,
+            RowGroups.of([*([s] for s in own), whole_model(chosen, run.site_order)]),
+            [statistic],
+            b,
+        )
+        for run, own, b in zip(runs, rows, bucketings, strict=True)
+    ]
+    numbers = np.unique(np.concatenate([each.numbers for each in tables]))
+    values = np.full((len(runs), len(matches) + 1, numbers.size), np.nan)
+    measured = np.zeros(values.shape, bool)
+    for i, each in enumerate(tables):
+        columns = np.searchsorted(numbers, each.numbers)
+        values[i][:, columns], measured[i][:, columns] = each.values[statistic], each.steps > 0
     scale = 1.0 / most if align == "fraction" else float(bucketings[0].span)
     names = _names(runs)
     return Comparison(
         names,
-        Kind(kind),
+        chosen,
         statistic,
         align,
-        sites,
-        {n: [s for s in own if s not in common] for n, own in zip(names, found, strict=True)},
+        rows[0],
+        tuple(rows),
+        tuple(by for _, by in matches.values()),
+        {
+            name: [site for site in own if site not in set(matched)]
+            for name, own, matched in zip(names, found, rows, strict=True)
+        },
         numbers * scale,
-        values,
+        values[:, :-1],
+        measured[:, :-1],
+        values[:, -1],
+        () if chosen.is_number else _numbers(runs, align, max_cells),
     )
+
+
+def _numbers(runs: Sequence[Run], align: Align, max_cells: int) -> tuple[Comparison, ...]:
+    """Of each kind of `_NUMBERS`, a comparison of the runs that have recorded it."""
+    found = []
+    for kind in _NUMBERS:
+        own = [run for run in runs if run.sites(kind)]
+        if len(own) > 1:
+            found.append(comparison_of(own, kind, align=align, max_cells=max_cells))
+    return tuple(each for each in found if each.sites)
 
 
 def _bucketings(steps: Sequence[Steps], most: int, align: Align) -> list[Bucketing]:

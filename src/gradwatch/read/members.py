@@ -45,7 +45,7 @@ def members(
     wholes = [site for site in of_kind if not site.is_slice]
     named = [site for site in groups.get(path, ()) if site.kind is kind]
     below = [s for s in wholes if s.layer == path or s.path.startswith(f"{path}/")]
-    found = named or below or (wholes if path == MODEL and not kind.is_number else [])
+    found = named or below or (whole_model(kind, sites) if path == MODEL else [])
     found = found or _only_one_that_ends_so(path, of_kind, wholes)
     if found:
         return common(found, path)
@@ -56,6 +56,12 @@ def members(
     raise NotRecordedError(
         f"No {kind} of {path!r} among {len(paths)} sites. {hint} List them with run.sites()."
     )
+
+
+def whole_model(kind: Kind, sites: Sequence[Site]) -> list[Site]:
+    """The sites of a kind whose total is the model's; none for single numbers."""
+    own = [site for site in sites if site.kind is kind and not site.is_slice]
+    return [] if kind.is_number else common(own, MODEL)
 
 
 def _only_one_that_ends_so(path: str, sites: Sequence[Site], wholes: Sequence[Site]) -> list[Site]:

@@ -70,6 +70,18 @@ def site_infos(facts: Facts) -> dict[Site, SiteInfo]:
     return infos
 
 
+def layer_classes(facts: Facts) -> dict[str, str]:
+    """By path, the class of each layer that is known, such as `Dense`."""
+    classes: dict[str, str] = {}
+    for entry in (*_fits(facts), facts):
+        model = entry.get("model")
+        layers = model.get("layers") if isinstance(model, Mapping) else None
+        for about in layers if isinstance(layers, list) else ():
+            if isinstance(about, Mapping) and isinstance(about.get("class_name"), str):
+                classes[str(about.get("path"))] = about["class_name"]
+    return classes
+
+
 def bare_info(site: Site) -> SiteInfo:
     """All that is known of a site from its address."""
     return SiteInfo(site, shape=(), dtype="", part=_part_of(site), columns=_columns_of(site))

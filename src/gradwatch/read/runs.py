@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from gradwatch.read.comparison import Comparison, compare
+from gradwatch.read.comparison import Comparison, comparison_of
 from gradwatch.read.run import Run
 from gradwatch.store import file_names as names
 from gradwatch.util.display import notebook
@@ -51,7 +51,7 @@ class Runs:
         Runs that are open are not read on: call their own `refresh`.
         """
         found = self._find()
-        places = {name: found[name] for name in sorted(found, key=_natural)}
+        places = {name: found[name] for name in sorted(found, key=natural)}
         changed = list(places) != list(self._places)
         self._places = places
         return changed
@@ -105,7 +105,7 @@ class Runs:
 
     def compare(self, *chosen: str, **options: Any) -> Comparison:
         """Put runs side by side; all of them if none is named. See `gradwatch.compare`."""
-        return compare(*([self[name] for name in chosen] or list(self)), **options)
+        return comparison_of([self[name] for name in chosen] or list(self), **options)
 
     def close(self) -> None:
         """Close those that are open."""
@@ -138,6 +138,7 @@ def _find(root: Path) -> Iterator[Path]:
         folders[:] = [f for f in folders if f not in NOT_RUNS and not f.startswith(".")]
 
 
-def _natural(name: str) -> list[tuple[int, int, str]]:
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """Sorts names with 2 before 10."""
     parts = re.split(r"([0-9]+)", name)
     return [(1, int(p), "") if i % 2 else (0, 0, p) for i, p in enumerate(parts)]

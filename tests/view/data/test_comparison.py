@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.core import Kind
+from gradwatch.core import Kind, Site
 from gradwatch.read import NotRecordedError
 from gradwatch.view.data import RunView, compare, compare_series
-from tests.view.data.made import doubles, recorder, truth
+from tests.store.recorded import array
+from tests.view.data.made import SITES, doubles, recorder, truth
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +71,45 @@ def test_what_only_some_have_is_counted(several):
     answer = compare(several, "gradient", "l2", "step", "", 10)
     assert answer["only"] == [3, 3, 0]
     assert not any("block1" in path for path in answer["paths"])
-    with pytest.raises(
-        NotRecordedError, match=r"have no gradient in common\. Selected of each: 3, 0"
-    ):
-        compare([several[0], several[2]], "gradient", "l2", "step", "block1", 10)
+    nothing = compare([several[0], several[2]], "gradient", "l2", "step", "block1", 10)
+    assert nothing["paths"] == []
+    assert nothing["only"] == [3, 0]
+
+
+def test_the_model_as_a_whole_is_compared_whatever_layers_match(several):
+    answer = compare([several[0], several[2]], "gradient", "l2", "step", "block1", 1000)
+    totals = doubles(answer["model"], 2, -1)
+    for run, shown in enumerate((several[0], several[2])):
+        steps, values = shown.run.series("gradient", "model", "l2")
+        own = np.isin(doubles(answer["position"]), steps)
+        np.testing.assert_allclose(totals[run, own], values, rtol=1e-9)
+        assert np.isnan(totals[run, ~own]).all()
+    overlaid = compare_series([several[0], several[2]], "gradient", "model", "l2", "step", 1000)
+    np.testing.assert_allclose(doubles(overlaid["runs"][1]["values"]), values, rtol=1e-9)
+
+
+def test_renumbered_layers_are_compared_and_it_is_said_how_they_were_matched(tmp_path):
+    recorder(tmp_path / "a").write(range(1, 5)).close()
+    other = recorder(tmp_path / "b", attempt=1)
+    other.sites = [
+        Site(s.kind, s.path.replace("net/", "net_1/").replace("head", "head_4")) for s in SITES
+    ]
+    other.write(range(1, 5)).close()
+    views = [RunView(gradwatch.open(tmp_path / name), name) for name in "ab"]
+    answer = compare(views, "gradient", "l2", "step", "", 10)
+    assert set(answer["matched"]) == {"name"}
+    assert answer["only"] == [0, 0]
+    (theirs,) = answer["counterparts"]
+    row = answer["paths"].index("net/head/kernel")
+    assert theirs[row] == "net_1/head_4/kernel"
+    assert theirs[answer["paths"].index("net/head")] == "net_1/head_4"
+    true = [
+        np.linalg.norm(own[np.isfinite(own)].astype(np.float64))
+        for own in (array(Site(Kind.GRADIENT, theirs[row]), step, 1) for step in range(1, 5))
+    ]
+    np.testing.assert_allclose(values_of(answer)[1, row], true, rtol=1e-9)
+    overlaid = compare_series(views, "gradient", "net/head/kernel", "l2", "step", 10)
+    np.testing.assert_allclose(doubles(overlaid["runs"][1]["values"]), true, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("most", "paths"), [(10, 6), (5, 5), (1, 1)])

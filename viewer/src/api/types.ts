@@ -285,17 +285,29 @@ export interface ComparisonData {
   kind: string;
   statistic: string;
   align: "step" | "fraction";
-  /** The paths of layers and sites that all runs have, in network order. */
+  /** The paths in the first run of layers and sites that all runs have, in network order. */
   paths: string[];
   /** Whether each path is a layer with merged sites. */
   merged: boolean[];
+  /** For each path, the weakest reason why its sites are the same in all runs. */
+  matched: MatchedBy[];
+  /** The paths in each other run; "" for merged sites of several layers. */
+  counterparts: string[][];
   /** For each run, the number of sites that not all runs have. */
   only: number[];
   /** The beginning of each column: a step, or a share of training. */
   position: Doubles;
   /** Runs by paths by columns. */
   values: Doubles;
+  /** Runs by columns: all sites of each run, also those that other runs do not have. */
+  model: Doubles;
 }
+
+/**
+ * Why sites of different runs are the same: they have the same path, the same path without the
+ * model's name and counters, or the same position and shape.
+ */
+export type MatchedBy = "path" | "name" | "shape";
 
 export interface ComparedSeries {
   kind: string;

@@ -1,9 +1,12 @@
 import { decodeDoubles } from "../api/doubles";
-import type { ComparisonData, StatisticData } from "../api/types";
+import type { ComparisonData, MatchedBy, StatisticData } from "../api/types";
 
-/** A decoded comparison of runs. */
+/** A decoded comparison of runs. Its first row is the whole model. */
 export interface Comparison {
-  about: Omit<ComparisonData, "values" | "position">;
+  about: Omit<ComparisonData, "values" | "position" | "model" | "matched"> & {
+    /** Null for the whole model. */
+    matched: (MatchedBy | null)[];
+  };
   position: Float64Array;
   /** The value of a run, by its index, at a row and a column. */
   value(run: number, row: number, column: number): number;
@@ -12,16 +15,28 @@ export interface Comparison {
 /** How two values are compared: magnitudes by their ratio, others by their difference. */
 export type Measure = "ratio" | "difference";
 
+/** The path of the whole model. */
+export const MODEL = "model";
+
 export function decodeComparison(data: ComparisonData): Comparison {
-  const { values, position, ...about } = data;
+  const { values, position, model, ...about } = data;
   const numbers = decodeDoubles(values);
+  const totals = decodeDoubles(model);
   const columns = decodeDoubles(position);
   const rows = about.paths.length;
   return {
-    about,
+    about: {
+      ...about,
+      paths: [MODEL, ...about.paths],
+      merged: [true, ...about.merged],
+      matched: [null, ...about.matched],
+      counterparts: about.counterparts.map((paths) => [MODEL, ...paths]),
+    },
     position: columns,
     value: (run, row, column) =>
-      numbers[(run * rows + row) * columns.length + column] ?? Number.NaN,
+      (row === 0
+        ? totals[run * columns.length + column]
+        : numbers[(run * rows + row - 1) * columns.length + column]) ?? Number.NaN,
   };
 }
 
@@ -71,12 +86,13 @@ export interface Ranked {
 /** The number of doublings that an infinite ratio counts as, so that means are finite. */
 const INFINITE = 32;
 
-/** The layers, the most different first. Parts of listed layers are left out. */
+/** The layers, the most different first, without the model and without parts of listed layers. */
 export function mostDifferent(comparison: Comparison, far: Float64Array): Ranked[] {
   const { paths, merged } = comparison.about;
   const columns = comparison.position.length;
-  const layers = new Set(paths.filter((_, row) => merged[row]));
+  const layers = new Set(paths.filter((_, row) => row > 0 && merged[row]));
   const ranked = paths.flatMap((path, row): Ranked[] => {
+    if (row === 0) return [];
     if (!merged[row] && layers.has(path.slice(0, Math.max(0, path.lastIndexOf("/"))))) return [];
     const own = far.subarray(row * columns, (row + 1) * columns).filter((d) => !Number.isNaN(d));
     if (own.length === 0) return [];

@@ -20,6 +20,7 @@ import {
   ROW,
 } from "./grid-layout";
 import { gridPicture, gridScene, type Pointed } from "./grid-scene";
+import { counterpartText } from "./words";
 
 interface GridProps {
   comparison: Comparison;
@@ -153,6 +154,7 @@ function CellReadout({
       data-distance={exact(distance)}
     >
       <span class="path">{printable(paths[row] ?? "")}</span>
+      <span class="muted">{counterpartText(comparison, run, row)}</span>
       <span class="muted">{positionText(comparison.position[column] ?? 0, align)}</span>
       <span>
         {runs[0]?.name} <b>{valueText(first)}</b>

@@ -6,12 +6,12 @@ import { Page } from "../page";
 import { href, type Query, setQuery } from "../route";
 import { rangeOf, rangeQuery, scaleOf, scaleQuery } from "../site/state";
 import { useAnswer, useChanges } from "../use";
-import { decodeComparison, distances, measureOf, mostDifferent } from "./comparison";
+import { decodeComparison, distances, MODEL, measureOf, mostDifferent } from "./comparison";
 import { Controls, RunKeys } from "./controls";
 import { DifferenceGrid } from "./grid";
 import { Overlay } from "./overlay";
 import { Ranking } from "./ranking";
-import { mergedText, onlyText } from "./words";
+import { matchedText, mergedText, onlyText } from "./words";
 import "./compare.css";
 
 /** Compares two or more runs: one layer in a chart, and all layers in a heatmap. */
@@ -81,7 +81,7 @@ function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData
     () => (comparison ? mostDifferent(comparison, distances(comparison, compared, measure)) : []),
     [comparison, compared, measure],
   );
-  const path = query.path || ranked[0]?.path || "";
+  const path = query.path || ranked[0]?.path || MODEL;
   const { from = "", to = "" } = query;
   const range = useMemo(() => rangeOf(from, to), [from, to]);
   const choose = (chosen: string) => setQuery({ path: chosen });
@@ -92,7 +92,7 @@ function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData
       {error && <Problem error={error} />}
       {comparison && !error && (
         <div class={loading ? "compare-old" : ""}>
-          {[onlyText(comparison), mergedText(comparison, kind.sites)]
+          {[matchedText(comparison), onlyText(comparison), mergedText(comparison, kind.sites)]
             .filter((text) => text !== "")
             .map((text) => (
               <p key={text} class="compare-only">
@@ -100,20 +100,18 @@ function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData
               </p>
             ))}
           <div class="compare-top">
-            {path !== "" && (
-              <Overlay
-                source={source}
-                runs={ids}
-                names={runs.map(({ name }) => name)}
-                request={{ ...request, path }}
-                statistic={statistic}
-                changes={changes}
-                scale={scaleOf(query, "overlay")}
-                onScale={(chosen) => setQuery(scaleQuery(query, "overlay", chosen))}
-                range={range}
-                onZoom={(chosen) => setQuery(rangeQuery(chosen))}
-              />
-            )}
+            <Overlay
+              source={source}
+              runs={ids}
+              names={runs.map(({ name }) => name)}
+              request={{ ...request, path }}
+              statistic={statistic}
+              changes={changes}
+              scale={scaleOf(query, "overlay")}
+              onScale={(chosen) => setQuery(scaleQuery(query, "overlay", chosen))}
+              range={range}
+              onZoom={(chosen) => setQuery(rangeQuery(chosen))}
+            />
             <Ranking ranked={ranked} measure={measure} chosen={path} onChoose={choose} />
           </div>
           <DifferenceGrid

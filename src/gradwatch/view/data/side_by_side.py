@@ -1,18 +1,31 @@
 """A statistic of several runs, side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import Kind, Site
-from gradwatch.read import Bucketing, NotRecordedError, RowGroups, bare_info, by_width
+from gradwatch.read import (
+    MODEL,
+    Bucketing,
+    MatchedBy,
+    NotRecordedError,
+    RowGroups,
+    bare_info,
+    by_width,
+    common_counterparts,
+    counterparts,
+    whole_model,
+)
 from gradwatch.view.data.plain import Answer, doubles
 from gradwatch.view.data.run_view import RunView
 from gradwatch.view.data.selection import selected
 from gradwatch.view.data.tree import Tree
 
 Steps = NDArray[np.int64]
+Row = tuple[Site, ...]
+Matches = Mapping[Site, tuple[Row, MatchedBy]]
 
 MAX_ROWS = 500
 """Sites of more rows are merged into layers or blocks."""
@@ -30,29 +43,31 @@ def compare(
     """`ComparisonData` of `types.ts`; the first run is the one that others are compared with.
 
     A column has the same `step`s or the same `fraction` of training, as `align` says. An empty
-    pattern selects all sites. NotRecordedError is raised if the runs have no site in common.
+    pattern selects all sites. NotRecordedError is raised if a run has nothing of the kind, or if
+    nothing is selected.
     """
+    first, *others = several
+    chosen = first.kind(kind)
     found = [_sites(view, kind, pattern) for view in several]
-    common = set(found[0]).intersection(*found[1:])
-    sites = [site for site in found[0] if site in common]
-    if not sites:
-        names = " and ".join(view.name for view in several)
-        counts = ", ".join(str(len(own)) for own in found)
-        raise NotRecordedError(f"{names} have no {kind} in common. Selected of each: {counts}.")
-    paths, merged = _rows(sites, rows)
-    key = ("compared", kind, pattern, len(paths), hash(tuple(sites)))
-    chosen = RowGroups(key, tuple(merged))
-    kept = [view.steps(Kind(kind)) for view in several]
-    bucketings = _bucketings(kept, columns, align)
-    tables = [
-        view.run.row_table(kind, chosen, [statistic], bucketing, rank=view.rank)
-        for view, bucketing in zip(several, bucketings, strict=True)
-    ]
+    if not any(found):
+        raise NotRecordedError(f"The runs have no {kind} in common that {pattern!r} selects.")
+    pairs = [counterparts(first.run, view.run, chosen) for view in others]
+    matches = common_counterparts(found[0], pairs)
+    paths, merged = _rows(list(matches), rows)
+    of_runs = [merged, *([_at(row, matches, i) for row in merged] for i in range(len(others)))]
+    bucketings = _bucketings([view.steps(chosen) for view in several], columns, align)
+    tables = []
+    for view, own, bucketing in zip(several, of_runs, bucketings, strict=True):
+        total = tuple(whole_model(chosen, view.run.site_order))
+        key = "compared", kind, pattern, len(paths), hash((*own, total))
+        groups = RowGroups(key, (total, *own))
+        tables.append(view.run.row_table(kind, groups, [statistic], bucketing, rank=view.rank))
     numbers = np.unique(np.concatenate([table.numbers for table in tables]))
-    values = np.full((len(several), len(paths), numbers.size), np.nan)
+    values = np.full((len(several), 1 + len(paths), numbers.size), np.nan)
     for i, table in enumerate(tables):
         values[i][:, np.searchsorted(numbers, table.numbers)] = table.values[statistic]
     scale = 1.0 / columns if align == "fraction" else float(bucketings[0].span)
+    matched = [{site for row in own for site in row} for own in of_runs]
     return {
         "runs": [{"id": view.id, "name": view.name} for view in several],
         "kind": kind,
@@ -62,9 +77,12 @@ def compare(
         "merged": [
             path not in {site.path for site in row} for path, row in zip(paths, merged, strict=True)
         ],
-        "only": [len(set(own) - common) for own in found],
+        "matched": [_weakest(row, matches) for row in merged],
+        "counterparts": [list(map(_path_of, own)) for own in of_runs[1:]],
+        "only": [len(set(own) - seen) for own, seen in zip(found, matched, strict=True)],
         "position": doubles(numbers * scale),
-        "values": doubles(values),
+        "values": doubles(values[:, 1:]),
+        "model": doubles(values[:, 0]),
     }
 
 
@@ -75,7 +93,7 @@ def compare_series(
     runs, missing = [], None
     for view in several:
         try:
-            sites = view.run.members(kind, path)
+            sites = _counterpart(several[0], view, kind, path)
         except NotRecordedError as error:
             missing = error
             continue
@@ -99,6 +117,42 @@ def compare_series(
     if missing is not None and not runs:
         raise missing
     return {"kind": kind, "path": path, "statistic": statistic, "align": align, "runs": runs}
+
+
+def _counterpart(first: RunView, view: RunView, kind: str, path: str) -> list[Site]:
+    """The sites of a run that a path of the first one stands for."""
+    chosen = view.kind(kind)
+    if path == MODEL and not chosen.is_number:
+        return whole_model(chosen, view.run.site_order)
+    if view is first:
+        return view.run.members(kind, path)
+    try:
+        own = first.run.members(kind, path)
+    except NotRecordedError:
+        return view.run.members(kind, path)
+    found = counterparts(first.run, view.run, chosen)
+    sites = [found[site].site for site in own if site in found]
+    if not sites:
+        raise NotRecordedError(f"{view.name} has no counterpart of {path!r}.")
+    return sites
+
+
+def _at(row: Row, matches: Matches, run: int) -> Row:
+    """The sites of another run that are those of a row."""
+    return tuple(matches[site][0][run] for site in row)
+
+
+def _weakest(row: Row, matches: Matches) -> str:
+    """What says that the sites of a row are the same."""
+    return max((matches[site][1] for site in row), key=list(MatchedBy).index, default="")
+
+
+def _path_of(row: Row) -> str:
+    """The path of a site or a layer; empty for a row of several layers."""
+    layers = {site.layer for site in row}
+    if len(row) == 1:
+        return row[0].path
+    return layers.pop() if len(layers) == 1 else ""
 
 
 def _sites(view: RunView, kind: str, pattern: str) -> list[Site]:

@@ -1,6 +1,7 @@
 """A comparison, and a heatmap, as HTML."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradwatch.read import Comparison, Heatmap
 from gradwatch.util import compact, counted, percent
@@ -13,13 +14,13 @@ MAX_ROWS, MAX_COLUMNS, MAX_DIFFERENCES, MAX_HEATMAPS = 40, 120, 5, 3
 def comparison_html(comparison: Comparison) -> str:
     """The largest differences between runs, and their ratio over time."""
     base, *others = comparison.names
-    what = f"{comparison.kind} {comparison.statistic}"
-    count = counted(len(comparison.sites), "site")
     parts = [
         markup.line(
             f"<b>{markup.text(', '.join(others), 120)}</b>",
-            markup.text(f"compared with {base}: {what} of {count}"),
-        )
+            markup.text(f"compared with {base}: {comparison.kind} {comparison.statistic}"),
+        ),
+        *(_numbers(each) for each in comparison.numbers),
+        markup.line(markup.text(comparison.matching), style=markup.MUTED),
     ]
     for name, own in comparison.only.items():
         if own:
@@ -33,6 +34,23 @@ def comparison_html(comparison: Comparison) -> str:
     return markup.whole(*parts)
 
 
+def _numbers(found: Comparison) -> str:
+    """The course and the last value of each loss in each run."""
+    rows = []
+    for i, site in enumerate(found.sites[:MAX_DIFFERENCES]):
+        own = (found.values[r, i][found.measured[r, i]] for r in range(len(found.names)))
+        cells = [f"{svg.line(_fitted(v))} {compact(float(v[-1]))}" if v.size else "-" for v in own]
+        rows.append([markup.text(site.path, 60), *cells])
+    names = [markup.text(name, 24) for name in found.names]
+    return markup.table([str(found.kind), *names], rows, frozenset({0})) if rows else ""
+
+
+def _fitted(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The last of every few values, so that there are at most `MAX_COLUMNS`."""
+    every = max(1, -(-values.size // MAX_COLUMNS))
+    return values[::-1][::every][::-1]
+
+
 def heatmap_html(heatmap: Heatmap) -> str:
     """The heatmap, in at most `MAX_ROWS` rows and `MAX_COLUMNS` columns."""
     title = markup.line(f"<b>{markup.text(repr(heatmap))}</b>")
@@ -41,15 +59,20 @@ def heatmap_html(heatmap: Heatmap) -> str:
 
 def _differences(comparison: Comparison, run: int) -> str:
     rows = []
+    if not comparison.kind.is_number:
+        rows.append(["model", *_last_of_both(comparison.model[[0, run]]), ""])
     for site, difference in comparison.most_different(MAX_DIFFERENCES, run):
-        i = comparison.sites.index(site)
-        pair = comparison.values[[0, run], i]
-        last = np.flatnonzero(~np.isnan(pair).any(axis=0))[-1]
-        values = map(compact, pair[:, last].tolist())
-        rows.append([markup.text(site.path, 60), *values, percent(difference)])
+        pair = comparison.values[[0, run], comparison.sites.index(site)]
+        rows.append([markup.text(site.path, 60), *_last_of_both(pair), percent(difference)])
     names = (f"last of {markup.text(comparison.names[r], 24)}" for r in (0, run))
     header = ["most different", *names, "difference"]
     return markup.table(header, rows, frozenset({0})) if rows else ""
+
+
+def _last_of_both(pair: NDArray[np.float64]) -> list[str]:
+    """The values of two runs in the last column that both have."""
+    both = np.flatnonzero(~np.isnan(pair).any(axis=0))
+    return list(map(compact, pair[:, both[-1]].tolist())) if both.size else ["-", "-"]
 
 
 def _drawn(grid: CellGrid) -> str:
