@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import torch
 
 import gradwatch
 from gradwatch import Kind
@@ -171,3 +173,35 @@ def test_the_smaller_last_batch_of_an_epoch_is_a_step_like_any_other(make_monito
     model = linear_model()
     model.fit(x[: BATCH + 1], y[: BATCH + 1], batch_size=BATCH, verbose=0, callbacks=[monitor])
     assert keep.steps == [1, 2]
+
+
+class Growing(torch.utils.data.IterableDataset):
+    """One batch more in each epoch than in the one before."""
+
+    batches = 2
+
+    def __iter__(self) -> Iterator[Any]:
+        self.batches += 1
+        for _ in range(self.batches * BATCH):
+            yield np.ones(3, "float32"), np.ones(2, "float32")
+
+
+class Ends(keras.callbacks.Callback):
+    """Counts the steps that have ended."""
+
+    count = 0
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.count += 1
+
+
+@pytest.mark.filterwarnings(RAN_OUT)
+def test_epochs_of_unknown_and_different_lengths_are_measured_to_their_last_steps(
+    make_monitor: Any,
+) -> None:
+    # Keras takes the length of the first epoch for that of the next ones, and finds out.
+    monitor, keep = make_monitor(every=1)
+    ends, data = Ends(), torch.utils.data.DataLoader(Growing(), batch_size=BATCH)
+    linear_model().fit(data, epochs=4, callbacks=[monitor, ends], verbose=0, shuffle=False)
+    assert ends.count > 12
+    assert keep.steps == list(range(1, ends.count + 1))

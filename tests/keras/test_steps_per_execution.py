@@ -122,3 +122,23 @@ def test_the_logs_are_those_of_a_bare_fit(make_monitor: Any) -> None:
     assert keep.steps == list(range(1, 21))
     assert history.keys() == bare.keys()
     np.testing.assert_allclose(history["loss"], bare["loss"], rtol=1e-6)
+
+
+@needs_several_steps
+@pytest.mark.parametrize("every", [1, 4], ids=["every-step", "some"])
+def test_an_epoch_that_is_no_multiple_of_the_execution_runs_as_far_as_in_a_bare_fit(
+    make_monitor: Any, every: int
+) -> None:
+    # Keras counts executions, so that 5 steps an epoch are 6 if the data goes on.
+    monitor, keep = make_monitor(every=every, watch=gradwatch.weights())
+    models = []
+    for callbacks in ([monitor], []):
+        keras.utils.set_random_seed(5)
+        models.append(linear_model(steps_per_execution=3))
+        data = generated(100)
+        settings = {"steps_per_epoch": 5, "epochs": 2, "verbose": 0, "shuffle": False}
+        models[-1].fit(data, callbacks=callbacks, **settings)
+    assert [int(model.optimizer.iterations.value) for model in models] == [12, 12]
+    assert keep.steps == list(range(every, 13, every))
+    for ours, truth in zip(*(copied(model.variables) for model in models), strict=True):
+        np.testing.assert_allclose(ours, truth, rtol=1e-6)

@@ -81,8 +81,11 @@ class FitSource:
 
     def end_batch(self, batch: int, logs: Mapping[str, Any]) -> None:
         """The batch has ended; may be called on a thread of Keras's."""
+        if self._capture is None:
+            return
+        self._capture.end_batch(batch)
         loss = logs.get("loss")
-        if self._capture is not None and loss is not None:
+        if loss is not None:
             self._session.report(self._capture.reported(batch, float(loss)))
 
     def end_epoch(self, epoch: int, logs: Mapping[str, Any]) -> None:

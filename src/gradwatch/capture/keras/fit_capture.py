@@ -125,6 +125,10 @@ class FitCapture:
         else:
             self._backend.own_step_has_run = True
 
+    def end_batch(self, batch: int) -> None:
+        """The execution that ends with that batch has ended; on any thread."""
+        self._counter.end_batch(batch)
+
     def end(self) -> None:
         self._counter.end()
 

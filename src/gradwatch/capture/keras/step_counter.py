@@ -1,8 +1,7 @@
 """Counts the training steps of `fit` on the host."""
 
+import threading
 from typing import Any
-
-import keras
 
 from gradwatch.capture.keras.optimizers import find_optimizers, innermost
 from gradwatch.capture.keras.variables import fit_of
@@ -25,6 +24,9 @@ class FitStepCounter:
         self._before_epoch = 0
         self._begun = 0
         """The steps of the epoch, the one that is under way included."""
+        self._ended = 0
+        """Those of executions that have ended: more than were run if the data ended within one."""
+        self._lock = threading.Lock()
         self._optimizer_before: int | None = None
         """What the optimizer had counted when the epoch began, or `fit` ended."""
 
@@ -44,16 +46,20 @@ class FitStepCounter:
         self._epoch, self._batches = epoch, batches
 
     def moments(self, batch: int) -> list[Moment]:
-        """The steps of the execution that begins with a batch."""
-        end = batch + self._model.steps_per_execution
-        if self._batches is not None:
-            end = max(batch + 1, min(end, self._batches))
-        self._begun = end
+        """The steps of the execution that begins with a batch, if the data lasts that long."""
+        # All of them, whatever the length of the epoch: Keras goes beyond `steps_per_epoch`
+        # where that is not a multiple.
+        end = self._begun = batch + self._model.steps_per_execution
         representative = 0 if self._batches is None else self._batches - 1
         return [
             Moment(self._before_epoch + b + 1, self._epoch, stands_for_epoch=b == representative)
             for b in range(batch, end)
         ]
+
+    def end_batch(self, batch: int) -> None:
+        """The execution that ends with a batch has ended; on any thread, in any order."""
+        with self._lock:
+            self._ended = max(self._ended, batch + 1)
 
     def end(self) -> None:
         self._catch_up(is_same_fit=True)
@@ -74,22 +80,25 @@ class FitStepCounter:
             # then the model may have been trained without a monitor.
             is_witness = least <= run and (run <= most or not is_same_fit)
             self._before_epoch += run if is_witness else most
-        self._begun = 0
+        self._begun = self._ended = 0
         self._optimizer_before = counted
 
     def _steps_run(self, is_same_fit: bool) -> tuple[int, int]:
         """The least and the greatest number of steps that may have been run of those begun."""
-        least = most = self._begun
         at_once = self._model.steps_per_execution
-        if not is_same_fit:
-            least -= at_once  # That fit was interrupted, perhaps within a step.
-        elif self._batches is None and keras.backend.backend() != "torch":
-            # Keras finds the end of the data by beginning a step that has none, after
-            # an execution that may have had only some. (torch gets the data first.)
-            least -= 2 * at_once - 1
-            most -= 0 if self._model.stop_training else at_once
-        skips_steps = any(o is not innermost(o) for o in self._optimizers)
-        return (most, most) if skips_steps else (least, most)
+        if is_same_fit:
+            # Not those begun: Keras finds the end of the data by beginning a step that has none.
+            most = self._ended
+            least = most - at_once + 1
+        else:
+            # That fit was interrupted, perhaps within a step, and not all ends were reported.
+            most = self._begun
+            least = most - at_once
+        if any(o is not innermost(o) for o in self._optimizers):
+            # These skip steps, so that the optimizer's counter is no witness.
+            most = most if self._batches is None else min(most, self._batches)
+            return most, most
+        return least, most
 
 
 def _number(counter: Any) -> int:
