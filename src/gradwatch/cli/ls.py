@@ -11,23 +11,25 @@ from gradwatch.cli import options
 from gradwatch.cli.exit_codes import FOUND, OK, user_errors
 from gradwatch.cli.opening import HOME
 from gradwatch.cli.output import echo_json, echo_table, progress
+from gradwatch.diagnosis import known_findings
 from gradwatch.read import Run, Runs, Status
 from gradwatch.read import open as open_place
 from gradwatch.util import TextColumn, bytes_, compact, duration, printable
-from gradwatch.view.data import damage_facts, directory_size
+from gradwatch.view.data import Health, damage_facts, directory_size, health_of, unreadable
 from gradwatch.view.text import has_stopped
 
 Entry = dict[str, Any]
 _NAMED = 3
 
 
-@click.command(short_help="List runs: status, steps, loss, size.")
+@click.command(short_help="List runs: status, health, steps, loss, size.")
 @click.argument("directory", type=click.Path(path_type=Path), required=False)
 @options.as_json
 def ls(directory: Path | None, as_json: bool) -> int:
     """List the runs in DIRECTORY and below; by default in the directory runs.
 
-    Every file is checked. The exit code is 1 if a run is damaged.
+    Every file is checked. The health of a large run that was not diagnosed while it was recorded is
+    not known here; see gradwatch diagnose. The exit code is 1 if a run is damaged.
     """
     place = directory or (HOME if HOME.is_dir() else Path())
     with user_errors():
@@ -63,6 +65,7 @@ def _entry(run: Run, name: str) -> Entry:
         "name": name,
         "path": str(run.path),
         "status": str(run.status),
+        "health": health_of(run, known_findings(run).findings).facts(),
         "started": run.started,
         "duration": run.duration,
         "last_step": run.last_step,
@@ -79,25 +82,31 @@ def _entry(run: Run, name: str) -> Entry:
 
 def _broken(place: Path, name: str, error: Exception) -> Entry:
     unknown = dict.fromkeys(("started", "duration", "last_step", "measured_steps", "sites"))
+    message = f"{type(error).__name__}: {error}"
     return {
         "name": name,
         "path": str(place),
         "status": "broken",
+        "health": unreadable(message).facts(),
         **unknown,
         "losses": {},
         "bytes": directory_size(place),
         "ranks": 0,
         "stopped_ranks": [],
         "lost_rows": 0,
-        "damage": [{"file": str(place), "what": f"{type(error).__name__}: {error}"}],
+        "damage": [{"file": str(place), "what": message}],
     }
 
 
 def _print(entries: list[Entry]) -> None:
     wrong = _rows(entries, lambda e: e["status"] in (Status.CRASHED, Status.DAMAGED, "broken"))
+    conditions = [e["health"]["condition"] for e in entries]
+    unwell = _rows(entries, lambda e: Health.from_facts(e["health"]).is_bad)
+    headlines = [printable(e["health"]["headline"]) for e in entries]
     columns = [
         TextColumn("run", [printable(e["name"]) for e in entries], left=True, weight=0),
         TextColumn("status", [e["status"] for e in entries], left=True, weight=9, alarms=wrong),
+        TextColumn("health", conditions, left=True, weight=9, alarms=unwell),
         TextColumn("started", [_moment(e["started"]) for e in entries], left=True, weight=3),
         TextColumn("took", [duration(e["duration"]) for e in entries], weight=5),
         TextColumn("last step", [_whole(e["last_step"]) for e in entries], weight=8),
@@ -113,6 +122,8 @@ def _print(entries: list[Entry]) -> None:
     if damaged := _rows(entries, lambda e: e["damage"] or e["lost_rows"]):
         cells = [_damage(e) for e in entries]
         columns.append(TextColumn("damage", cells, left=True, weight=6, alarms=damaged))
+    if any(headlines):
+        columns.append(TextColumn("what is wrong", headlines, left=True, weight=0))
     echo_table(columns)
 
 

@@ -9,6 +9,7 @@ from gradwatch.cli.exit_codes import FOUND, OK, user_errors
 from gradwatch.cli.opening import choose_rank, choose_sites, open_run
 from gradwatch.cli.output import echo_json
 from gradwatch.core import STATISTICS, Kind
+from gradwatch.diagnosis import findings_of
 from gradwatch.view.data import gradient_kind, show_data, statistic_data
 
 _JSON_COLUMNS, _TEXT_COLUMNS = 100, 24
@@ -44,7 +45,8 @@ def show(
         chosen = choose_rank(opened, rank)
         pattern = options.selector(patterns)
         if kind is None and statistic is None:
-            data = show_data(opened, choose_sites(opened, pattern), columns, chosen)
+            sites = choose_sites(opened, pattern)
+            data = show_data(opened, sites, findings_of(opened), columns, chosen)
             print_text = show_text.print_overview
         else:
             kind = kind or str(gradient_kind(opened.sites()) or "gradient")

@@ -17,8 +17,10 @@ from gradwatch.util import (
     counted,
     duration,
     printable,
+    when,
     without_root,
 )
+from gradwatch.view.data import Health
 from gradwatch.view.text import layer_columns, ranks_in_words, trend_bars
 from gradwatch.watches.budget import cost
 
@@ -26,6 +28,8 @@ Data = Mapping[str, Any]
 Line = tuple[str, str, str]
 """A label, the text, and its colour."""
 _NAMED = 3
+_MOST_FINDINGS = 5
+_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
 def print_overview(data: Data) -> None:
@@ -59,9 +63,10 @@ def print_statistic(data: Data) -> None:
 
 
 def _print_facts(data: Data) -> None:
-    colour = "red" if data["status"] in ("crashed", "damaged") else "green"
+    health = Health.from_facts(data["health"])
     name = style(printable(data["name"]), bold=True)
-    echo(f"{name}  {style(data['status'], colour)}  {printable(data['path'])}")
+    condition = style(str(health.condition), health.colour or None)
+    echo(f"{name}  {data['status']}  {condition}  {printable(data['path'])}")
     lines: list[Line] = []
     if data["started"] is not None:
         begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(data["started"]))
@@ -104,7 +109,8 @@ def _print_health(data: Data) -> None:
     several = len(data["ranks"]) > 1
     _title(f"Health of rank {data['rank']} (--rank shows another)" if several else "Health")
     bad, zero, lost = health["nonfinite"], health["zero_gradients"], health["lost_rows"]
-    lines: list[Line] = [
+    lines = _findings(data["findings"])
+    lines += [
         ("NaN or Inf", _nonfinite(bad) if bad else "none", "red" if bad else ""),
         ("all 0", _zero_gradients(zero) if zero else "none", "yellow" if zero else ""),
         ("lost", f"{lost:,} rows" if lost else "nothing", "red" if lost else ""),
@@ -117,12 +123,30 @@ def _print_health(data: Data) -> None:
     _print_lines(lines)
 
 
+def _findings(findings: Sequence[Data]) -> list[Line]:
+    """The findings that no other one explains, the worst first."""
+    shown = [each for each in findings if not each["explained_by"]]
+    if not shown:
+        return [("findings", "none", "green")]
+    lines = [
+        (each["severity"], f"{each['title']} ({when(each['since'], each['until'])})", colour)
+        for each in shown[:_MOST_FINDINGS]
+        for colour in (_COLOURS[each["severity"]],)
+    ]
+    more = len(shown) - _MOST_FINDINGS
+    if more > 0:
+        lines.append(("", f"and {more} more: see gradwatch diagnose", ""))
+    return lines
+
+
 def _nonfinite(bad: Sequence[Data]) -> str:
+    # Which of them was the first in its step is for the findings to say: they know the order in
+    # which a step computes.
     total = counted(sum(each["elements"] for each in bad), "element")
-    first = min(bad, key=lambda each: each["first_step"])
-    where = f"{first['kind']} {printable(first['path'])} at step {first['first_step']:,}"
+    first = min(each["first_step"] for each in bad)
     last = max(each["last_step"] for each in bad)
-    return f"{total} of {counted(len(bad), 'site')}, first {where}, last at step {last:,}"
+    stretch = f"at step {first:,}" if first == last else f"steps {first:,} to {last:,}"
+    return f"{total} of {counted(len(bad), 'site')}, {stretch}"
 
 
 def _zero_gradients(zero: Sequence[Data]) -> str:

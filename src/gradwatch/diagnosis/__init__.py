@@ -6,7 +6,7 @@ from gradwatch.diagnosis.engine import Diagnosis
 from gradwatch.diagnosis.finding import Finding, Severity, Symptom, worst_first
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.live import LiveDiagnosis
-from gradwatch.diagnosis.replay import diagnose, findings_of
+from gradwatch.diagnosis.replay import KnownFindings, diagnose, findings_of, known_findings
 from gradwatch.diagnosis.rule import Threshold, rule
 from gradwatch.diagnosis.settings import DiagnosisSpec, Settings, as_severity
 from gradwatch.diagnosis.silence import silence
@@ -17,6 +17,7 @@ __all__ = [
     "DiagnosisSpec",
     "Finding",
     "History",
+    "KnownFindings",
     "LiveDiagnosis",
     "ModelFacts",
     "Settings",
@@ -26,6 +27,7 @@ __all__ = [
     "as_severity",
     "diagnose",
     "findings_of",
+    "known_findings",
     "rule",
     "silence",
     "worst_first",

@@ -2,14 +2,37 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gradwatch.diagnosis.finding import Finding
+from gradwatch.util import environment
 from gradwatch.util.files import AppendFile, checked_json
 
 NAME = "findings.jsonl"
 _FOUND, _LEFT, _ENDED = "found", "left", "ended"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What a diagnosis has seen: the first and the last step, and whether it missed nothing."""
+
+    first_step: int
+    last_step: int
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class RecordedFindings:
+    """The findings in the file of a run, each in its last state.
+
+    `extent` is that of the only diagnosis; None if there were several, or if it has not ended, or
+    if another version of gradwatch made it.
+    """
+
+    findings: list[Finding]
+    extent: Extent | None = None
 
 
 class FindingsFile:
@@ -28,50 +51,62 @@ class FindingsFile:
     def found(self, finding: Finding) -> None:
         self._append(_FOUND, [finding])
 
-    def ended(self, findings: Iterable[Finding]) -> None:
-        """Append the final state of all findings, if there are any."""
-        left = list(findings)
-        if left or self._file is not None:
-            self._append(_LEFT, left)
-            self._append(_ENDED, [None])
+    def ended(self, findings: Iterable[Finding], extent: Extent) -> None:
+        """Append the final state of all findings."""
+        self._append(_LEFT, findings)
+        self._append(_ENDED, [None], **vars(extent), version=environment.own_version())
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _append(self, event: str, findings: Iterable[Finding | None]) -> None:
+    def _append(self, event: str, findings: Iterable[Finding | None], **more: Any) -> None:
         if self._file is None:
             self._file = AppendFile(self._directory / NAME)
-        lines = [_line(self._diagnosis, event, finding) for finding in findings]
+        lines = [_line(self._diagnosis, event, finding, more) for finding in findings]
         self._file.append(b"".join(lines))
 
 
-def read(directory: Path) -> list[Finding]:
-    """The findings in the file of a run, each in its last state; damaged lines are left out."""
+def read(directory: Path) -> RecordedFindings:
+    """The findings in the file of a run; damaged lines are left out."""
     try:
         lines = (directory / NAME).read_bytes().splitlines()
-    except FileNotFoundError:
-        return []
+    except OSError:
+        return RecordedFindings([])
     found: dict[str, list[Finding]] = {}
     left: dict[str, list[Finding]] = {}
+    extents: dict[str, Extent | None] = {}
+    is_damaged = False
     for line in lines:
         try:
             content = checked_json.loads(line, directory / NAME)
             diagnosis, event = str(content["diagnosis"]), content["event"]
+            extents[diagnosis] = None
             if event == _ENDED:
                 found[diagnosis] = left.pop(diagnosis, [])
+                extents[diagnosis] = _extent(content)
             else:
                 finding = Finding.from_json(json.dumps(content["finding"]))
                 into = left if event == _LEFT else found
                 into.setdefault(diagnosis, []).append(finding)
         except (ValueError, KeyError, TypeError):
-            continue
-    return [finding for several in found.values() for finding in several]
+            is_damaged = True
+    findings = [finding for several in found.values() for finding in several]
+    is_sure = len(extents) == 1 and not is_damaged
+    return RecordedFindings(findings, *extents.values() if is_sure else ())
 
 
-def _line(diagnosis: str, event: str, finding: Finding | None) -> bytes:
-    content: dict[str, Any] = {"diagnosis": diagnosis, "event": event}
+def _extent(content: Any) -> Extent | None:
+    if content.get("version") != environment.own_version():
+        return None
+    return Extent(
+        int(content["first_step"]), int(content["last_step"]), content["is_whole"] is True
+    )
+
+
+def _line(diagnosis: str, event: str, finding: Finding | None, more: dict[str, Any]) -> bytes:
+    content: dict[str, Any] = {"diagnosis": diagnosis, "event": event, **more}
     if finding is not None:
         content["finding"] = finding.facts()
     # On one line: a JSON of several is cut where a reader splits.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gradwatch.core import Kind, ModelFacts, Reading, ReportedLoss, SiteFilter
 from gradwatch.diagnosis.finding import Finding
-from gradwatch.diagnosis.findings_file import FindingsFile
+from gradwatch.diagnosis.findings_file import Extent, FindingsFile
 from gradwatch.diagnosis.flight import FlightRecorder
 from gradwatch.diagnosis.merge_readings import completes, has_no_tensors, merged
 from gradwatch.diagnosis.running_means import StepLosses, is_report_missing
@@ -59,6 +59,9 @@ class LiveDiagnosis(ActiveSink):
         self._means = StepLosses()
         self._last: dict[str, int] = {}
         self._step = 0
+        self._first_step: int | None = None
+        self._last_measured = 0
+        self._is_whole = True
         self._held: Reading | None = None
         self._newest: Reading | None = None
         self._loss_comes_later = False
@@ -197,6 +200,9 @@ class LiveDiagnosis(ActiveSink):
             self.forget()
             self._open_file()
         self._last[reading.group] = reading.step
+        if self._first_step is None:
+            self._first_step = reading.step
+        self._last_measured = max(self._last_measured, reading.step)
         self._read_reports(before=reading.step)
         for loss in reading.numbers(Kind.LOSS).values():
             self._means.add_measured(reading.step, loss)
@@ -259,6 +265,9 @@ class LiveDiagnosis(ActiveSink):
         self._file = None if self._directory is None else FindingsFile(self._directory, self._name)
 
     def _finish(self) -> None:
-        if self._file is not None:
-            self._file.ended(self._diagnosis.findings)
-            self._file.close()
+        self._is_whole &= self.outlet is None or not self.outlet.has_lost
+        if self._file is None or self._first_step is None:
+            return
+        extent = Extent(self._first_step, self._last_measured, self._is_whole)
+        self._file.ended(self._diagnosis.findings, extent)
+        self._file.close()

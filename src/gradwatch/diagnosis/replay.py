@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from gradwatch.core import ModelFacts, Reading
 from gradwatch.diagnosis import findings_file
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from gradwatch.read import Run
 
 _REPLICA = re.compile(r"(?:^|/)replica_\d+/")
+_QUICK_ROWS = 100_000
+"""Runs of so many rows are replayed in less than half a second."""
+
+
+class KnownFindings(NamedTuple):
+    """Findings, worst first, and whether the whole run has been diagnosed.
+
+    None if it has not been diagnosed at all.
+    """
+
+    findings: list[Finding] | None
+    is_complete: bool
 
 
 class RecordedRun(Protocol):
@@ -95,12 +107,37 @@ def diagnose(
 def findings_of(run: RecordedRun) -> list[Finding]:
     """The findings in a recorded run, and further ones that were made during training.
 
-    Rules that were silenced during training stay silent. The worst findings come first.
+    A run that was diagnosed from its first to its last step while it was recorded is not diagnosed
+    again. Rules that were silenced during training stay silent. The worst findings come first.
     """
+    recorded = findings_file.read(run.path)
+    if _covers(recorded, run):
+        return worst_first(recorded.findings)
     found = diagnose(run, silence=list(_silences(run.facts))).findings
     known = {(finding.group, finding.rule) for finding in found}
-    live = [f for f in findings_file.read(run.path) if (f.group, f.rule) not in known]
+    live = [f for f in recorded.findings if (f.group, f.rule) not in known]
     return worst_first([*found, *live])
+
+
+def known_findings(run: Run, max_rows: int = _QUICK_ROWS) -> KnownFindings:
+    """The findings that are known without reading a large run, of more than `max_rows`."""
+    recorded = findings_file.read(run.path)
+    if run.rows <= max_rows or _covers(recorded, run):
+        return KnownFindings(findings_of(run), True)
+    is_diagnosed = bool(recorded.findings) or "diagnose" in run.facts
+    return KnownFindings(worst_first(recorded.findings) if is_diagnosed else None, False)
+
+
+def _covers(recorded: findings_file.RecordedFindings, run: RecordedRun) -> bool:
+    """Whether the diagnosis during training has seen all that a replay would see."""
+    extent = recorded.extent
+    if extent is None or not extent.is_whole or not hasattr(run, "sql"):
+        return False
+    whole = cast("Run", run)
+    steps = whole.steps()
+    is_all = steps.size and (extent.first_step, extent.last_step) == (steps[0], steps[-1])
+    # Ranks are compared only when all of them have been recorded.
+    return bool(is_all) and not _has_several(whole)
 
 
 def _has_several(run: Run) -> bool:

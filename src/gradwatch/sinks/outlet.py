@@ -154,6 +154,11 @@ class Outlet:
             self._lost_rows += rows or 0
             self._lost_more |= rows is None
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether the sink has missed anything."""
+        return bool(self._lost_readings or self._faults)
+
     def losses(self) -> str:
         """What is missing, in words; empty if nothing is."""
         with self._lock:

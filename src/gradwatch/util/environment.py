@@ -23,6 +23,11 @@ def describe() -> dict[str, str]:
     return facts
 
 
+def own_version() -> str:
+    """The version of gradwatch."""
+    return str(sys.modules["gradwatch"].__version__)
+
+
 @cache
 def _version(distribution: str) -> str | None:
     # Imported here: it takes as long as all of gradwatch together.

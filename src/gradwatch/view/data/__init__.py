@@ -4,6 +4,7 @@ from gradwatch.view.data.cell_grid import CellGrid, comparison_grid, heatmap_gri
 from gradwatch.view.data.colour_scale import LEVELS, NOT_FINITE
 from gradwatch.view.data.distribution import distribution, picture, pictures
 from gradwatch.view.data.entries import broken_entry, entry, unknown_entry
+from gradwatch.view.data.health import Health, health_of, unreadable
 from gradwatch.view.data.heatmap_data import heatmap, tree
 from gradwatch.view.data.layer_data import (
     all_layer_rows,
@@ -32,6 +33,7 @@ __all__ = [
     "NOT_FINITE",
     "Answer",
     "CellGrid",
+    "Health",
     "ProgressReader",
     "RunProgress",
     "RunView",
@@ -48,6 +50,7 @@ __all__ = [
     "distribution",
     "entry",
     "gradient_kind",
+    "health_of",
     "heatmap",
     "heatmap_grid",
     "is_of_network",
@@ -68,4 +71,5 @@ __all__ = [
     "tree",
     "trends",
     "unknown_entry",
+    "unreadable",
 ]

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwatch.diagnosis import Finding, Severity
+from gradwatch.diagnosis import Finding
 from gradwatch.read import Run
+from gradwatch.view.data.health import health_of, unreadable
 from gradwatch.view.data.plain import Answer, number
 
 _UNKNOWN = (
@@ -20,7 +21,8 @@ def unknown_entry(id: str, name: str) -> Answer:
 
 def broken_entry(id: str, name: str, error: str) -> Answer:
     """The entry of a run that cannot be opened."""
-    return {**unknown_entry(id, name), "status": "broken", "error": error}
+    health = unreadable(error).facts()
+    return {**unknown_entry(id, name), "status": "broken", "health": health, "error": error}
 
 
 def entry(run: Run, id: str, name: str, findings: Sequence[Finding] | None) -> Answer:
@@ -38,14 +40,5 @@ def entry(run: Run, id: str, name: str, findings: Sequence[Finding] | None) -> A
         "steps": int(run.steps().size),
         "sites": len(run.site_order),
         "loss": number(float(last[-1])) if last.size else None,
-        "health": None if findings is None else health(findings),
-    }
-
-
-def health(findings: Sequence[Finding]) -> Answer:
-    """The number of errors and warnings."""
-    alarms = [finding.severity for finding in findings if finding.is_alarm]
-    return {
-        "errors": alarms.count(Severity.ERROR),
-        "warnings": alarms.count(Severity.WARNING),
+        "health": health_of(run, findings).facts(),
     }

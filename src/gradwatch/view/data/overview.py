@@ -8,6 +8,7 @@ from gradwatch.core import Kind
 from gradwatch.diagnosis import Finding
 from gradwatch.read import ALL
 from gradwatch.util import counted, duration
+from gradwatch.view.data.health import health_of
 from gradwatch.view.data.labels import menu_of, tensor_kinds
 from gradwatch.view.data.numbers import number_sites
 from gradwatch.view.data.plain import Answer, number
@@ -25,6 +26,7 @@ def overview(view: RunView, findings: Sequence[Finding], *, complete: bool = Tru
         "id": view.id,
         "name": view.name,
         "status": str(run.status),
+        "health": health_of(run, findings if findings or complete else None).facts(),
         "started": run.started,
         "duration": run.duration,
         "first_step": int(steps[0]) if steps.size else None,

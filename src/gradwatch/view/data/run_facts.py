@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gradwatch.core import Site
+from gradwatch.diagnosis import Finding
 from gradwatch.read import Run
 from gradwatch.view.data import site_queries
+from gradwatch.view.data.health import health_of
 from gradwatch.view.data.layer_data import gradient_kind, layer_rows
 from gradwatch.view.data.plain import Answer
 from gradwatch.view.data.site_queries import LastMeasurement, SiteHistory
@@ -16,10 +18,12 @@ EXTREMES = 3
 """How many of the largest and of the smallest gradients are named."""
 
 
-def show_data(run: Run, sites: Sequence[Site], columns: int, rank: int) -> Answer:
+def show_data(
+    run: Run, sites: Sequence[Site], findings: Sequence[Finding], columns: int, rank: int
+) -> Answer:
     """A run in numbers: facts, health, losses, extreme gradients and layers.
 
-    `columns` is the most values of a series over time.
+    `findings` are those of the whole run. `columns` is the most values of a series over time.
     """
     wanted = set(sites)
     last = {s: m for s, m in site_queries.last_measurements(run, rank).items() if s in wanted}
@@ -28,7 +32,8 @@ def show_data(run: Run, sites: Sequence[Site], columns: int, rank: int) -> Answe
     return {
         **run_facts(run),
         "rank": rank,
-        "health": _health(run, histories),
+        "health": {**health_of(run, findings).facts(), **_bad_numbers(run, histories)},
+        "findings": [finding.facts() for finding in findings],
         "numbers": number_rows(run, sites, columns, rank),
         "gradients": _extreme_gradients(last, histories),
         "layers": layer_rows(run, sites, last, nonfinite, columns, rank),
@@ -90,7 +95,7 @@ def directory_size(place: Path) -> int:
     return total
 
 
-def _health(run: Run, histories: Mapping[Site, SiteHistory]) -> Answer:
+def _bad_numbers(run: Run, histories: Mapping[Site, SiteHistory]) -> Answer:
     kind = gradient_kind(histories)
     whole = {site: history for site, history in histories.items() if not site.is_slice}
     return {

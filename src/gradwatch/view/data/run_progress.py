@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwatch.core import Site, select
+from gradwatch.diagnosis import Finding
 from gradwatch.read import Run, Status, by_width
 from gradwatch.view.data import site_queries
+from gradwatch.view.data.health import Health, health
 from gradwatch.view.data.layer_data import is_of_network, layer_rows
 from gradwatch.view.data.plain import Answer
 from gradwatch.view.data.site_queries import LastMeasurement
@@ -34,7 +36,8 @@ class RunProgress:
         damage: how many places cannot be read.
         lost_rows: how many rows were never written.
         ranks: the state of the processes in words; empty for a single one.
-        is_rank_stopped: whether one of the processes crashed or is missing.
+        is_rank_stopped: whether one of several processes crashed or is missing.
+        is_crashed: whether a process ended without ending its record.
     """
 
     name: str
@@ -53,6 +56,11 @@ class RunProgress:
     lost_rows: int
     ranks: str = ""
     is_rank_stopped: bool = False
+    is_crashed: bool = False
+
+    def health(self, findings: Sequence[Finding] | None) -> Health:
+        """The health of the run with these findings; None before they are known."""
+        return health(self.status, self.is_crashed, self.damage, findings)
 
 
 class ProgressReader:
@@ -99,6 +107,7 @@ class ProgressReader:
             lost_rows=run.lost_rows,
             ranks=ranks_in_words(ranks) if ranks else "",
             is_rank_stopped=any(map(has_stopped, ranks)),
+            is_crashed=any(rank.status is Status.CRASHED for rank in run.rank_statuses),
         )
 
     def _update(self, rank: int) -> None:

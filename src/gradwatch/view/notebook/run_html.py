@@ -1,20 +1,19 @@
 """A run, and several runs, as HTML."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
 from gradwatch.core import Kind
-from gradwatch.diagnosis import Finding, findings_file, findings_of
-from gradwatch.read import Run, Runs, Status
+from gradwatch.diagnosis import Finding, KnownFindings, known_findings
+from gradwatch.read import Run, Runs
 from gradwatch.util import compact, counted, duration, when
-from gradwatch.view.data import entry, layer_grid, number_rows
+from gradwatch.view.data import Health, entry, health_of, layer_grid, number_rows
 from gradwatch.view.notebook import markup, svg
 from gradwatch.watches.budget import in_words
 
 MAX_COLUMNS, MAX_FINDINGS, MAX_LOSSES, MAX_RUNS = 60, 5, 3, 30
-_MAX_DIAGNOSED_ROWS = 200_000
-"""Larger runs are not diagnosed while the user waits for the display."""
 
 
 def run_html(run: Run) -> str:
@@ -22,7 +21,9 @@ def run_html(run: Run) -> str:
     rank = min(run.ranks, default=0)
     grid = layer_grid(run, MAX_COLUMNS, rank)
     heatmap = [] if grid is None else [markup.line(svg.heatmap(grid))]
-    return markup.whole(_title(run), *_losses(run, rank), *_findings(run), *heatmap)
+    known = known_findings(run)
+    title = _title(run, health_of(run, known.findings))
+    return markup.whole(title, *_losses(run, rank), *_findings(run, known), *heatmap)
 
 
 def runs_html(runs: Runs) -> str:
@@ -34,23 +35,24 @@ def runs_html(runs: Runs) -> str:
         except Exception as error:
             # A broken run must not hide the others.
             message = markup.text(f"cannot be opened: {error}", 60)
-            rows.append([markup.text(name, 60), message, "", "", "", ""])
+            rows.append([markup.text(name, 60), "", message, "", "", "", ""])
     title = markup.line(f"<b>{markup.text(runs.path)}</b>", markup.text(counted(len(runs), "run")))
-    header = ["run", "status", "steps", "loss", "duration", "started"]
+    header = ["run", "status", "health", "steps", "loss", "duration", "started"]
     more = len(runs) - MAX_RUNS
     note = markup.line(markup.text(f"and {more:,} more: names")) if more > 0 else ""
-    return markup.whole(title, markup.table(header, rows, frozenset({0, 1, 5})), note)
+    return markup.whole(title, markup.table(header, rows, frozenset({0, 1, 2, 6})), note)
 
 
 def _row(name: str, run: Run) -> list[str]:
-    known = entry(run, "", name, None)
+    known = entry(run, "", name, known_findings(run).findings)
     steps = "-" if known["last_step"] is None else f"{known['last_step']:,}"
     loss = None if known["loss"] is None else float(known["loss"])
     cells = [compact(loss), duration(known["duration"]), _moment(known["started"])]
-    return [markup.text(name, 60), _status(run.status), steps, *map(markup.text, cells)]
+    status, health = markup.text(str(run.status)), _health(Health.from_facts(known["health"]))
+    return [markup.text(name, 60), status, health, steps, *map(markup.text, cells)]
 
 
-def _title(run: Run) -> str:
+def _title(run: Run, health: Health) -> str:
     last = run.last_step
     parts = ["no step yet" if last is None else f"{run.steps().size:,} steps to {last:,}"]
     epochs = [epoch.number for epoch in run.epochs if epoch.number > 0]
@@ -62,12 +64,20 @@ def _title(run: Run) -> str:
     if cost := in_words(run.facts.get("cost")):
         parts.append(cost)
     name = f"<b>{markup.text(run.name, 80)}</b>"
-    return markup.line(name, _status(run.status), markup.text(" · ".join(parts)))
+    # The worst finding follows below.
+    condition = _health(replace(health, headline=""))
+    return markup.line(
+        name, markup.text(str(run.status)), condition, markup.text(" · ".join(parts))
+    )
 
 
-def _status(status: Status) -> str:
-    is_good = status in (Status.LIVE, Status.FINISHED)
-    return markup.coloured(str(status), markup.GOOD if is_good else markup.SEVERITIES["error"])
+def _health(health: Health) -> str:
+    """Its word, coloured, and its line."""
+    colours = {"red": markup.SEVERITIES["error"], "yellow": markup.SEVERITIES["warning"]}
+    colours["green"] = markup.GOOD
+    word = str(health.condition)
+    shown = markup.coloured(word, colours[health.colour]) if health.colour else markup.text(word)
+    return f"{shown} {markup.text(health.headline, 80)}" if health.headline else shown
 
 
 def _moment(seconds: float | None) -> str:
@@ -86,14 +96,12 @@ def _losses(run: Run, rank: int) -> list[str]:
     ]
 
 
-def _findings(run: Run) -> list[str]:
-    is_diagnosed = run.rows <= _MAX_DIAGNOSED_ROWS
-    found = findings_of(run) if is_diagnosed else findings_file.read(run.path)
-    shown = [finding for finding in found if not finding.explained_by]
+def _findings(run: Run, known: KnownFindings) -> list[str]:
+    shown = [finding for finding in known.findings or () if not finding.explained_by]
     lines = [_finding(finding) for finding in shown[:MAX_FINDINGS]]
     if len(shown) > MAX_FINDINGS:
         lines.append(markup.line(markup.text(f"and {len(shown) - MAX_FINDINGS} more findings")))
-    if not is_diagnosed:
+    if not known.is_complete:
         note = "Findings during training" if shown else "No findings during training"
         note += "; gradwatch.diagnose(run) diagnoses the whole run."
         lines.append(markup.line(markup.text(note), style=markup.MUTED))

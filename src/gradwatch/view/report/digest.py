@@ -10,8 +10,8 @@ from gradwatch.view.report.worst_layers import MAX_LAYERS, worst_layers
 
 COLUMNS = 24
 _OVERVIEW = (
-    "status", "started", "duration", "last_step", "ranks", "findings", "meaning", "facts", "cost",
-    "damage", "lost_rows",
+    "status", "health", "started", "duration", "last_step", "ranks", "findings", "meaning", "facts",
+    "cost", "damage", "lost_rows",
 )  # fmt: skip
 
 
@@ -20,8 +20,8 @@ def digest(run: Run, overview: Answer, rank: int, version: str) -> Answer:
 
     Layers and losses are those of `rank`. Numbers over time are None where nothing was measured.
     """
-    alarms = [f["severity"] for f in overview["findings"] if not f["explained_by"]]
-    errors, warnings = alarms.count("error"), alarms.count("warning")
+    health = overview["health"]
+    errors, warnings = health["errors"], health["warnings"]
     layers = all_layer_rows(run, COLUMNS, rank)
     worst = worst_layers(layers, overview["findings"], MAX_LAYERS)
     by_name = {layer["layer"]: layer for layer in layers}

@@ -93,6 +93,7 @@ def frame_facts(frame: TopFrame) -> dict[str, Any]:
     return {
         **vars(frame.progress),
         "status": str(frame.progress.status),
+        "health": frame.progress.health(frame.findings).facts(),
         "layers": [layers[i] for i in frame.view.ordered(layers)],
         "findings": [finding.facts() for finding in frame.findings or ()],
     }

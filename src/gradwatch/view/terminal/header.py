@@ -25,7 +25,6 @@ QUIET_SECONDS = 15
 """After so long without a new record, the header says so."""
 _LABEL = 13
 """The width of `learning rate`."""
-_STATUS = {Status.LIVE: "green", Status.FINISHED: "green", Status.EMPTY: "yellow"}
 _SEVERITY = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _NOT_SHOWN = {"batch_size", *BOOKKEEPING}
 
@@ -46,7 +45,7 @@ def header_lines(
 
     if progress is None:
         return [Text("Reading the run …")]
-    lines = [_first_line(progress, time.time() if now is None else now)]
+    lines = [_first_line(progress, findings, time.time() if now is None else now)]
     lines += _numbers(progress, encoding)
     if progress.cost:
         lines.append(_labelled("cost", progress.cost))
@@ -60,7 +59,7 @@ def header_lines(
     return [*lines, *_findings(findings, most_findings), Text("")]
 
 
-def _first_line(progress: RunProgress, now: float) -> Text:
+def _first_line(progress: RunProgress, findings: Sequence[Finding] | None, now: float) -> Text:
     from rich.text import Text
 
     parts = ["no step yet" if progress.step is None else f"step {progress.step:,}"]
@@ -73,13 +72,11 @@ def _first_line(progress: RunProgress, now: float) -> Text:
     measured = counted(progress.measured_steps, "step")
     parts.append(f"{measured} measured in {duration(progress.duration)}")
     quiet = now - (progress.last_time or 0.0)
-    line = Text.assemble(
-        (printable(progress.name), "bold"),
-        GAP,
-        (str(progress.status), _STATUS.get(progress.status, "bold red")),
-        GAP,
-        " · ".join(parts),
-    )
+    health = progress.health(findings)
+    line = Text.assemble((printable(progress.name), "bold"), GAP, str(progress.status), GAP)
+    if findings is not None:
+        line.append(str(health.condition), health.colour).append(GAP)
+    line.append(" · ".join(parts))
     if progress.status is Status.LIVE and progress.last_time and quiet > QUIET_SECONDS:
         line.append(f" · nothing new for {duration(quiet)}", "yellow")
     return line

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from gradwatch.core import Reading, select
-from gradwatch.diagnosis import Finding, findings_file, findings_of
+from gradwatch.diagnosis import Finding, findings_of, known_findings
 from gradwatch.read import Run
 from gradwatch.view.data import ProgressReader, RunProgress
 
@@ -94,7 +94,7 @@ class RunPoller:
             try:
                 if self.findings is None:
                     # The findings of the training are there at once; the others take a moment.
-                    self._set_findings(findings_file.read(self._run.path) or None)
+                    self._set_findings(known_findings(self._run, max_rows=0).findings or None)
                 run = cast(Run, _StoppableRun(self._run, self._is_stopped))
                 self._set_findings(findings_of(run))
             except _StoppedError:

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
-from gradwatch.diagnosis import Finding, findings_file, findings_of, worst_first
+from gradwatch.diagnosis import Finding, KnownFindings, findings_of, known_findings, worst_first
 from gradwatch.read import Run, Status
 
 _MIN_PAUSE = 15.0
 """Seconds at least between two diagnoses of a live run."""
 _LARGE, _DELAY = 1_000_000, 3.0
 """A run of so many rows is diagnosed only after so many seconds, to be shown first."""
+_LISTED = 20_000
+"""A run of so many rows is diagnosed for the list, if that was not done while it was recorded."""
 _PAUSE_RATIO = 10.0
 """Between two diagnoses, a live run pauses so many times as long as one took."""
 
@@ -51,6 +53,9 @@ class BackgroundDiagnosis:
 
     def findings(self, id: str, run: Run, signature: Hashable) -> tuple[list[Finding], bool]:
         """The known findings, and whether they are complete; a new signature queues a diagnosis."""
+        recorded = recorded_findings(run)
+        if recorded.is_complete:
+            return list(recorded.findings or ()), True
         with self._lock:
             state = self._states.setdefault(id, _State())
             if state.signature != signature and not state.is_queued and _is_due(run, state):
@@ -62,16 +67,17 @@ class BackgroundDiagnosis:
             is_complete = state.findings is not None and is_current
             found = state.findings or []
         rules = {(finding.group, finding.rule) for finding in found}
-        more = [f for f in recorded_findings(run) if (f.group, f.rule) not in rules]
+        more = [f for f in recorded.findings or () if (f.group, f.rule) not in rules]
         return worst_first([*found, *more]), is_complete
 
     def known(self, id: str, run: Run) -> list[Finding] | None:
-        """The known findings, without a new diagnosis; None if there never was one."""
+        """The findings for the list, without a diagnosis of a large run; None if unknown."""
         with self._lock:
             state = self._states.get(id)
             if state is not None and state.findings is not None:
                 return state.findings
-        return recorded_findings(run) if "diagnose" in run.facts else None
+        # A live run changes too often to be read again each time.
+        return known_findings(run, 0 if run.status is Status.LIVE else _LISTED).findings
 
     def close(self) -> None:
         with self._lock:
@@ -128,12 +134,9 @@ class BackgroundDiagnosis:
         return [Finding.from_json(line) for line in output.decode("utf-8").splitlines()]
 
 
-def recorded_findings(run: Run) -> list[Finding]:
+def recorded_findings(run: Run) -> KnownFindings:
     """The findings that were recorded during training."""
-    try:
-        return findings_file.read(run.path)
-    except OSError:
-        return []
+    return known_findings(run, max_rows=0)
 
 
 def _is_due(run: Run, state: _State) -> bool:
