@@ -91,7 +91,7 @@ def test_health_counts_what_is_not_finite_and_names_gradients_that_are_all_0(run
     ]
     assert facts["health"]["zero_gradients"] == [{"path": PATHS[3], "steps": 10, "of": 40}]
     text = invoke("show", run).stdout
-    assert "2 elements of 1 site, first gradient net/conv/kernel at step 7, last at step 9" in text
+    assert "2 elements of 1 site, steps 7 to 9" in text
     assert "1 gradient: net/dense/bias (in 10 of 40 steps)" in text
     assert "!" in text  # in the bars
 
@@ -200,5 +200,5 @@ def test_a_directory_of_several_runs_asks_which_one(tmp_path):
 def test_a_run_in_the_folder_runs_can_be_named_without_it(tmp_path, monkeypatch):
     make_run(tmp_path / "runs" / "mine")
     monkeypatch.chdir(tmp_path)
-    assert "mine  finished  runs/mine" in invoke("show", "mine").stdout
+    assert "mine  finished  ok  runs/mine" in invoke("show", "mine").stdout
     assert "mine" in invoke("ls").stdout

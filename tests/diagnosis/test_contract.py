@@ -1,13 +1,14 @@
 """The contract of all rules, including those about ranks; it covers new rules automatically."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gradwatch import Kind, silence
-from gradwatch.core import KINDS
+from gradwatch.core import KINDS, LayerFacts, LossFacts, OptimizerFacts
 from gradwatch.diagnosis import Diagnosis, Finding, ModelFacts
 from gradwatch.diagnosis.precedence import explains
 from gradwatch.diagnosis.rank_rule import RANK_RULES
@@ -24,6 +25,18 @@ FACTS = facts_of(
     optimizer="adam",
     batch_size=32,
 )
+
+PARTS_OF_FACTS = {
+    "nothing known": ModelFacts(),
+    "facts known": FACTS,
+    "layers unknown": replace(FACTS, layers=()),
+    "output unknown": replace(FACTS, outputs=()),
+    "output not among the layers": replace(FACTS, outputs=["net/c"]),
+    "only paths of layers known": replace(FACTS, layers=[LayerFacts(x.path) for x in FACTS.layers]),
+    "loss unknown": replace(FACTS, loss=LossFacts()),
+    "only the loss known": ModelFacts(loss=FACTS.loss),
+    "optimizer unknown": replace(FACTS, optimizer=OptimizerFacts(), batch_size=None),
+}
 
 every_rule = pytest.mark.parametrize("name", ALL)
 every_live_rule = pytest.mark.parametrize("name", RULES)
@@ -91,7 +104,7 @@ def test_a_rule_does_not_explain_itself(name):
 
 @every_live_rule
 @pytest.mark.parametrize("wild", WILD)
-@pytest.mark.parametrize("facts", [ModelFacts(), FACTS], ids=["nothing known", "facts known"])
+@pytest.mark.parametrize("facts", PARTS_OF_FACTS.values(), ids=PARTS_OF_FACTS)
 def test_a_rule_never_raises_and_says_what_can_be_kept(name, wild, facts):
     readings = course(12, arrays_of(WILD[wild]), [1.0] * 12)
     # `observed` fails the test if the rule raises.

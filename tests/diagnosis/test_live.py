@@ -196,7 +196,7 @@ def test_findings_and_the_last_readings_are_in_the_run(tmp_path):
         diagnosis.calls.expect()
         diagnosis.take(weights(step, 1.0 if step < 3 else math.nan))
     diagnosis.end()
-    [kept] = findings_file.read(tmp_path)
+    [kept] = findings_file.read(tmp_path).findings
     assert kept == diagnosis.findings[0]
     flight = checked_json.read(tmp_path / "flight-3.json")
     assert [each["step"] for each in flight["readings"]] == [1, 2, 3]
@@ -210,12 +210,12 @@ def test_a_damaged_line_of_the_findings_is_left_out(tmp_path):
     diagnosis.end()
     path = tmp_path / findings_file.NAME
     good = path.read_bytes()
-    assert len(findings_file.read(tmp_path)) == 1
+    assert len(findings_file.read(tmp_path).findings) == 1
     for place in range(0, len(good), 7):
         bad = bytearray(good)
         bad[place] ^= 1
         path.write_bytes(bytes(bad))
-        for finding in findings_file.read(tmp_path):
+        for finding in findings_file.read(tmp_path).findings:
             assert finding in diagnosis.findings
 
 
@@ -226,7 +226,7 @@ def test_a_killed_process_leaves_what_was_found_so_far(tmp_path):
     diagnosis.end()
     lines = (tmp_path / findings_file.NAME).read_bytes().splitlines(keepends=True)
     (tmp_path / findings_file.NAME).write_bytes(lines[0])
-    assert [finding.rule for finding in findings_file.read(tmp_path)] == ["non-finite"]
+    assert [finding.rule for finding in findings_file.read(tmp_path).findings] == ["non-finite"]
 
 
 def test_a_training_that_goes_back_is_diagnosed_anew(tmp_path):
@@ -236,7 +236,7 @@ def test_a_training_that_goes_back_is_diagnosed_anew(tmp_path):
         diagnosis.take(weights(step, math.nan if step == 3 else 1.0))
     diagnosis.end()
     assert diagnosis.findings == []
-    assert [finding.since for finding in findings_file.read(tmp_path)] == [3]
+    assert [finding.since for finding in findings_file.read(tmp_path).findings] == [3]
 
 
 def test_epochs_are_told_after_the_readings_of_their_steps():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradwatch import Kind
+from gradwatch import Kind, Site
 from gradwatch.core import OptimizerFacts
 from gradwatch.diagnosis import ModelFacts
 
@@ -33,6 +33,24 @@ def test_gradients_vanish_only_while_the_loss_is_flat():
 
 def test_small_gradients_of_late_layers_are_not_vanishing():
     assert rules_of(course(20, lambda s: kernels({"a": 1.0, "b": 1.0, "c": 1e-5}), FLAT)) == []
+
+
+def test_a_gradient_that_reaches_an_earlier_layer_has_not_vanished():
+    # An attention's queries and keys, beside the way of the gradient to the embedding.
+    beside = {"queries": 1e-6, "keys": 1e-6, "values": 1e-2, "head": 1.0}
+    arrays = {(G, "net/embedding/embeddings"): [0.5]} | kernels(beside)
+    assert rules_of(course(20, lambda s: arrays, FLAT)) == []
+
+
+def test_the_ends_of_a_way_on_which_gradients_vanish_are_two_layers():
+    def title(values):
+        diagnosis = observed(course(20, lambda s: kernels(values), FLAT))
+        return found(diagnosis, "vanishing-gradients").title
+
+    both = {"1/query": 1e-6, "2/query": 1e-5, "head": 1.0}
+    assert title(both) == "Gradients vanish from net/2/query down to net/1/query."
+    one = {"1/query": 1e-6, "2/query": 1e-1, "head": 1.0}
+    assert title(one) == "Gradients vanish before they reach net/1/query."
 
 
 def test_a_layer_whose_gradient_grows_from_zero_is_not_vanishing():
@@ -313,3 +331,36 @@ def test_underflow_is_measured_against_the_loss_scale():
 
     assert diagnosed(None) == ["underflow"]
     assert diagnosed(2.0**15) == []
+
+
+# The output.
+
+
+def constant_course(inputs):
+    """A model that returns one number, for targets that differ."""
+    varied = np.random.default_rng(0).normal(size=(20, 8))
+
+    def at(step):
+        return {
+            (Kind.INPUT, "input"): inputs(step),
+            (OUT, "net/a"): varied[step - 1],
+            (OUT, "net/b"): np.full(8, 0.5),
+            (Kind.TARGET, "target"): varied[step - 1] > 0,
+        }
+
+    return course(20, at, FLAT)
+
+
+def test_a_constant_output_is_blamed_on_the_inputs_if_these_are_constant():
+    facts = facts_of([("net/a", "Dense", "relu", 4), ("net/b", "Dense", "sigmoid", 1)])
+    for inputs in (lambda step: np.ones(8), lambda step: np.full(8, float(step))):
+        finding = found(observed(constant_course(inputs), facts), "constant-output")
+        assert finding.title.startswith("All inputs of a batch are the same: ")
+        assert "activation" not in finding.remedy
+        assert (finding.layer, finding.sites[0]) == ("", Site(Kind.INPUT, "input"))
+    rng = np.random.default_rng(1)
+    finding = found(
+        observed(constant_course(lambda s: rng.normal(size=8)), facts), "constant-output"
+    )
+    assert finding.title == "The model returns 0.5 for every input."
+    assert "Check that the samples of a batch differ" in finding.remedy

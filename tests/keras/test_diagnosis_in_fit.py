@@ -105,7 +105,7 @@ def test_a_healthy_training_is_left_in_peace(make_monitor, no_complaint, capsys)
     fit(network(), *separable(640), monitor, epochs=4)
     assert monitor.findings == []
     assert capsys.readouterr().out == ""
-    assert not (monitor.directory / findings_file.NAME).exists()
+    assert findings_file.read(monitor.directory).findings == []
 
 
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis:UserWarning")
@@ -116,7 +116,9 @@ def test_a_softmax_over_one_unit_is_said_once_and_kept_in_the_run(make_monitor, 
     said = capsys.readouterr().out
     assert said.count("gradwatch · error: Softmax over one unit is always 1") == 1
     assert [each.rule for each in heard] == ["structural-mismatch"]
-    [root] = [each for each in findings_file.read(monitor.directory) if not each.explained_by]
+    [root] = [
+        each for each in findings_file.read(monitor.directory).findings if not each.explained_by
+    ]
     assert (root.rule, root.layer, root.since) == ("structural-mismatch", "net/answer", 1)
     rules = {each.rule for each in monitor.findings}
     assert "structural-mismatch" in rules

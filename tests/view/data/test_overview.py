@@ -77,14 +77,16 @@ def test_no_file_is_named_by_where_it_is(tmp_path):
 def test_an_entry_has_the_last_loss(shown):
     known = entry(shown.run, "id", "name", None)
     assert known["loss"] == pytest.approx(float(loss_at(60)))
-    assert known["health"] is None
+    assert known["health"]["condition"] == "not diagnosed"
     findings = [
-        Finding("a", Severity.ERROR, "", 1, 2),
+        Finding("a", Severity.ERROR, "It is broken.", 1, 2),
         Finding("b", Severity.WARNING, "", 1, 2),
         Finding("c", Severity.WARNING, "", 1, 2, explained_by="a"),
         Finding("d", Severity.INFO, "", 1, 2),
     ]
-    assert entry(shown.run, "id", "name", findings)["health"] == {"errors": 1, "warnings": 1}
+    assert entry(shown.run, "id", "name", findings)["health"] == {
+        "condition": "error", "headline": "It is broken.", "errors": 1, "warnings": 1
+    }  # fmt: skip
 
 
 def test_an_empty_run_has_an_overview(tmp_path):

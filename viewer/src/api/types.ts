@@ -40,6 +40,24 @@ export type JsonNumber = number | "nan" | "inf" | "-inf";
 export type Status = "live" | "finished" | "crashed" | "damaged" | "empty" | "broken";
 export type Severity = "info" | "warning" | "error";
 
+export type Condition =
+  | "error"
+  | "damaged"
+  | "stopped"
+  | "warning"
+  | "not diagnosed"
+  | "running"
+  | "ok";
+
+/** How a run is, in one word and one line, which may be empty. */
+export interface Health {
+  condition: Condition;
+  headline: string;
+  /** The number of findings by severity. */
+  errors: number;
+  warnings: number;
+}
+
 export interface Failure {
   error: string;
 }
@@ -66,8 +84,7 @@ export interface RunEntry {
   sites: number | null;
   /** The last value of the first loss. */
   loss: JsonNumber | null;
-  /** The number of findings by severity. */
-  health: { errors: number; warnings: number } | null;
+  health: Health | null;
   /** Why the run cannot be opened; its status is "broken". */
   error: string | null;
 }
@@ -76,6 +93,7 @@ export interface RunData {
   id: string;
   name: string;
   status: Status;
+  health: Health;
   started: number | null;
   duration: number;
   first_step: number | null;

@@ -1,12 +1,24 @@
 import { fromJson } from "../api/doubles";
-import type { RunEntry, Status } from "../api/types";
+import type { Condition, RunEntry, Status } from "../api/types";
 
 const STATUS_ORDER: Status[] = ["live", "crashed", "damaged", "broken", "finished", "empty"];
+
+/** From well to worst. */
+const CONDITION_ORDER: Condition[] = [
+  "ok",
+  "running",
+  "not diagnosed",
+  "warning",
+  "stopped",
+  "damaged",
+  "error",
+];
 
 type SortValue = (run: RunEntry) => number | string | null;
 
 const byStatus: SortValue = ({ status }) => status && STATUS_ORDER.indexOf(status);
-const byHealth: SortValue = ({ health }) => health && health.errors * 1e6 + health.warnings;
+const byHealth: SortValue = ({ health }) =>
+  health && CONDITION_ORDER.indexOf(health.condition) * 1e6 + health.errors + health.warnings;
 const byLoss: SortValue = ({ loss }) => {
   const value = loss === null ? Number.NaN : fromJson(loss);
   return Number.isNaN(value) ? null : value;
@@ -20,7 +32,7 @@ export const COLUMNS = [
   { key: "duration", label: "Duration", numeric: true, value: (run: RunEntry) => run.duration },
   { key: "step", label: "Last step", numeric: true, value: (run: RunEntry) => run.last_step },
   { key: "loss", label: "Last loss", numeric: true, value: byLoss },
-  { key: "health", label: "Health", numeric: true, value: byHealth },
+  { key: "health", label: "Health", numeric: false, value: byHealth },
 ] as const;
 
 export type ColumnKey = (typeof COLUMNS)[number]["key"];

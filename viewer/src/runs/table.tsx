@@ -1,6 +1,6 @@
 import { fromJson } from "../api/doubles";
-import type { RunEntry } from "../api/types";
-import { count, counted, date, duration, exact, short } from "../format";
+import type { Condition, Health, RunEntry } from "../api/types";
+import { count, date, duration, exact, short } from "../format";
 import { href, setQuery } from "../route";
 import { COLUMNS, type ColumnKey, type Order, spellOrder } from "./columns";
 import { StatusMark } from "./status";
@@ -92,8 +92,8 @@ function RunRow({
       <td class="number" title={loss === null ? "" : exact(loss)}>
         {loss === null ? "" : <span class={badLoss(loss)}>{short(loss)}</span>}
       </td>
-      <td class="number">
-        <Health health={run.health} />
+      <td class="health">
+        <HealthCell health={run.health} />
       </td>
     </tr>
   );
@@ -103,20 +103,23 @@ function badLoss(loss: number): string {
   return Number.isFinite(loss) ? "" : "bad";
 }
 
-function Health({ health }: { health: RunEntry["health"] }) {
-  if (health === null)
-    return (
-      <span class="faint" title="Not known yet. Open the run to diagnose it.">
-        –
-      </span>
-    );
-  const { errors, warnings } = health;
-  if (errors + warnings === 0) return <span class="well">no problems</span>;
+const CONDITION_CLASS: Partial<Record<Condition, string>> = {
+  ok: "well",
+  running: "well",
+  warning: "warned",
+  "not diagnosed": "faint",
+};
+
+/** The condition, and what is wrong. */
+function HealthCell({ health }: { health: Health | null }) {
+  if (health === null) return <span class="faint">…</span>;
+  const { condition, headline } = health;
+  const hint =
+    condition === "not diagnosed" ? "Open the run to diagnose it." : headline || undefined;
   return (
-    <>
-      {errors > 0 && <span class="bad">{counted(errors, "error")}</span>}
-      {errors > 0 && warnings > 0 && ", "}
-      {warnings > 0 && <span class="warned">{counted(warnings, "warning")}</span>}
-    </>
+    <span title={hint}>
+      <span class={CONDITION_CLASS[condition] ?? "bad"}>{condition}</span>{" "}
+      {headline && <span class="muted">{headline}</span>}
+    </span>
   );
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradwatch.core import Kind, ModelFacts
+from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.quantities import progress
@@ -14,8 +14,9 @@ from gradwatch.diagnosis.value_table import Mask, ValueTable
     "constant-output",
     severity=Severity.ERROR,
     remedy=(
-        "Check the last activation: softmax over one unit is always 1 (use sigmoid), all ReLU "
-        "units may be dead, a sigmoid may be saturated. Then check the input of the last layer."
+        "Check that the samples of a batch differ. Then check the last activation: softmax over "
+        "one unit is always 1 (use sigmoid), all ReLU units may be dead, a sigmoid may be "
+        "saturated. Then check the input of the last layer."
     ),
     thresholds={
         "spread": Threshold(1e-6, "relative range of the outputs; rounding alone is below it"),
@@ -37,9 +38,12 @@ def constant_output(history: History, facts: ModelFacts, limits: Limits) -> Symp
         is_constant = _is_constant(table, i, limits.at("spread", site.path))
         if not is_constant[-count:].all():
             continue
-        if table.column("count", i, count).min() < 2 or _targets_are_constant(history, count):
+        if table.column("count", i, count).min() < 2 or _is_one_number(history[Kind.TARGET], count):
             continue
         varied = np.flatnonzero(~is_constant)
+        if _are_constant(history[Kind.INPUT], count):
+            yield _constant_inputs(history[Kind.INPUT], site, count)
+            continue
         low, high = float(table.latest("min")[i]), float(table.latest("max")[i])
         yield Symptom(
             title=f"The model returns {high:.6g} for every input.",
@@ -63,9 +67,31 @@ def _output_columns(table: ValueTable, facts: ModelFacts) -> list[int]:
     return [len(table.sites) - 1]
 
 
-def _targets_are_constant(history: History, count: int) -> bool:
-    targets = history[Kind.TARGET]
-    if not len(targets):
+def _is_one_number(table: ValueTable, count: int) -> bool:
+    """Whether all elements of the last steps were one and the same number."""
+    if not len(table):
         return False
-    low, high = targets.statistic("min", count), targets.statistic("max", count)
+    low, high = table.statistic("min", count), table.statistic("max", count)
     return bool(np.all(np.nanmin(low, 0) == np.nanmax(high, 0)))
+
+
+def _are_constant(table: ValueTable, count: int) -> bool:
+    """Whether each of the last steps was given one number for all elements of each tensor."""
+    low, high = table.statistic("min", count), table.statistic("max", count)
+    is_known = ~np.isnan(low).any(0)
+    return bool(is_known.any() and np.all((low == high)[:, is_known]))
+
+
+def _constant_inputs(inputs: ValueTable, output: Site, count: int) -> Symptom:
+    value = float(inputs.latest("max")[0])
+    return Symptom(
+        title=f"All inputs of a batch are the same: {value:.6g}.",
+        evidence={"smallest input": float(inputs.latest("min")[0]), "largest input": value},
+        sites=[*inputs.sites, output],
+        since=inputs.since(count),
+        remedy=(
+            "The model gets nothing to tell samples apart by: check how the inputs are loaded and "
+            "scaled."
+        ),
+        about="inputs",
+    )

@@ -34,12 +34,16 @@ def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> 
     if len(history.losses) >= 10 and not is_flat:
         return
     mixing = np.unique(table.layer_index[matrices(table, facts)])
-    norms = table.l2_by_layer(count)[:, mixing]
-    layers = [table.layers[i] for i in mixing]
-    if len(layers) < 2:
+    if len(mixing) < 2:
         return
+    layers = [table.layers[i] for i in mixing]
+    norms = table.l2_by_layer(count)
+    # A gradient that reaches an earlier layer has not vanished on its way: that of the queries and
+    # keys of an attention is small by nature, and all layers before them get theirs past them.
+    reaching = np.fmax.accumulate(norms, axis=1)[:, mixing]
+    norms = norms[:, mixing]
     largest = np.nanmax(np.where(np.isnan(norms), 0.0, norms), axis=1, keepdims=True)
-    ratios = norms / largest
+    ratios = reaching / largest
     name = "ratio" if is_flat else "ratio at once"
     limit = limits.per_site(name, [Site(Kind.GRADIENT, f"{layer}/") for layer in layers])
     # Exact zeros have another cause, see zero-gradients. A gradient that starts at 0 and grows
@@ -48,14 +52,15 @@ def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> 
     if not small.any() or np.argmax(small) > np.nanargmax(norms[-1]):
         return
     top = int(np.flatnonzero(small)[-1])
-    lowest = int(np.nanargmin(np.where(small, ratios[-1], np.nan)))
+    lowest = int(np.nanargmin(np.where(small, norms[-1], np.nan)))
+    way = f"from {layers[top]} down to" if lowest != top else "before they reach"
     chosen = {layer for layer, is_small in zip(layers, small, strict=True) if is_small}
     yield Symptom(
-        title=f"Gradients vanish from {layers[top]} down to {layers[lowest]}.",
+        title=f"Gradients vanish {way} {layers[lowest]}.",
         evidence={
             "smallest layer norm": float(norms[-1, lowest]),
             "largest layer norm": float(largest[-1, 0]),
-            "ratio": float(ratios[-1, lowest]),
+            "ratio": float(norms[-1, lowest] / largest[-1, 0]),
             "loss improvement": progress(history, facts),
         },
         sites=[site for site in table.sites if site.layer in chosen],
