@@ -56,7 +56,8 @@ def frame(progress=PROGRESS, findings=(), **more):
 def test_the_first_lines_say_where_the_run_stands_and_what_measuring_costs():
     first, second, third, *_ = text(frame()).splitlines()
     assert (
-        first == "a  live  step 12,345 · epoch 3 · 12.3 steps/s · 100 steps measured in 1 min 15 s"
+        first
+        == "a  live  running  step 12,345 · epoch 3 · 12.3 steps/s · 100 steps measured in 1 min 15 s"
     )
     assert second == "cost          measures every 5th step, for 0.70% of the training time"
     assert third == "health        nothing is wrong as far as the rules can tell"
