@@ -1,5 +1,9 @@
 """Resumed training: one value a site and step, and nothing thrown away."""
 
+import time
+
+import numpy as np
+import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gradwatch
@@ -25,8 +29,6 @@ def superseded(row, attempts, with_rows):
 
 
 def test_the_bounds_say_the_same_as_the_rule(tmp_path):
-    import numpy as np
-
     rng = np.random.default_rng(0)
     for _ in range(100):
         attempts = [
@@ -46,8 +48,6 @@ def test_the_bounds_say_the_same_as_the_rule(tmp_path):
 
 
 def test_twenty_resumes_show_the_latest_value_of_each_step_and_keep_the_others(tmp_path):
-    import numpy as np
-
     rng = np.random.default_rng(1)
     latest, written, first = {}, 0, 1
     for attempt in range(20):
@@ -108,3 +108,36 @@ def test_a_rank_that_resumes_does_not_supersede_another(tmp_path):
     run = gradwatch.open(tmp_path)
     assert run.steps(rank=0).tolist() == list(range(1, 9))
     assert run.steps(rank=1).tolist() == list(range(1, 6))
+
+
+@pytest.mark.parametrize("seal", [True, False])
+@pytest.mark.parametrize("clock", [(0.0, -3600.0, -7200.0), (9e9, 0.0, 0.0), (0.0, 0.0, 0.0)])
+def test_the_later_attempt_counts_whatever_the_clock_says(tmp_path, monkeypatch, seal, clock):
+    began = time.time()
+    for attempt, (first, offset) in enumerate(zip((1, 5, 8), clock, strict=True)):
+        monkeypatch.setattr(time, "time", lambda offset=offset: began + offset)
+        for rank in (0, 1):
+            recorder = Recorder(tmp_path, first_step=first, rank=rank, attempt=attempt)
+            recorder.write(range(first, first + 10)).close(seal=seal)
+    monkeypatch.undo()
+    for rank in (0, 1):
+        run = gradwatch.open(tmp_path)
+        steps, values = run.series("gradient", KERNEL.path, "l2", rank=rank)
+        latest = [*[0] * 4, *[1] * 3, *[2] * 10]
+        true = [TRUTH["l2"](array(KERNEL, s, a, rank)) for s, a in enumerate(latest, 1)]
+        assert_array_equal(steps, range(1, 18))
+        assert_allclose(values, true, rtol=1e-6)
+        assert run.status == "finished"
+
+
+def test_a_clock_that_goes_back_between_the_fits_of_a_process_hides_nothing(tmp_path, monkeypatch):
+    began = time.time()
+    for first, offset in ((1, 0.0), (11, -3600.0), (16, -7200.0)):
+        monkeypatch.setattr(time, "time", lambda offset=offset: began + offset)
+        with gradwatch.Monitor(tmp_path, every=1, sinks=[gradwatch.Store()]) as monitor:
+            for step in range(first, first + 10):
+                monitor.record(gradients={"k": np.array([float(first)])}, step=step)
+    monkeypatch.undo()
+    steps, values = gradwatch.open(tmp_path).series("gradient", "k", "max")
+    assert_array_equal(steps, range(1, 26))
+    assert_array_equal(values, [1.0] * 10 + [11.0] * 5 + [16.0] * 10)

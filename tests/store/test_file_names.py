@@ -29,6 +29,19 @@ def test_names_sort_by_time():
     assert made == sorted(made)
 
 
+def test_a_name_sorts_behind_those_that_are_there_and_is_a_name(tmp_path):
+    now = 1_800_000_000.0
+    there = [names.new_writer(0, now=now)]
+    for later in (now, now - 1e6, now + 1e-3, now + 59.999, now + 59.999, 0.0):
+        there.append(names.new_writer(0, now=later, after=there))
+        names.journal(tmp_path, there[-1], 0).touch()
+    assert there == sorted(there)
+    assert names.writers_in(tmp_path, 0) == set(there[1:])
+    assert names.writers_in(tmp_path, 1) == set()
+    last = there[0].replace(there[0][:18], "99999999T999999999")
+    assert names.parse_manifest(f"manifest-{names.new_writer(0, after=[last])}.json")
+
+
 def test_names_differ_in_the_same_moment_and_do_not_use_up_the_users_random_numbers():
     state = random.getstate()
     assert len({names.new_writer(0, now=1.0) for _ in range(100)}) == 100

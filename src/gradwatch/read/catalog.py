@@ -71,7 +71,7 @@ class Writer:
 class Catalog:
     """The files of a run; `refresh` lists them again.
 
-    `writers` are by name, which sorts by time of start.
+    `writers` are by name, oldest first.
     """
 
     def __init__(self, directory: Path) -> None:

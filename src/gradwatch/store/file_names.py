@@ -1,14 +1,18 @@
 """The names of a run store's files: who wrote one, its number, what it holds."""
 
+import contextlib
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 SEGMENTS = "segments"
 DESCRIPTION, FINDINGS = "run.json", "findings.jsonl"
+_DAY, _MOMENT = 8, 18
+"""How many characters of a writer's name are the day, and the moment."""
+_LAST_MOMENT = 10 ** (_MOMENT - 1) - 1
 _WRITER = r"(?P<writer>\d{8}T\d{9}-r\d{4,}-[0-9a-f]{8})"
 _JOURNAL = re.compile(rf"journal-{_WRITER}-(?P<number>\d{{6,}})\.gwj")
 _MANIFEST = re.compile(rf"manifest-{_WRITER}\.json")
@@ -35,12 +39,32 @@ class SegmentName:
     checksum: str
 
 
-def new_writer(rank: int, now: float | None = None) -> str:
-    """A name that no other writer has; names sort by the time of their making."""
+def new_writer(rank: int, now: float | None = None, after: Iterable[str] = ()) -> str:
+    """A name that no other writer has; names sort by the time of their making.
+
+    It also sorts behind the names `after`, whatever the clock says: the next moment after theirs.
+    """
     now = time.time() if now is None else now
-    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
+    moment = time.strftime("%Y%m%d%H%M%S", time.gmtime(now)) + f"{int(now * 1000) % 1000:03d}"
+    newest = max((int(name[:_DAY] + name[_DAY + 1 : _MOMENT]) for name in after), default=-1)
+    digits = f"{min(max(int(moment), newest + 1), _LAST_MOMENT):0{_MOMENT - 1}d}"
     # Not `random`: the user's seed must neither be used up nor make two names alike.
-    return f"{moment}{int(now * 1000) % 1000:03d}-r{rank:04d}-{secrets.token_hex(4)}"
+    return f"{digits[:_DAY]}T{digits[_DAY:]}-r{rank:04d}-{secrets.token_hex(4)}"
+
+
+def writers_in(directory: Path, rank: int) -> set[str]:
+    """The writers of a rank of which there are files in a run's directory."""
+    found: set[str | None] = set()
+    for place in (directory, directory / SEGMENTS):
+        with contextlib.suppress(OSError):  # It cannot be listed: nothing is known of it.
+            for name in listed(place):
+                about = parse_journal(name) or parse_segment(name)
+                found.add(about.writer if about is not None else parse_manifest(name))
+    return {writer for writer in found if writer is not None and is_of_rank(writer, rank)}
+
+
+def is_of_rank(writer: str, rank: int) -> bool:
+    return f"-r{rank:04d}-" in writer
 
 
 def journal(directory: Path, writer: str, number: int) -> Path:

@@ -52,7 +52,9 @@ class StoreWriter:
     ) -> None:
         self.directory = Path(directory).absolute()
         self.rank = rank
-        self.name = names.new_writer(rank)
+        # Not by the clock alone, which may have been ahead when an earlier one began: the
+        # later one replaces what the earlier one has recorded of the same steps.
+        self.name = names.new_writer(rank, after=names.writers_in(self.directory, rank))
         self._flush = flush
         self._limits = (rows_a_journal, bytes_a_journal)
         self._started = time.time()

@@ -31,10 +31,4 @@ def writer_for(directory: Path, first_step: int, rank: int = 0) -> StoreWriter:
 
 def _has_successor(writer: StoreWriter) -> bool:
     """Whether another writer of this rank has begun since: a rank's attempts stay in order."""
-    mine = f"-r{writer.rank:04d}-"
-    for name in names.listed(writer.directory):
-        journal = names.parse_journal(name)
-        other = journal.writer if journal is not None else names.parse_manifest(name)
-        if other is not None and mine in other and other > writer.name:
-            return True
-    return False
+    return any(other > writer.name for other in names.writers_in(writer.directory, writer.rank))

@@ -26,7 +26,7 @@ class RankShare:
 
     def has(self, writer: str) -> bool:
         """Whether a writer of this name is of this process, or of an earlier one in its place."""
-        return f"-r{self.rank:04d}-" in writer
+        return names.is_of_rank(writer, self.rank)
 
 
 def share_of(training: str, rank: int, url: str) -> RankShare:
