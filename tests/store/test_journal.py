@@ -29,6 +29,14 @@ def opened(path):
     return journal
 
 
+def reading(facts=None, number=0, **arrays):
+    """The bytes of a reading of three sites, with other facts or columns."""
+    when = {"step": 1, "epoch": 1, "time": 1.7e9, "attempt": 1, "micro_batch": None, "lost_rows": 0}
+    cells = {name: np.zeros(0, np.int64) for name in ("cell_row", "cell", "cell_count")}
+    rows = {"site": np.arange(3), **{name: np.zeros(3) for name in FIELDS}, **cells}
+    return frames.encode("R", number, columns.pack({**when, **(facts or {})}, {**rows, **arrays}))
+
+
 def steps(journal):
     return [block.facts["step"] for block in journal.readings]
 
@@ -64,6 +72,50 @@ def test_a_damaged_record_is_reported_and_the_rest_is_read(journal):
     ]
 
 
+def test_a_last_record_of_full_length_that_is_damaged_is_reported(journal):
+    content = journal.read_bytes()
+    last = list(frames.scan(content))[-1]
+    for position in range(last.start, last.end):
+        for bit in range(8):
+            damaged = bytearray(content)
+            damaged[position] ^= 1 << bit
+            journal.write_bytes(damaged)
+            found = opened(journal)
+            if 5 <= position - last.start < 8:
+                assert steps(found) == [1, 2, 3, 4, 5]  # These bytes say nothing.
+                continue
+            assert steps(found) == [1, 2, 3, 4]
+            assert "damaged, record 7 on" in found.damage[0].what, position
+
+
+@pytest.mark.parametrize("more", [b"x", bytes(4096), b"\xf5GW2" + bytes(40), b"\xf5GW1" * 50])
+def test_bytes_at_the_end_that_no_process_writes_are_damage(journal, more):
+    whole = journal.stat().st_size
+    with journal.open("ab") as file:
+        file.write(more)
+    found = opened(journal)
+    assert steps(found) == [1, 2, 3, 4, 5]
+    assert f"its last {len(more):,} bytes are damaged" in found.damage[0].what
+    # What was no record when it was read may be one later: it is read again.
+    content = journal.read_bytes()[:whole]
+    journal.write_bytes(content + reading({"step": 6}, number=found.frame_count))
+    found.advance()
+    assert steps(found) == [1, 2, 3, 4, 5, 6]
+    assert found.damage == []
+
+
+def test_a_damaged_record_before_one_that_is_cut_off_is_damage_and_the_other_is_not(journal):
+    content = bytearray(journal.read_bytes())
+    fourth, fifth = list(frames.scan(bytes(content)))[-2:]
+    content[fourth.start + 40] ^= 1
+    for end in range(fifth.start + 1, fifth.end):
+        journal.write_bytes(content[:end])
+        found = opened(journal)
+        assert steps(found) == [1, 2, 3]
+        assert found.torn == end - fifth.start
+        assert "damaged, record 6 on" in found.damage[0].what
+
+
 def test_rows_whose_names_are_damaged_are_left_out(journal):
     content = bytearray(journal.read_bytes())
     names = list(frames.scan(bytes(content)))[1]
@@ -89,7 +141,6 @@ def test_a_record_of_an_unknown_kind_is_damage(tmp_path):
 
 
 def test_columns_of_different_lengths_are_damage(tmp_path):
-    arrays = {"site": np.arange(3), **{name: np.zeros(3) for name in FIELDS}}
     path = tmp_path / "journal"
-    path.write_bytes(frames.encode("R", 0, columns.pack({}, {**arrays, "max": np.zeros(2)})))
+    path.write_bytes(reading(max=np.zeros(2)))
     assert "different lengths" in opened(path).damage[0].what

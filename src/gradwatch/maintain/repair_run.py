@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from gradwatch.read import Catalog, Run, Segment, Writer, count_rows, is_live, read_facts
@@ -11,6 +12,8 @@ from gradwatch.util import Json
 from gradwatch.util.files import atomic, checked_json
 
 QUARANTINE = "quarantine"
+_MOST_LOST = 10_000
+"""So many missing journals are entered as empty; a run with more of them stays damaged."""
 
 
 class LiveRunError(RuntimeError):
@@ -87,11 +90,10 @@ def repair(path: str | Path, progress: Callable[[int, int, str], None] | None = 
 
 def _is_out_of_order(writer: Writer, catalog: Catalog) -> bool:
     damaged = {damage.file for damage in catalog.damage}
-    known = set(writer.sealed) | set(writer.journals)
     return (
         names.manifest(catalog.directory, writer.name) in damaged
         or writer.without_manifest
-        or any(number not in known for number in range(writer.newest))
+        or bool(writer.missing)
         or any(
             (name := names.parse_segment(path.name)) is not None and name.writer == writer.name
             for path in damaged
@@ -104,12 +106,12 @@ def _rebuild(writer: Writer, catalog: Catalog, done: Repair) -> None:
     directory = catalog.directory
     path = names.manifest(directory, writer.name)
     entries: dict[int, dict[str, Json]] = {}
-    for number in range(writer.newest + 1):
-        if number not in writer.journals:
-            whole = writer.sealed.get(number, [])
-            counts = count_rows([segment.path for segment in whole])
-            tables = {s.table: _entry(s, rows) for s, rows in zip(whole, counts, strict=True)}
-            entries[number] = {"number": number, "lost_rows": 0, "tables": tables}
+    lost = (n for first, last in writer.missing for n in range(first, last + 1))
+    for number in sorted({*writer.sealed, *islice(lost, _MOST_LOST)} - set(writer.journals)):
+        whole = writer.sealed.get(number, [])
+        counts = count_rows([segment.path for segment in whole])
+        tables = {s.table: _entry(s, rows) for s, rows in zip(whole, counts, strict=True)}
+        entries[number] = {"number": number, "lost_rows": 0, "tables": tables}
     for damage in catalog.damage:
         name = names.parse_segment(damage.file.name)
         if name is not None and name.writer == writer.name:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Attempt:
     """One stretch of training of one rank.
 
-    Writers' names sort by their beginning, and `number` counts within a writer. A `group` of None is all of
-    the training. `time` is when it began, in seconds since 1970.
+    Writers' names sort by their beginning, and `number` counts within a writer. A `group` of None
+    is all of the training. `time` is when it began, in seconds since 1970.
     """
 
     writer: str

@@ -7,16 +7,18 @@ whose manifest is lost, and then their names' checksums decide.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 from gradwatch.read.file_cache import FileCache, crc32c
-from gradwatch.store import Damage, Journal, manifest, tables
+from gradwatch.store import Damage, Journal, checks, manifest, tables
 from gradwatch.store import file_names as names
 from gradwatch.util import Json
-from gradwatch.util.files import DamagedError, Known
+from gradwatch.util.files import Known, regular
 
 _TRIES = 50
+_LARGEST = 1 << 32
+"""More bytes than any segment has."""
 
 SiteName = tuple[str, str, str]
 """Kind, path and group."""
@@ -32,6 +34,7 @@ class Segment:
     path: Path
     checksum: str
     rows: int | None = None
+    bytes: int | None = None
 
 
 @dataclass
@@ -61,6 +64,12 @@ class Writer:
         """The process of a parallel training; the name has it too."""
         rank = self.facts.get("rank")
         return rank if isinstance(rank, int) else int(self.name.split("-r")[1].split("-")[0])
+
+    @property
+    def missing(self) -> list[tuple[int, int]]:
+        """The journals that are neither here nor sealed: from which number to which."""
+        known = sorted({-1, *self.sealed, *self.journals, self.newest})
+        return [(a + 1, b - 1) for a, b in pairwise(known) if a + 1 < b]
 
     @property
     def is_incomplete(self) -> bool:
@@ -151,7 +160,7 @@ class Catalog:
             attempts=list(content["attempts"]),
             groups=dict(content.get("groups") or {}),
             end=content.get("ended"),
-            newest=content.get("newest", -1),
+            newest=content["newest"],
         )
         for entry in content["segments"]:
             segments = [
@@ -162,29 +171,25 @@ class Catalog:
                     self.directory / names.SEGMENTS / about["file"],
                     about["crc32c"],
                     about["rows"],
+                    about["bytes"],
                 )
                 for table, about in entry["tables"].items()
             ]
-            writer.lost_rows += entry.get("lost_rows", 0)
+            writer.lost_rows += entry.get("lost_rows") or 0
             self._seal(writer, entry["number"], segments, damage)
         return writer
 
     def _read_manifest(self, path: Path) -> dict[str, Json] | Damage:
         try:
             content = manifest.read(path, self._known)
-            for entry in content["segments"]:
-                for about in entry["tables"].values():
-                    # A name and no path: nothing outside of the run is ever read.
-                    if names.parse_segment(about["file"]) is None:
-                        raise DamagedError(f"{about['file']!r} is no segment's name.")
             return {**content, "sites": self._encodable(content["sites"])}
-        except (DamagedError, KeyError, TypeError) as error:
+        except manifest.LaterFormatError as error:
+            return Damage(path, str(error))
+        except ValueError as error:
             served = "its segments are found by their names, its attempts by their rows"
             return Damage(path, f"it is damaged ({error}); {served}")
-        except ValueError as error:
-            return Damage(path, str(error))
 
-    def _encodable(self, sites: Iterable[Iterable[str] | None]) -> list[SiteName | None]:
+    def _encodable(self, sites: Iterable[Json]) -> list[SiteName | None]:
         """The sites of a manifest; the same list if another writer has the same."""
         known = self._names.get(id(sites))
         if known is None or known[0] is not sites:
@@ -215,13 +220,19 @@ class Catalog:
         another number. So DuckDB sees a file only after its checksum was compared.
         """
         try:
+            size = regular.status(segment.path).st_size
+            if size > _LARGEST or size != (segment.bytes or size):
+                # To compute the checksum of a file that is far too large would take long.
+                wanted = "" if segment.bytes is None else f", not {segment.bytes:,}"
+                return f"it has {size:,} bytes{wanted}"
             found = self._checksums.get(segment.path)
         except FileNotFoundError:
             return "it is missing"
         except OSError as error:
             return f"it cannot be read ({error.strerror or error})"
-        wanted = segment.checksum
-        return None if found == wanted else f"its checksum is {found}, not {wanted}"
+        if found == segment.checksum:
+            return None
+        return f"its checksum is {found}, not {segment.checksum}"
 
     def _find_orphans(
         self, writers: dict[str, Writer], listed: set[names.JournalName], damage: list[Damage]
@@ -229,7 +240,12 @@ class Catalog:
         """Find the segments of writers without a manifest by their names."""
         found: dict[tuple[str, int], list[Segment]] = {}
         folder = self.directory / names.SEGMENTS
-        for file in names.listed(folder):
+        try:
+            files = list(names.listed(folder))
+        except OSError as error:
+            damage.append(Damage(folder, f"it cannot be read ({error.strerror or error})"))
+            return
+        for file in files:
             name = names.parse_segment(file)
             if name is None or not writers.get(name.writer, _NO_MANIFEST).without_manifest:
                 continue
@@ -274,7 +290,7 @@ class Catalog:
             )
         damage += journal.damage
         writer.journals[name.number] = journal
-        writer.lost_rows += sum(block.facts.get("lost_rows", 0) for block in journal.readings)
+        writer.lost_rows += sum(block.facts["lost_rows"] or 0 for block in journal.readings)
         if name.number >= writer.newest:
             # Each journal knows all that the ones before it did.
             writer.newest = name.number
@@ -285,7 +301,7 @@ class Catalog:
             writer.groups = journal.groups or writer.groups
             writer.end = journal.end
         if journal.end is not None:
-            writer.lost_rows += journal.end.get("lost_rows", 0)
+            writer.lost_rows += journal.end.get("lost_rows") or 0
 
     def _sites_of(self, journal: Journal, older: list[SiteName | None]) -> list[SiteName | None]:
         """The sites of a journal; the same list for as long as there are no more."""
@@ -297,10 +313,13 @@ class Catalog:
         return known[2]
 
 
-def encodable_names(sites: Iterable[Iterable[str] | None]) -> list[SiteName | None]:
+def encodable_names(sites: Iterable[Json]) -> list[SiteName | None]:
+    """Kind, path and group of sites; raises `ValueError` in words for what is no site."""
     found: list[SiteName | None] = []
     for entry in sites:
-        kind, path, group = ("", "", "") if entry is None else map(tables.encodable, entry)
+        kind, path, group = (
+            ("", "", "") if entry is None else map(tables.encodable, checks.site(entry))
+        )
         found.append(None if entry is None else (kind, path, group))
     return found
 
@@ -315,11 +334,12 @@ _NO_MANIFEST = Writer("", without_manifest=True)
 
 
 def _missing_numbers(writer: Writer, directory: Path, damage: list[Damage]) -> None:
-    known = set(writer.sealed) | set(writer.journals)
-    for number in range(writer.newest):
-        if number not in known:
-            path = names.journal(directory, writer.name, number)
-            damage.append(Damage(path, "it is missing, and its rows with it"))
+    for first, last in writer.missing:
+        path = names.journal(directory, writer.name, first)
+        what = "it is missing, and its rows with it"
+        if last > first:
+            what = f"it and the {last - first:,} journals after it are missing, with their rows"
+        damage.append(Damage(path, what))
     for number, journal in writer.journals.items():
         if journal.torn and number < writer.newest:
             what = f"{journal.torn} bytes at its end are no whole record"

@@ -9,7 +9,7 @@ import google_crc32c
 from gradwatch.store import SegmentName, manifest
 from gradwatch.store import file_names as names
 from gradwatch.store.remote import Folder, is_claim
-from gradwatch.util.files import DamagedError, atomic, checked_json
+from gradwatch.util.files import atomic
 
 DOWNLOADS = 8
 
@@ -74,9 +74,9 @@ class Mirror:
     def _segments_of(self, name: str, data: bytes) -> list[str]:
         """The segments that a manifest names; if it is damaged, all there are of its writer."""
         try:
-            content = checked_json.loads(data, self.directory / name)
+            content = manifest.loads(data, self.directory / name)
             return [str(about["file"]) for about in manifest.named_segments(content)]
-        except (DamagedError, KeyError, TypeError, AttributeError):
+        except ValueError:
             listed = (entry.name for entry in self.folder.listed(names.SEGMENTS))
             writer = names.parse_manifest(name)
             return [

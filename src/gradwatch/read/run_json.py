@@ -5,23 +5,31 @@ from pathlib import Path
 
 from gradwatch.core import KINDS, Site, SiteInfo
 from gradwatch.read.file_cache import FileCache
-from gradwatch.store import DESCRIPTION, Damage, read_description
+from gradwatch.store import DESCRIPTION, Damage, fitting, read_description
 from gradwatch.util import Json
 from gradwatch.util.files import DamagedError
 
 Facts = Mapping[str, Json]
+_NAMED = 3
+"""So many faults of the file are named."""
 
 
 def read_facts(path: Path) -> tuple[Facts, Damage | None]:
     """The content of a `run.json`, empty if there is none, and what is wrong with the file."""
     try:
-        return read_description(path), None
+        facts, faults = fitting(read_description(path))
+        return facts, Damage(path, _in_words(faults)) if faults else None
     except FileNotFoundError:
         return {}, None
     except DamagedError as error:
         return {}, Damage(path, str(error))
     except OSError as error:
         return {}, Damage(path, f"it cannot be read ({error.strerror or error})")
+
+
+def _in_words(faults: list[str]) -> str:
+    more = f", and {len(faults) - _NAMED:,} more" if len(faults) > _NAMED else ""
+    return f"some of it is left out: {', '.join(faults[:_NAMED])}{more}"
 
 
 class FactsFile:

@@ -2,6 +2,7 @@
 
 from gradwatch.store.description import Description
 from gradwatch.store.description import read as read_description
+from gradwatch.store.description_types import fitting
 from gradwatch.store.file_names import (
     DESCRIPTION,
     SEGMENTS,
@@ -28,6 +29,7 @@ __all__ = [
     "Remote",
     "SegmentName",
     "StoreWriter",
+    "fitting",
     "literal",
     "lock_down",
     "parse_journal",

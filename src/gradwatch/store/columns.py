@@ -20,6 +20,7 @@ _LENGTH = struct.Struct("<I")
 _NARROW = ("<u2", "<u4", "<f4")
 _FORMS = frozenset({*_NARROW, "<f8", "<i8", "|u1"})
 _CONSTANT = "="
+LONGEST = 1 << 31
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -93,7 +94,10 @@ def many(names: Sequence[str], arrays: NDArray[Any]) -> list[PackedColumn]:
 
 
 def unpack(data: bytes) -> tuple[dict[str, Json], dict[str, NDArray[Any]]]:
-    """The inverse of `pack`; raises `ValueError` if the bytes are not of this form."""
+    """The inverse of `pack`; raises `ValueError` if the bytes are not of this form.
+
+    An array of equal elements takes no memory, however long it says to be; see `is_constant`.
+    """
     try:
         (length,) = _LENGTH.unpack_from(data)
         at = _LENGTH.size + length
@@ -102,16 +106,25 @@ def unpack(data: bytes) -> tuple[dict[str, Json], dict[str, NDArray[Any]]]:
         for name, form, size, dtype in head:
             if dtype not in _FORMS or form not in _FORMS | {_CONSTANT}:
                 raise ValueError(f"unknown form {form!r} of {dtype!r}")
+            if type(size) is not int or not 0 <= size <= LONGEST:
+                raise ValueError("an impossible length")
             stored = np.dtype(dtype if form == _CONSTANT else form)
             count = min(size, 1) if form == _CONSTANT else size
             values = np.frombuffer(data, stored, count, at).astype(dtype)
             arrays[name] = np.broadcast_to(values, (size,)) if form == _CONSTANT else values
             at += count * stored.itemsize
-    except (struct.error, TypeError, KeyError) as error:
+    except (struct.error, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"These are no columns: {error}") from None
     if at != len(data):
         raise ValueError(f"These are no columns: {len(data) - at} bytes too many.")
+    if not isinstance(facts, dict):
+        raise ValueError("These are no columns: their facts are no mapping.")
     return facts, arrays
+
+
+def is_constant(array: NDArray[Any]) -> bool:
+    """Whether an unpacked array is one element, several times: it has no size on the disk."""
+    return array.size > 1 and array.strides == (0,)
 
 
 @functools.lru_cache(maxsize=10_000)  # A run writes the same few at every step.

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gradwatch.store.description_types import fitting
 from gradwatch.store.file_names import DESCRIPTION
 from gradwatch.util import Json
-from gradwatch.util.files import DamagedError, checked_json
+from gradwatch.util.files import DamagedError, checked_json, regular
 
 FORMAT = 2
 FIRST_KEPT, LAST_KEPT = 1, 20
@@ -18,10 +19,11 @@ FIRST_KEPT, LAST_KEPT = 1, 20
 def read(path: Path) -> dict[str, Json]:
     """The content of `run.json`; raises `DamagedError` if it is not what was written.
 
-    Those of gradwatch 0.1, of format 1, had no checksum.
+    Those of gradwatch 0.1, of format 1, had no checksum. It may have parts of wrong types, see
+    `description_types.fitting`.
     """
     with contextlib.suppress(ValueError, AttributeError, RecursionError):
-        content = json.loads(path.read_bytes())
+        content = json.loads(regular.read_bytes(path))
         if content.get("format") == 1 and checked_json.CHECKSUM not in content:
             return dict(content)
     return checked_json.read(path)
@@ -65,10 +67,12 @@ class Description:
 
     def _so_far(self) -> dict[str, Json]:
         try:
-            return read(self.path)
+            content, faults = fitting(read(self.path))
         except FileNotFoundError:
             return {}
-        except DamagedError:
+        except DamagedError as error:
+            content, faults = {}, [str(error)]
+        if faults:
             # Not ours to delete: a person may read what we cannot.
             self.path.replace(self.path.with_name("run.json.damaged"))
-            return {}
+        return content

@@ -13,11 +13,11 @@ DESCRIPTION, FINDINGS = "run.json", "findings.jsonl"
 _DAY, _MOMENT = 8, 18
 """How many characters of a writer's name are the day, and the moment."""
 _LAST_MOMENT = 10 ** (_MOMENT - 1) - 1
-_WRITER = r"(?P<writer>\d{8}T\d{9}-r\d{4,}-[0-9a-f]{8})"
-_JOURNAL = re.compile(rf"journal-{_WRITER}-(?P<number>\d{{6,}})\.gwj")
+_WRITER = r"(?P<writer>\d{8}T\d{9}-r\d{4,9}-[0-9a-f]{8})"
+_JOURNAL = re.compile(rf"journal-{_WRITER}-(?P<number>\d{{6,12}})\.gwj")
 _MANIFEST = re.compile(rf"manifest-{_WRITER}\.json")
 _SEGMENT = re.compile(
-    rf"{_WRITER}-(?P<number>\d{{6,}})\.(?P<table>[a-z]+)\.(?P<checksum>[0-9a-f]{{8}})\.parquet"
+    rf"{_WRITER}-(?P<number>\d{{6,12}})\.(?P<table>[a-z]+)\.(?P<checksum>[0-9a-f]{{8}})\.parquet"
 )
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from gradwatch.util import Json
 
+_LARGEST_PID = (1 << 31) - 1
+
 
 def describe() -> dict[str, Json]:
     """This process: `host`, `pid` and `process_start`, which differs if a pid is used again."""
@@ -20,7 +22,7 @@ def is_running(facts: Mapping[str, Json]) -> bool | None:
     if facts.get("host") != _host():
         return None
     pid, start = facts.get("pid"), facts.get("process_start")
-    if not isinstance(pid, int) or pid <= 0:
+    if not isinstance(pid, int) or not 0 < pid <= _LARGEST_PID:
         return None
     if start is not None and Path("/proc/self/stat").exists():
         return bool(start_of(pid) == start)

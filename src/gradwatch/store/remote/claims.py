@@ -8,6 +8,7 @@ from typing import Any
 
 from gradwatch.store import file_names as names
 from gradwatch.store import process
+from gradwatch.store.description_types import fitting
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.rank_share import RankShare
 from gradwatch.util import Json
@@ -172,10 +173,10 @@ def is_claim(name: str) -> bool:
 def _trainings(folder: Folder) -> set[str]:
     """The trainings that a folder's `run.json` names."""
     try:
-        fits = checked_json.loads(folder.read("run.json"), Path("run.json")).get("fits", [])
+        content = checked_json.loads(folder.read("run.json"), Path("run.json"))
     except (FileNotFoundError, DamagedError):
         return set()
-    return {str(fit.get("training")) for fit in fits if isinstance(fit, dict)}
+    return {str(fit.get("training")) for fit in fitting(content)[0].get("fits", [])}
 
 
 def _name(owner: str) -> str:

@@ -7,6 +7,7 @@ not replace what the remote files say of its beginning.
 from pathlib import Path
 
 from gradwatch.store.description import FIRST_KEPT, LAST_KEPT
+from gradwatch.store.description_types import fitting
 from gradwatch.util.files import DamagedError, checked_json
 
 
@@ -14,7 +15,8 @@ def descriptions(before: bytes, data: bytes) -> bytes:
     """A `run.json` that also has the fits and sites of an earlier one."""
     place = Path("run.json")
     try:
-        old, new = checked_json.loads(before, place), checked_json.loads(data, place)
+        old = fitting(checked_json.loads(before, place))[0]
+        new = fitting(checked_json.loads(data, place))[0]
     except DamagedError:
         return data
     known = new.get("fits", [])

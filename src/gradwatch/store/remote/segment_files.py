@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gradwatch.store import file_names as names
-from gradwatch.store.manifest import named_segments
+from gradwatch.store import manifest
 from gradwatch.store.remote.address import Remote, as_remote
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.tables import SCHEMAS
 from gradwatch.util import say
-from gradwatch.util.files import DamagedError, checked_json
+from gradwatch.util.files import regular
 
 READS = 16
 """How many manifests are read at a time."""
@@ -60,7 +60,12 @@ def segment_files(place: str | Path | Remote, table: str = "summaries") -> list[
 def _local(root: Path, table: str) -> Iterator[str]:
     for path in root.rglob("manifest-*.json"):
         if _is_manifest(path.relative_to(root).as_posix()):
-            for file in _named(path.read_bytes(), str(path), table):
+            try:
+                data = regular.read_bytes(path)
+            except OSError as error:
+                say(f"{path} cannot be read, and the segments that it names are left out. {error}")
+                continue
+            for file in _named(data, str(path), table):
                 yield str(path.parent / names.SEGMENTS / file)
 
 
@@ -76,8 +81,8 @@ def _folder_of(path: str) -> str:
 
 def _named(data: bytes, where: str, table: str) -> list[str]:
     try:
-        content = checked_json.loads(data, Path(where))
-        return [str(about["file"]) for about in named_segments(content, table)]
-    except (DamagedError, KeyError, TypeError) as error:
+        content = manifest.loads(data, Path(where))
+        return [str(about["file"]) for about in manifest.named_segments(content, table)]
+    except ValueError as error:
         say(f"{where} is damaged, and the segments that it names are left out. {error}")
         return []

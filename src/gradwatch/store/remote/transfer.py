@@ -6,13 +6,13 @@ from pathlib import Path
 import google_crc32c
 
 from gradwatch.store import file_names as names
+from gradwatch.store import manifest
 from gradwatch.store.file_names import DESCRIPTION, FINDINGS
-from gradwatch.store.manifest import named_segments
 from gradwatch.store.remote import merge_files
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.rank_share import RankShare, is_of
 from gradwatch.util import Json
-from gradwatch.util.files import DamagedError, checked_json
+from gradwatch.util.files import regular
 
 Identity = tuple[int, int, int]
 
@@ -48,7 +48,7 @@ class Transfer:
         """Send all that is new; after an `OSError` the next call goes on from there."""
         for path, identity in self._changed():
             content, data = _read(path)
-            for about in named_segments(content):
+            for about in manifest.named_segments(content):
                 self._send_segment(about)
             self._send(path.name, data)
             self._sent[path.name] = identity
@@ -56,7 +56,7 @@ class Transfer:
             path = self._directory / name
             present = _identity(path)
             if present is not None and self._sent.get(name) != present:
-                self._send(name, self._with_before(name, path.read_bytes()))
+                self._send(name, self._with_before(name, regular.read_bytes(path)))
                 self._sent[name] = present
 
     def missing(self) -> int:
@@ -64,7 +64,7 @@ class Transfer:
         count = 0
         for path, _ in self._changed():
             content, _ = _read(path)
-            wanted = [(about["file"], about["bytes"]) for about in named_segments(content)]
+            wanted = [(about["file"], about["bytes"]) for about in manifest.named_segments(content)]
             count += 1 + sum(
                 key not in self._segments and key[0] not in self.damaged for key in wanted
             )
@@ -85,8 +85,8 @@ class Transfer:
         if (name, size) in self._segments:
             return
         try:
-            data = (self._directory / names.SEGMENTS / name).read_bytes()
-        except FileNotFoundError:
+            data = regular.read_bytes(self._directory / names.SEGMENTS / name, size)
+        except (FileNotFoundError, regular.UnreadableError):
             data = b""
         if len(data) != size or f"{google_crc32c.value(data):08x}" != about["crc32c"]:
             # A reader of the remote run finds it missing, as one of this finds it damaged.
@@ -112,10 +112,10 @@ class Transfer:
 
 def _read(path: Path) -> tuple[dict[str, Json], bytes]:
     """A manifest, understood and as it is; one that is damaged is sent as it is."""
-    data = path.read_bytes()
+    data = regular.read_bytes(path)
     try:
-        content = checked_json.loads(data, path)
-    except DamagedError:
+        content = manifest.loads(data, path)
+    except ValueError:
         content = {}
     return content, data
 

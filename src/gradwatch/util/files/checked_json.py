@@ -8,7 +8,7 @@ from typing import Any
 
 import google_crc32c
 
-from gradwatch.util.files import atomic
+from gradwatch.util.files import atomic, regular
 
 CHECKSUM = "crc32c"
 _COMPACT = (",", ":")
@@ -64,9 +64,10 @@ class Known:
 def read(path: Path, known: Known | None = None) -> dict[str, Any]:
     """The content without its checksum; raises `DamagedError` if `write` did not write it so.
 
-    `known` is where to look for long values that other files have too.
+    `known` is where to look for long values that other files have too. Raises `OSError` in words
+    if it is no regular file, or far too large.
     """
-    return loads(path.read_bytes(), path, known)
+    return loads(regular.read_bytes(path), path, known)
 
 
 def loads(data: bytes, path: Path, known: Known | None = None) -> dict[str, Any]:
