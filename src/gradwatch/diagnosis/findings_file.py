@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gradwatch.diagnosis.finding import Finding
+from gradwatch.store import file_names, findings_lines
 from gradwatch.util import environment
 from gradwatch.util.files import AppendFile, checked_json
 
-NAME = "findings.jsonl"
-_FOUND, _LEFT, _ENDED = "found", "left", "ended"
+NAME = file_names.FINDINGS
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class FindingsFile:
         self._file: AppendFile | None = None
 
     def found(self, finding: Finding) -> None:
-        self._append(_FOUND, [finding])
+        self._append(findings_lines.FOUND, [finding])
 
     def ended(self, findings: Iterable[Finding], extent: Extent) -> None:
         """Append the final state of all findings."""
-        self._append(_LEFT, findings)
-        self._append(_ENDED, [None], **vars(extent), version=environment.own_version())
+        self._append(findings_lines.LEFT, findings)
+        self._append(findings_lines.ENDED, [None], **vars(extent), version=environment.own_version())
 
     def close(self) -> None:
         if self._file is not None:
@@ -69,40 +69,37 @@ class FindingsFile:
 
 
 def read(directory: Path) -> RecordedFindings:
-    """The findings in the file of a run; damaged lines are left out."""
+    """The findings in the file of a run; damaged lines are left out, see the run's `damage`."""
     try:
-        lines = (directory / NAME).read_bytes().splitlines()
+        lines, is_whole, _ = findings_lines.read(directory)
     except OSError:
         return RecordedFindings([])
     found: dict[str, list[Finding]] = {}
     left: dict[str, list[Finding]] = {}
     extents: dict[str, Extent | None] = {}
-    is_damaged = False
-    for line in lines:
+    for content in lines:
+        diagnosis, event = content["diagnosis"], content["event"]
+        extents[diagnosis] = None
+        if event == findings_lines.ENDED:
+            found[diagnosis] = left.pop(diagnosis, [])
+            extents[diagnosis] = _extent(content)
+            continue
         try:
-            content = checked_json.loads(line, directory / NAME)
-            diagnosis, event = str(content["diagnosis"]), content["event"]
-            extents[diagnosis] = None
-            if event == _ENDED:
-                found[diagnosis] = left.pop(diagnosis, [])
-                extents[diagnosis] = _extent(content)
-            else:
-                finding = Finding.from_json(json.dumps(content["finding"]))
-                into = left if event == _LEFT else found
-                into.setdefault(diagnosis, []).append(finding)
-        except (ValueError, KeyError, TypeError):
-            is_damaged = True
+            finding = Finding.from_json(json.dumps(content["finding"]))
+        except ValueError:  # Of a kind that this process does not know.
+            is_whole = False
+            continue
+        into = left if event == findings_lines.LEFT else found
+        into.setdefault(diagnosis, []).append(finding)
     findings = [finding for several in found.values() for finding in several]
-    is_sure = len(extents) == 1 and not is_damaged
+    is_sure = len(extents) == 1 and is_whole
     return RecordedFindings(findings, *extents.values() if is_sure else ())
 
 
 def _extent(content: Any) -> Extent | None:
     if content.get("version") != environment.own_version():
         return None
-    return Extent(
-        int(content["first_step"]), int(content["last_step"]), content["is_whole"] is True
-    )
+    return Extent(content["first_step"], content["last_step"], content["is_whole"] is True)
 
 
 def _line(diagnosis: str, event: str, finding: Finding | None, more: dict[str, Any]) -> bytes:

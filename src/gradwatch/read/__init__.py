@@ -1,6 +1,6 @@
 """Reading runs: the only way from a run's files to its numbers."""
 
-from gradwatch.read.catalog import Catalog, Segment, Writer
+from gradwatch.read.catalog import Catalog
 from gradwatch.read.chosen_rows import ALL, RankChoice, check_rank
 from gradwatch.read.comparable_runs import compare
 from gradwatch.read.comparison import Comparison
@@ -18,6 +18,7 @@ from gradwatch.read.runs import Runs, is_run
 from gradwatch.read.site_matching import common_counterparts, counterparts
 from gradwatch.read.status import RankStatus, Status, is_live
 from gradwatch.read.steps import EVER, Bucketing, Steps, by_width, within
+from gradwatch.read.writer_files import Segment, Writer
 
 __all__ = [
     "ALL",

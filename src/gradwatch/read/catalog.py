@@ -6,12 +6,12 @@ whose manifest is lost, and then their names' checksums decide.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 
 from gradwatch.read.file_cache import FileCache, crc32c
-from gradwatch.store import Damage, Journal, checks, manifest, tables
+from gradwatch.read.writer_files import Segment, SiteName, Writer
+from gradwatch.store import Damage, Journal, checks, findings_lines, manifest, tables
 from gradwatch.store import file_names as names
 from gradwatch.util import Json
 from gradwatch.util.files import Known, regular
@@ -20,78 +20,25 @@ _TRIES = 50
 _LARGEST = 1 << 32
 """More bytes than any segment has."""
 
-SiteName = tuple[str, str, str]
-"""Kind, path and group."""
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A sealed file: the rows of one table of one journal."""
-
-    writer: str
-    number: int
-    table: str
-    path: Path
-    checksum: str
-    rows: int | None = None
-    bytes: int | None = None
-
-
-@dataclass
-class Writer:
-    """The files of one writer, and the facts in them.
-
-    `facts` are its rank, host, pid and start. `sites` are by site number, None where unknown;
-    writers that have the same share one list. `end` is None if the writer has not ended. `sealed`
-    has the whole segments of the sealed journals, and `journals` those that are not sealed, both by
-    journal number.
-    """
-
-    name: str
-    facts: dict[str, Json] = field(default_factory=dict)
-    sites: list[SiteName | None] = field(default_factory=list)
-    attempts: list[dict[str, Json]] = field(default_factory=list)
-    groups: dict[str, list[int]] = field(default_factory=dict)
-    end: dict[str, Json] | None = None
-    sealed: dict[int, list[Segment]] = field(default_factory=dict)
-    journals: dict[int, Journal] = field(default_factory=dict)
-    newest: int = -1
-    lost_rows: int = 0
-    without_manifest: bool = False
-
-    @property
-    def rank(self) -> int:
-        """The process of a parallel training; the name has it too."""
-        rank = self.facts.get("rank")
-        return rank if isinstance(rank, int) else int(self.name.split("-r")[1].split("-")[0])
-
-    @property
-    def missing(self) -> list[tuple[int, int]]:
-        """The journals that are neither here nor sealed: from which number to which."""
-        known = sorted({-1, *self.sealed, *self.journals, self.newest})
-        return [(a + 1, b - 1) for a, b in pairwise(known) if a + 1 < b]
-
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether its sites and attempts may not be known in full."""
-        return self.without_manifest or any(journal.damage for journal in self.journals.values())
-
 
 class Catalog:
     """The files of a run; `refresh` lists them again.
 
-    `writers` are by name, oldest first.
+    `writers` are by name, oldest first. `unreadable` are segments that a database cannot read, and
+    why, although their checksums are right; they are damage from the next `refresh` on.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.writers: dict[str, Writer] = {}
         self.damage: list[Damage] = []
+        self.unreadable: dict[Path, str] = {}
         self._checksums = FileCache(crc32c)
         self._manifests = FileCache(self._read_manifest)
         self._journals: dict[tuple[str, int], Journal] = {}
         self._sites: dict[Path, tuple[int, int, list[SiteName | None]]] = {}
         self._known = Known()
+        self._findings = FileCache(lambda path: findings_lines.read(path.parent).fault)
         self._names: dict[int, tuple[object, list[SiteName | None]]] = {}
 
     def refresh(self) -> None:
@@ -125,7 +72,7 @@ class Catalog:
         # In this order: a journal that is listed and then sealed is found to be
         # missing, and a manifest is never older than the listing.
         listing = list(names.listed(self.directory))
-        damage: list[Damage] = []
+        damage = self._findings_damage()
         writers: dict[str, Writer] = {}
         for name in listing:
             if writer_name := names.parse_manifest(name):
@@ -144,6 +91,16 @@ class Catalog:
             _missing_numbers(writer, self.directory, damage)
         self.writers = dict(sorted(writers.items()))
         self.damage = damage
+
+    def _findings_damage(self) -> list[Damage]:
+        path = self.directory / names.FINDINGS
+        try:
+            fault = self._findings.get(path)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            fault = f"it cannot be read ({error.strerror or error})"
+        return [Damage(path, fault)] if fault else []
 
     def _writer_from_manifest(self, name: str, path: Path, damage: list[Damage]) -> Writer:
         try:
@@ -219,6 +176,8 @@ class Catalog:
         DuckDB does not check the pages of a Parquet file: a flipped bit would come out as
         another number. So DuckDB sees a file only after its checksum was compared.
         """
+        if segment.path in self.unreadable:
+            return self.unreadable[segment.path]
         try:
             size = regular.status(segment.path).st_size
             if size > _LARGEST or size != (segment.bytes or size):

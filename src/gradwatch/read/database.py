@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.read import views
-from gradwatch.store import NO_MICRO_BATCH, SCHEMAS, lock_down, quoted
+from gradwatch.store import NO_MICRO_BATCH, SCHEMAS, literal, lock_down, quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -42,6 +42,14 @@ _TABLES = {
         for table, schema in SCHEMAS.items()
     },
 }
+_CLASSES = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), "whole"),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), "number"),
+    "VARCHAR": "text",
+    "BLOB": "bytes",
+}
+_FILES = 256
+"""So many files are looked at at once."""
 _WRITING = ("COPY", "INSERT", "DELETE", "UPDATE", "MERGE", "CREATE", "ALTER", "DROP", "EXPORT")
 
 
@@ -166,6 +174,37 @@ class Database:
                 yield cursor
             except duckdb.Error as error:
                 raise QueryError(str(error)) from None
+
+    def unreadable(self, table: str, paths: Sequence[Path]) -> dict[Path, str]:
+        """Which of some segments are no Parquet files with the columns of their table, and why."""
+        import duckdb
+
+        found: dict[Path, str] = {}
+        for start in range(0, len(paths), _FILES):
+            some = list(paths[start : start + _FILES])
+            try:
+                columns = self._columns_of(some)
+            except duckdb.Error as error:
+                if len(some) == 1:
+                    found[some[0]] = f"it is no Parquet file ({str(error).splitlines()[0]})"
+                for path in some if len(some) > 1 else ():
+                    found |= self.unreadable(table, [path])
+                continue
+            for path in some:
+                own = columns.get(str(path.absolute()), {})
+                wrong = [c for c, t in SCHEMAS[table].items() if own.get(c) != _CLASSES[t]]
+                if wrong:
+                    found[path] = f"it has no column {wrong[0]} as a segment of {table} has"
+        return found
+
+    def _columns_of(self, paths: Sequence[Path]) -> dict[str, dict[str, str]]:
+        files = ", ".join(literal(str(path.absolute())) for path in paths)
+        query = f"SELECT file_name, name, duckdb_type FROM parquet_schema([{files}])"
+        found: dict[str, dict[str, str]] = {}
+        with self.cursor() as cursor:
+            for file, name, type_ in cursor.execute(query).fetchall():
+                found.setdefault(file, {})[name] = _CLASSES.get(type_, str(type_))
+        return found
 
     def close(self) -> None:
         """Free the memory; running queries of other threads end with an error."""

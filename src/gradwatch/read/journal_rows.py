@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gradwatch.read.catalog import Catalog, Writer
+from gradwatch.read.catalog import Catalog
 from gradwatch.read.database import Columns, Database
+from gradwatch.read.writer_files import Writer
 from gradwatch.store import SCHEMAS, Journal, tables
 
 _JOURNALS = 256

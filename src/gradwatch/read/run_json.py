@@ -20,7 +20,7 @@ def read_facts(path: Path) -> tuple[Facts, Damage | None]:
         facts, faults = fitting(read_description(path))
         return facts, Damage(path, _in_words(faults)) if faults else None
     except FileNotFoundError:
-        return {}, None
+        return {}, Damage(path, "it is a link to nothing") if path.is_symlink() else None
     except DamagedError as error:
         return {}, Damage(path, str(error))
     except OSError as error:

@@ -28,6 +28,7 @@ class RunState:
         self._moment_cache = MomentCache()
         self._database: Database | None = None
         self._journal_rows = JournalRows()
+        self._readable: set[Path] = set()
         self._seen: Any = None
         self._snapshot: Snapshot
         self._infos: tuple[run_json.Facts, tuple[Site, ...], list[SiteInfo]] | None = None
@@ -54,6 +55,11 @@ class RunState:
                 # A database can read the files that it was made for: new ones need another.
                 # The old one lives on for as long as a query of another thread needs it.
                 database, self._journal_rows = Database(segments), JournalRows()
+                if self._find_unreadable(database, segments):
+                    database.close()
+                    catalog.refresh()
+                    segments = self._segments()
+                    database = Database(segments)
             records = self._journal_rows.add(catalog, database)
             writers = catalog.writers.values()
             seen = (
@@ -67,6 +73,15 @@ class RunState:
             self._snapshot = Snapshot(catalog, database, self._moment_cache, previous)
             self._database, self._seen = database, seen
             return True
+
+    def _find_unreadable(self, database: Database, segments: dict[str, tuple[Path, ...]]) -> bool:
+        """Whether there are segments that hold no rows, though their checksums are right."""
+        before = len(self._catalog.unreadable)
+        for table, paths in segments.items():
+            fresh = [path for path in paths if path not in self._readable]
+            self._catalog.unreadable |= database.unreadable(table, fresh)
+            self._readable.update(fresh)
+        return len(self._catalog.unreadable) > before
 
     def _segments(self) -> dict[str, tuple[Path, ...]]:
         return {t: tuple(s.path for s in self._catalog.segments(t)) for t in SCHEMAS}

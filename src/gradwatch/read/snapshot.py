@@ -12,11 +12,15 @@ import numpy as np
 from gradwatch.core import KINDS, Kind, Site
 from gradwatch.read import views
 from gradwatch.read.attempts import Attempt, Bounds, BoundsKey, bounds
-from gradwatch.read.catalog import Catalog, Writer
+from gradwatch.read.catalog import Catalog
 from gradwatch.read.database import Database
 from gradwatch.read.moments import MomentCache, Moments
 from gradwatch.read.steps import Steps
+from gradwatch.read.writer_files import Writer
 from gradwatch.store import SCHEMAS
+
+_MOST_SITES = 1 << 22
+"""More sites than any writer has."""
 
 
 class Snapshot:
@@ -173,7 +177,8 @@ class Snapshot:
         for path in paths:
             known = self.database.fetch(
                 'SELECT DISTINCT site, kind, path, "group" '
-                f"FROM {views.parquet([path.absolute()])} ORDER BY site"
+                f"FROM {views.parquet([path.absolute()])} "
+                f"WHERE site BETWEEN 0 AND {_MOST_SITES} ORDER BY site"
             )
             writer.sites += [None] * (int(max(known["site"], default=-1)) + 1 - len(writer.sites))
             entries = zip(known["kind"], known["path"], known["group"], strict=True)

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from gradwatch.read.catalog import Writer
 from gradwatch.read.moments import Moments
+from gradwatch.read.writer_files import Writer
 from gradwatch.store import Damage, process
 
 SILENCE = 60.0

@@ -84,7 +84,7 @@ def _fitted(value: Json, type_: Type, where: str, faults: list[str]) -> Json:
         }
         kept = {key: part for key, part in parts.items() if part is not _NOTHING}
         missing = [key for key in _REQUIRED if key in known and key not in kept]
-        return _refused(value, f"with {missing[0]}", where, faults) if missing else kept
+        return _refused(value, f"what has a {missing[0]}", where, faults) if missing else kept
     if isinstance(type_, list):
         if not isinstance(value, list):
             return _refused(value, "a list", where, faults)
@@ -105,9 +105,9 @@ def _several(type_: Type) -> tuple[type, ...]:
 
 
 def _words(type_: Type) -> Iterator[str]:
-    for each in dict.fromkeys(_several(type_)):
-        if each is not type(None):
-            yield _NAMES.get(each, "a number")
+    yield from dict.fromkeys(
+        _NAMES.get(each, "a number") for each in _several(type_) if each is not type(None)
+    )
 
 
 class _Nothing:

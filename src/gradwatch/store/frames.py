@@ -20,7 +20,7 @@ _COVERED = struct.Struct("<BII")
 HEADER_SIZE = _HEADER.size
 LARGEST = 1 << 30
 _CHUNK = 1 << 20
-_EFFORT = 1 << 29
+_EFFORT = 1 << 27
 """How many bytes are read in vain, in search of the frames behind damage, before giving up."""
 _TRIAL = 1 << 10
 """What it costs to try whether a frame begins somewhere, in bytes."""

@@ -44,8 +44,9 @@ def open_file(path: Path) -> BinaryIO:
 def read_bytes(path: Path, largest: int = LARGEST_JSON) -> bytes:
     """All of a regular file; raises `UnreadableError` in words if it is larger than it may be."""
     with open_file(path) as file:
-        data = file.read(largest + 1)
-    if len(data) > largest:
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(largest + 1) if size <= largest else b""
+    if max(size, len(data)) > largest:
         what = f"it has more than {largest:,} bytes"
         raise UnreadableError(errno.EFBIG, what, str(path))
     return data
