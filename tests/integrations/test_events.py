@@ -81,10 +81,10 @@ def test_a_tensor_that_tensorboard_cannot_read_is_named():
 
 
 @pytest.mark.parametrize("shape", [(), (1 << 20, 1 << 20)])
-def test_a_tensor_whose_values_do_not_fit_its_shape_is_an_error(shape):
+def test_a_tensor_whose_values_do_not_fit_its_shape_is_left_out_and_named(shape):
     value = summary_pb2.Summary.Value(tag="a", tensor=tensor(DT_FLOAT, shape))
-    with pytest.raises(EventError):
-        EventParser().parse(event(value))
+    read = EventParser().parse(event(value))
+    assert (read.numbers, len(read.problems)) == ({}, 1)
 
 
 def test_negative_steps_are_negative():
@@ -171,3 +171,51 @@ def test_half_an_event_is_an_error_and_nothing_else(size):
 def test_bytes_that_are_no_message_are_an_error(junk):
     with pytest.raises(EventError):
         EventParser().parse(junk)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (tensor(DT_FLOAT, (1,) * 70, float_val=[0.5]), "70 dimensions"),
+        (tensor(DT_FLOAT, (1,) * 100_000, float_val=[0.5]), "100,000 dimensions"),
+        (tensor(DT_FLOAT, (-1, -1), float_val=[0.5]), "shape"),
+        (tensor(DT_FLOAT, (1 << 40, 1 << 40), float_val=[0.5]), "shape"),
+    ],
+)
+def test_a_tensor_that_cannot_be_is_left_out_and_named(value, problem):
+    bad = summary_pb2.Summary.Value(tag="a", tensor=value)
+    good = summary_pb2.Summary.Value(tag="b", simple_value=0.5)
+    read = EventParser().parse(event(bad, good))
+    assert read.numbers == {"b": 0.5}
+    assert problem in read.problems[0]
+
+
+@pytest.mark.parametrize("proto", [tensor(999), tensor(0, float_val=[0.5])])
+def test_a_tensor_of_an_unknown_type_is_named(proto):
+    value = summary_pb2.Summary.Value(tag="a", tensor=proto)
+    assert EventParser().parse(event(value)).other == ("tensor",)
+
+
+def test_a_large_tensor_that_is_no_number_takes_no_memory():
+    value = summary_pb2.Summary.Value(tag="a", tensor=tensor(DT_FLOAT, (1 << 24,), float_val=[1.0]))
+    assert EventParser().parse(event(value)).other == ("tensor",)
+
+
+def test_a_tag_that_is_a_text_by_itself_is_left_out_and_named():
+    values = [summary_pb2.Summary.Value(tag=t, simple_value=1.0) for t in ("x" * (1 << 20), "y")]
+    read = EventParser().parse(event(*values))
+    assert (read.numbers, read.problems) == ({"y": 1.0}, ("a tag of 1,048,576 characters",))
+
+
+@pytest.mark.parametrize("time", [math.inf, -math.inf, math.nan, 1e300])
+def test_an_event_at_a_time_that_cannot_be_is_no_event(time):
+    value = summary_pb2.Summary.Value(tag="a", simple_value=1.0)
+    with pytest.raises(EventError, match="its time is"):
+        EventParser().parse(event(value, time=time))
+
+
+@pytest.mark.parametrize("step", [(1 << 63) - 1, -(1 << 63)])
+def test_an_event_at_a_step_that_no_reader_can_show_is_no_event(step):
+    value = summary_pb2.Summary.Value(tag="a", simple_value=1.0)
+    with pytest.raises(EventError, match="its step"):
+        EventParser().parse(event(value, step=step))

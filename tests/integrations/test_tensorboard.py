@@ -152,3 +152,25 @@ def test_imported_numbers_are_shown_and_exported(tmp_path):
     assert (entry["first"], entry["last"]) == (0.125, 1.0)
     lines = invoke("export", tmp_path / "run", "--table", "numbers").stdout.splitlines()
     assert [float(line.split(",")[5]) for line in lines[1:]] == [step / 8 for step in range(1, 9)]
+
+
+def test_what_cannot_be_is_skipped_and_reported_and_the_rest_is_imported(tmp_path):
+    points = [("a", 1, 1e9, 0.5), ("a", 2, np.inf, 1.0), ("a", 3, np.nan, 1.5), ("a", 4, 2e9, 2.0)]
+    path = log(tmp_path / "logs", points)
+    with path.open("ab") as file:
+        file.truncate(path.stat().st_size + (200 << 20))
+    report = import_tensorboard(tmp_path / "logs", tmp_path / "run")
+    assert series(tmp_path / "run", "a") == {1: 0.5, 4: 2.0}
+    assert ["time is inf" in d.what for d in report.damage] == [True, False, False]
+    assert "time is nan" in report.damage[1].what
+    assert "damaged, skipped" in report.damage[2].what
+    with reading.open(tmp_path / "run") as run:
+        assert run.damage == []
+        assert run.duration == 1e9
+
+
+def test_a_file_full_of_damage_is_reported_in_few_lines(tmp_path):
+    path = log(tmp_path / "logs", [("a", i, np.nan, 0.5) for i in range(1000)])
+    report = import_tensorboard(path, tmp_path / "run")
+    assert len(report.damage) == 21
+    assert report.damage[-1].what == "980 more places like these"

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gradwatch.sinks.event_file import record
+from gradwatch.sinks.event_file import masked_crc, record
 from gradwatch.sinks.event_records import (
     DamagedBytes,
     EventRecord,
@@ -59,3 +59,43 @@ def test_a_file_that_was_cut_off_gives_all_its_whole_records(path):
         assert found(path) == PAYLOADS[:whole]
         gaps = [each for each in read_records(path) if isinstance(each, DamagedBytes)]
         assert [gap.at_end for gap in gaps] == [True] * (size not in (0, *ends))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        bytes(200 << 20),
+        b"\x00" * 8 + b"\x01",
+        random.Random(1).randbytes(3 << 20),
+        bytes(11),
+        bytes((1 << 20) - 5) + b"x" + bytes(2 << 20),
+    ],
+    ids=["zeros", "few", "noise", "short", "over-a-border"],
+)
+def test_records_behind_a_long_stretch_of_damage_are_found(path, damage):
+    path.write_bytes(record(b"a") + damage + path.read_bytes())
+    assert found(path) == [b"a", *PAYLOADS]
+    (gap,) = (each for each in read_records(path) if isinstance(each, DamagedBytes))
+    assert (gap.start, gap.end) == (len(record(b"a")), len(record(b"a")) + len(damage))
+    assert not gap.at_end
+
+
+def test_a_hole_in_a_file_is_passed_over(path):
+    whole = path.stat().st_size
+    with path.open("r+b") as file:
+        file.truncate(whole + (20 << 30))
+    assert found(path) == PAYLOADS
+    with path.open("ab") as file:
+        file.write(record(b"end"))
+    assert found(path) == [*PAYLOADS, b"end"]
+
+
+def test_a_record_that_is_far_too_large_is_skipped(path):
+    length = (4 << 30).to_bytes(8, "little")
+    whole = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(length + masked_crc(length))
+        file.truncate(whole + 12 + (4 << 30) + 4)
+    with path.open("ab") as file:
+        file.write(record(b"end"))
+    assert found(path) == [*PAYLOADS, b"end"]

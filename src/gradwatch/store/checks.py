@@ -15,8 +15,8 @@ T = TypeVar("T")
 LARGEST = 1 << 53
 """Whole numbers up to this one are exact in every language that reads a run."""
 LARGEST_INDEX = (1 << 31) - 1
-EARLIEST, LATEST = -62_000_000_000.0, 253_000_000_000.0
-"""The years that calendars know, 5 to 9987, in seconds since 1970."""
+LATEST = 8.6e12
+"""The time that a browser's calendar knows, before and after 1970, in seconds."""
 
 
 def whole(value: Json, low: int = 0, high: int = LARGEST) -> int:
@@ -38,7 +38,7 @@ def step(value: Json) -> int:
 def moment(value: Json) -> float:
     """Seconds since 1970."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not EARLIEST <= value <= LATEST:
+    if not is_number or not -LATEST <= value <= LATEST:
         raise ValueError(f"{shown(value)} is no time")
     return float(value)
 

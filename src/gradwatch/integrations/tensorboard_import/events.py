@@ -10,7 +10,11 @@ from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.util import tensor_util
 
+from gradwatch.store import checks
+
 _MAX_ELEMENTS = 1 << 24
+_MOST_DIMENSIONS = 32
+_LONGEST_TAG = 4096
 
 
 class EventError(ValueError):
@@ -22,7 +26,8 @@ class Event:
     """One record of an event file; its numbers by tag.
 
     `is_start` says that training (re)starts: values logged earlier at this step or later are void.
-    `other` names values that are not imported: texts, images, graphs.
+    `other` names values that are not imported: texts, images, graphs. `problems` are values that
+    cannot be.
     """
 
     step: int
@@ -30,6 +35,7 @@ class Event:
     is_start: bool = False
     numbers: dict[str, float] = field(default_factory=dict)
     other: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class EventParser:
@@ -49,24 +55,37 @@ class EventParser:
         """The event of a record; raises `EventError` if it is none."""
         numbers: dict[str, float] = {}
         other: list[str] = []
+        problems: list[str] = []
         try:
             message = event_pb2.Event.FromString(data)
-            for value in message.summary.value:
-                found = self._numbers(value)
-                if found is None:
-                    other.append(self._name(value))
-                else:
-                    numbers |= found
         except (DecodeError, ValueError) as error:
             raise EventError(str(error)) from error
+        _check_moment(message)
+        for value in message.summary.value:
+            try:
+                found = self._numbers(value)
+            except ValueError as error:
+                problems.append(str(error))
+                continue
+            if found is None:
+                other.append(self._name(value))
+            else:
+                numbers |= found
         what = message.WhichOneof("what")
         if what in ("graph_def", "meta_graph_def", "tagged_run_metadata"):
             other.append("run metadata" if what == "tagged_run_metadata" else "graph")
         is_start = message.session_log.status == event_pb2.SessionLog.START
-        return Event(message.step, message.wall_time, is_start, numbers, tuple(other))
+        return Event(
+            message.step, message.wall_time, is_start, numbers, tuple(other), tuple(problems)
+        )
 
     def _numbers(self, value: summary_pb2.Summary.Value) -> dict[str, float] | None:
-        """The numbers of a value by their tags; None if it is not a number or a histogram."""
+        """The numbers of a value by their tags; None if it is not a number or a histogram.
+
+        Raises `ValueError` for one that cannot be.
+        """
+        if len(value.tag) > _LONGEST_TAG:
+            raise ValueError(f"a tag of {len(value.tag):,} characters")
         plugin = value.metadata.plugin_data.plugin_name or self._plugins.get(value.tag, "")
         self._plugins[value.tag] = plugin
         form = value.WhichOneof("value")
@@ -76,12 +95,12 @@ class EventParser:
             return _with_prefix(value.tag, _histogram(value.histo))
         if form != "tensor" or plugin not in ("", "scalars", "histograms"):
             return None
-        values = _array(value.tensor)
-        if values is None:
-            return None
+        shape = _shape(value.tensor)
         if plugin == "histograms":
-            return _with_prefix(value.tag, _tensor_histogram(values))
-        return {value.tag: float(values.item())} if values.size == 1 else None
+            values = _array(value.tensor) if len(shape) == 2 and shape[1] == 3 else None
+            return None if values is None else _with_prefix(value.tag, _tensor_histogram(values))
+        values = _array(value.tensor) if math.prod(shape) == 1 else None
+        return None if values is None else {value.tag: float(values.item())}
 
     def _name(self, value: summary_pb2.Summary.Value) -> str:
         form = value.WhichOneof("value")
@@ -90,14 +109,31 @@ class EventParser:
         return self._plugins[value.tag].removesuffix("s") or "tensor"
 
 
+def _check_moment(message: event_pb2.Event) -> None:
+    """Raise `EventError` for a step or a time that cannot be."""
+    try:
+        checks.moment(message.wall_time)
+        checks.step(message.step)
+    except ValueError as error:
+        raise EventError(f"its time is {message.wall_time:g}, its step {message.step:,}") from error
+
+
+def _shape(tensor: TensorProto) -> tuple[int, ...]:
+    """The shape of a tensor; raises `ValueError` if it cannot be."""
+    rank = len(tensor.tensor_shape.dim)
+    if rank > _MOST_DIMENSIONS:
+        raise ValueError(f"a tensor of {rank:,} dimensions")
+    shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
+    if min(shape, default=0) < 0 or math.prod(shape) > _MAX_ELEMENTS:
+        raise ValueError(f"a tensor of shape {shape}")
+    return shape
+
+
 def _array(tensor: TensorProto) -> NDArray[np.float64] | None:
     """The elements of a tensor; None if they are not numbers."""
-    shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
-    if math.prod(shape) > _MAX_ELEMENTS:
-        raise ValueError(f"a tensor of shape {shape}")
     try:
         values = tensor_util.make_ndarray(tensor)
-    except TypeError:  # A type that TensorBoard does not read, such as bfloat16.
+    except (TypeError, KeyError):  # A type that TensorBoard does not read, such as bfloat16.
         return None
     return values.astype(np.float64) if values.dtype.kind in "biuf" else None
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MEANING = "A number that another tool logged."
 _PATTERN = "*tfevents*"
+_NAMED = 20
+"""So many damaged places of a file are named."""
 
 
 @dataclass
@@ -40,6 +42,15 @@ class ImportReport:
     replaced: int = 0
     other: Counter[str] = field(default_factory=Counter)
     damage: list[Damage] = field(default_factory=list)
+    _damaged: Counter[Path] = field(default_factory=Counter)
+
+    def add_damage(self, path: Path, what: str) -> None:
+        """Enter what was left out; of a file that is full of damage, the first and how much."""
+        self._damaged[path] += 1
+        more = self._damaged[path] - _NAMED
+        if more > 1:
+            self.damage.pop()
+        self.damage.append(Damage(path, what if more < 1 else f"{more:,} more places like these"))
 
 
 def event_files(logs: Path) -> dict[str, list[Path]]:
@@ -142,7 +153,7 @@ def _events(
         parser = EventParser()
         for record in read_records(path):
             if isinstance(record, DamagedBytes):
-                report.damage.append(Damage(path, str(record)))
+                report.add_damage(path, str(record))
                 continue
             report.records += 1
             progress(record.size)
@@ -150,8 +161,11 @@ def _events(
                 event = parser.parse(record.data)
             except EventError as error:
                 problem = f"the record that ends at byte {record.end:,} is no event ({error})"
-                report.damage.append(Damage(path, problem))
+                report.add_damage(path, problem)
                 continue
+            for problem in event.problems:
+                what = f"the record that ends at byte {record.end:,} has {problem}, left out"
+                report.add_damage(path, what)
             report.other.update(event.other)
             yield event
 
