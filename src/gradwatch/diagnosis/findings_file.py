@@ -54,7 +54,9 @@ class FindingsFile:
     def ended(self, findings: Iterable[Finding], extent: Extent) -> None:
         """Append the final state of all findings."""
         self._append(findings_lines.LEFT, findings)
-        self._append(findings_lines.ENDED, [None], **vars(extent), version=environment.own_version())
+        self._append(
+            findings_lines.ENDED, [None], **vars(extent), version=environment.own_version()
+        )
 
     def close(self) -> None:
         if self._file is not None:
