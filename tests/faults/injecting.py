@@ -38,6 +38,7 @@ DOORS = (
     "capture.keras.backends.wrapped_step.watched.measured_train_step",
     "capture.keras.optimizers.tapped.taps.tapped_apply",
     "capture.keras.optimizers.tapped.taps.tapped_stateless_apply",
+    "capture.keras.assignments.assignment_taps.wrapped.tapped_assign",
     "capture.keras.outputs.LayerTap._wrapped.tapped_call",
     "capture.keras.step_inputs.StepInputs._noting_update.noting_update",
     "capture.keras.step_inputs.StepInputs._noting_rate.noting_read",

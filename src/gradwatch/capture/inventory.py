@@ -24,7 +24,7 @@ def sites(model: Any) -> SiteList:
     """Every site of a model that a monitor could watch, in network order.
 
     Args:
-        model: a Keras model whose variables exist.
+        model: a Keras model, or layer, whose variables exist.
 
     Returns:
         A list of `SiteInfo` (kind, path, shape, dtype, parameters, ...) that
@@ -43,7 +43,7 @@ def sites(model: Any) -> SiteList:
     ['net/a/kernel', 'net/a/bias']
     """
     keras = sys.modules.get("keras")
-    if keras is None or not isinstance(model, keras.Model):
+    if keras is None or not isinstance(model, keras.Layer):
         raise TypeError(f"sites() takes a Keras model. Received: {type(model).__name__}")
     from gradwatch.capture.keras.layers import output_sites_of
     from gradwatch.capture.keras.variables import sites_of

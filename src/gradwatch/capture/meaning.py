@@ -1,7 +1,10 @@
 """The meaning of recorded numbers in words: what was measured, and when in the step."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from gradwatch.core import KerasOptimizer, Kind
 
@@ -101,16 +104,29 @@ def fit_meaning(optimizers: Sequence[KerasOptimizer], replicas: int = 1) -> Mapp
     return words
 
 
-def _joined(describe: Callable[[KerasOptimizer], str], optimizers: Sequence[KerasOptimizer]) -> str:
-    texts = {optimizer.name: describe(optimizer) for optimizer in optimizers}
+class _Rule(NamedTuple):
+    """An optimizer that updates weights, and the outermost one that holds it, or itself."""
+
+    inner: KerasOptimizer
+    outer: KerasOptimizer
+
+
+def _rules(outer: KerasOptimizer) -> list[_Rule]:
+    inner = getattr(outer, "inner_optimizer", outer)
+    # Of a `MultiOptimizer`, those inside it.
+    return [_Rule(each, outer) for each in getattr(inner, "optimizers", None) or [inner]]
+
+
+def _joined(describe: Callable[[_Rule], str], optimizers: Sequence[KerasOptimizer]) -> str:
+    texts = {rule.inner.name: describe(rule) for outer in optimizers for rule in _rules(outer)}
     if len(set(texts.values())) <= 1:
         return next(iter(texts.values()), "gradient of the training loss")
     return "; ".join(f"{name}: {text}" for name, text in texts.items())
 
 
-def _computed(optimizer: KerasOptimizer) -> str:
-    words = ["gradient of the training loss on the step's own batch", *_scaling(optimizer)]
-    inner = _innermost(optimizer)
+def _computed(rule: _Rule) -> str:
+    words = ["gradient of the training loss on the step's own batch", *_scaling(rule)]
+    inner = rule.inner
     if inner.gradient_accumulation_steps:
         words.append(f"of one micro-batch of {inner.gradient_accumulation_steps}")
     if _clipping(inner):
@@ -118,17 +134,17 @@ def _computed(optimizer: KerasOptimizer) -> str:
     return ", ".join(words)
 
 
-def _reduced(replicas: int, optimizer: KerasOptimizer) -> str:
+def _reduced(replicas: int, rule: _Rule) -> str:
     words = [f"gradient that the update rule used, the sum over {replicas} replicas"]
-    words += _scaling(optimizer)
-    clipping = _clipping(_innermost(optimizer))
+    words += _scaling(rule)
+    clipping = _clipping(rule.inner)
     words.append(f"each clipped by itself before ({clipping})" if clipping else "not clipped")
     words.append("of each one's share of the training loss")
     return ", ".join(words)
 
 
-def _applied(optimizer: KerasOptimizer) -> str:
-    inner = _innermost(optimizer)
+def _applied(rule: _Rule) -> str:
+    inner = rule.inner
     words = ["gradient that the update rule used"]
     if inner.gradient_accumulation_steps:
         words.append(f"mean of {inner.gradient_accumulation_steps} micro-batches")
@@ -136,14 +152,9 @@ def _applied(optimizer: KerasOptimizer) -> str:
     return ", ".join(words)
 
 
-def _scaling(optimizer: KerasOptimizer) -> list[str]:
-    inner = _innermost(optimizer)
-    is_scaled = inner is not optimizer or inner.loss_scale_factor
+def _scaling(rule: _Rule) -> list[str]:
+    is_scaled = hasattr(rule.outer, "inner_optimizer") or rule.inner.loss_scale_factor
     return ["with the loss scale divided out"] if is_scaled else []
-
-
-def _innermost(optimizer: KerasOptimizer) -> KerasOptimizer:
-    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def _clipping(optimizer: KerasOptimizer) -> str:

@@ -34,7 +34,8 @@ class FitSource:
         session.close()
         self._is_stopped = False
         keras = sys.modules.get("keras")
-        if keras is None or not isinstance(model, keras.Model):
+        # Keras 2 has no `keras.Layer`.
+        if not isinstance(model, getattr(keras, "Layer", ())):
             session.reporter.notice(
                 "fit is recorded for models of Keras 3. Received: "
                 f"{type(model).__module__}.{type(model).__name__}. Nothing is recorded. "

@@ -1,5 +1,6 @@
 """Which variables' gradients a training step has shown, and notices about the others."""
 
+from collections.abc import Callable
 from typing import Any
 
 from gradwatch.capture.keras.optimizers import Gradients
@@ -23,6 +24,9 @@ class Coverage:
 
     def check(self, plan: Plan, variables: Variables, seen: Gradients) -> None:
         """Give notice of the gradients that cannot be recorded."""
+        if seen.is_incomplete:
+            self._lose(plan, lambda kind: kind.is_of_variable)
+            return
         known = plan, seen.applications, seen.lost
         if known == self._known:
             return  # As at the step before; with hundreds of variables, looking takes long.
@@ -57,4 +61,10 @@ class Coverage:
 
     def lose_all(self, plan: Plan) -> None:
         """Nothing but the weights is measured at this step."""
-        self.unseen = frozenset(s for s in plan.sites if s.kind is not Kind.WEIGHT)
+        self._lose(plan, lambda kind: True)
+
+    def _lose(self, plan: Plan, is_lost: Callable[[Kind], bool]) -> None:
+        self._known = None
+        self.unseen = frozenset(
+            s for s in plan.sites if s.kind is not Kind.WEIGHT and is_lost(s.kind)
+        )

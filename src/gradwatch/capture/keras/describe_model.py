@@ -1,40 +1,68 @@
 """The facts about a Keras model for a diagnosis: its layers, its loss, its optimizer."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import keras
 
-from gradwatch.capture.keras.layers import model_layers
+from gradwatch.capture.keras.layers import ModelLayer, model_layers
+from gradwatch.capture.keras.model_parts import is_of_keras, top_layers
 from gradwatch.capture.keras.optimizers import (
     find_optimizers,
-    innermost,
-    is_of_keras,
     is_pure_schedule,
+    updating_optimizers,
 )
 from gradwatch.core import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
+from gradwatch.util import Reporter, described
+
+T = TypeVar("T")
 
 
-def facts_of(model: Any) -> ModelFacts:
+def facts_of(model: Any, reporter: Reporter) -> ModelFacts:
     """The facts of a model that is compiled, before or between its training steps.
 
-    What is not known for sure is left open: the loss of a model with its own train step, say.
+    What is not known for sure is left open: the loss of a model with its own train step, say. Each
+    is read by itself: an object of the user that raises costs no other fact, and a notice names it.
     """
-    paths = {id(each.layer): each.path for each in model_layers(model)}
-    return ModelFacts(
-        layers=[_layer(layer, paths[id(layer)]) for layer in _in_order(model, paths, set())],
-        outputs=[paths[id(layer)] for layer in _output_layers(model) if id(layer) in paths],
-        loss=_loss(model),
-        optimizer=_optimizer(model),
-        precision=_precision(model),
+    failures: list[str] = []
+
+    def read(what: str, fact: Callable[[], T], unknown: T) -> T:
+        try:
+            return fact()
+        except Exception as error:
+            failures.append(f"{what} ({described(error)})")
+            return unknown
+
+    def layer_facts(layer: Any) -> LayerFacts:
+        path = paths[id(layer)]
+        return read(f"layer {path}", lambda: _layer(layer, path), LayerFacts(path))
+
+    known: list[ModelLayer] = read("layers", lambda: model_layers(model), [])
+    paths = {id(each.layer): each.path for each in known}
+    order: list[Any] = read("layers", lambda: list(_in_order(model, paths, set())), [])
+    outputs: list[Any] = read("outputs", lambda: _output_layers(model), [])
+    facts = ModelFacts(
+        layers=[layer_facts(layer) for layer in order],
+        outputs=[paths[id(layer)] for layer in outputs if id(layer) in paths],
+        loss=read("loss", lambda: _loss(model), LossFacts()),
+        optimizer=read("optimizer", lambda: _optimizer(model), OptimizerFacts()),
+        precision=read("precision", lambda: _precision(model), None),
     )
+    if failures:
+        more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
+        reporter.notice(
+            f"The diagnosis knows less of this model: it raised when gradwatch read its "
+            f"{', its '.join(failures[:3])}{more}. Rules that need these facts find nothing; all "
+            "others, and the measurements, go on."
+        )
+    return facts
 
 
 def _in_order(holder: Any, known: Mapping[int, str], seen: set[int]) -> Iterator[Any]:
     """The layers as they are executed, as far as that is known; those inside others first."""
     # `layers` is in the order of execution in sequential and functional models.
-    for layer in getattr(holder, "layers", None) or holder._layers:
+    for layer in top_layers(holder):
         if id(layer) not in seen:
             seen.add(id(layer))
             yield from _in_order(layer, known, seen)
@@ -74,7 +102,7 @@ def _units(layer: Any) -> int | None:
 def _output_layers(model: Any) -> list[Any]:
     """The layers that compute what the model returns; none where that is not known."""
     if isinstance(model, keras.Sequential):
-        last = model.layers[-1:]
+        last = top_layers(model)[-1:]
         return _output_layers(last[0]) if last and isinstance(last[0], keras.Model) else last
     found: list[Any] = []
     try:
@@ -96,9 +124,8 @@ def _loss(model: Any) -> LossFacts:
         and type(model).train_step is keras.Model.train_step
     )
     loss = getattr(model, "loss", None)
-    if isinstance(loss, Mapping | list | tuple):
-        several = list(loss.values() if isinstance(loss, Mapping) else loss)
-        loss = several[0] if len(several) == 1 else None
+    several = list(_single_losses(loss))
+    loss = several[0] if len(several) == 1 else None
     if loss is None or not is_keras_s_own:
         return LossFacts(is_of_own_step=type(model).train_step is not keras.Model.train_step)
     found: Any = keras.losses.get(loss)
@@ -116,6 +143,15 @@ def _loss(model: Any) -> LossFacts:
     )
 
 
+def _single_losses(loss: Any) -> Iterator[Any]:
+    """The losses in what a model was compiled with, which may be nested as its outputs are."""
+    if isinstance(loss, Mapping | list | tuple):
+        for each in loss.values() if isinstance(loss, Mapping) else loss:
+            yield from _single_losses(each)
+    else:
+        yield loss
+
+
 def _snake(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
@@ -124,11 +160,14 @@ def _optimizer(model: Any) -> OptimizerFacts:
     optimizers = find_optimizers(model)
     if len(optimizers) != 1:
         return OptimizerFacts()
-    outer, inner = optimizers[0], innermost(optimizers[0])
+    outer, updating = optimizers[0], updating_optimizers(optimizers)
     scale = None
     if isinstance(outer, keras.optimizers.LossScaleOptimizer):
         # It has a scale that changes only once it is built.
         scale = _number(getattr(outer, "dynamic_scale", outer.initial_scale))
+    if len(updating) != 1:
+        return OptimizerFacts(loss_scale=scale)
+    inner = updating[0]
     return OptimizerFacts(
         name=type(inner).__name__.lower(),
         learning_rate=_learning_rate(inner),

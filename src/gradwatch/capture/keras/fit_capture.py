@@ -89,14 +89,17 @@ class FitCapture:
         return ReportedLoss(self._counter.step_of(batch), batch + 1, loss, stride)
 
     def facts(self) -> ModelFacts:
-        return facts_of(self._model)
+        return facts_of(self._model, self._reporter)
 
     def stop(self) -> None:
         """Have `fit` end after the step that is under way, as early stopping does."""
         self._model.stop_training = True
 
     def meaning(self) -> Mapping[Kind, str]:
-        return fit_meaning(find_optimizers(self._model), replicas_of(self._model))
+        meaning: Mapping[Kind, str] = {}
+        with self._reporter.guard("describing the optimizer", "what gradients mean, in words"):
+            meaning = fit_meaning(find_optimizers(self._model), replicas_of(self._model))
+        return meaning
 
     def infos(self) -> list[SiteInfo]:
         """The descriptions of the chosen sites; none before the model's variables exist."""

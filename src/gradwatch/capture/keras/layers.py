@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import keras
 
+from gradwatch.capture.keras.model_parts import fact, top_layers
 from gradwatch.capture.keras.variables import model_variables
 from gradwatch.core import Kind, Site, SiteInfo
 
@@ -31,9 +32,9 @@ class ModelLayer:
     def bounds(self) -> tuple[float, float] | None:
         """Between which values its outputs lie, where it ends in a sigmoid or tanh."""
         # A recurrent layer's activation is that of its cell's inside.
-        if isinstance(self.layer, keras.layers.RNN) or hasattr(self.layer, "state_size"):
+        if isinstance(self.layer, keras.layers.RNN) or fact(self.layer, "state_size") is not None:
             return None
-        activation = getattr(self.layer, "activation", None)
+        activation = fact(self.layer, "activation")
         if getattr(activation, "__module__", "").partition(".")[0] != "keras":
             return None
         return _BOUNDS.get(getattr(activation, "__name__", ""))
@@ -42,15 +43,15 @@ class ModelLayer:
     def unit_axis(self) -> int:
         """The axis of the outputs along which its units, or channels, are."""
         # Kept: to look for what a layer has not takes long on torch, which asks at each step.
-        return 1 if getattr(self.layer, "data_format", None) == "channels_first" else -1
+        return 1 if fact(self.layer, "data_format") == "channels_first" else -1
 
     def describe(self, kind: Kind) -> SiteInfo:
         return SiteInfo(
             site=Site(kind, self.path),
             shape=_shape_of_a_sample(self.layer),
-            dtype=str(self.layer.compute_dtype),
+            dtype=str(fact(self.layer, "compute_dtype", "")),
             part="output",
-            trainable=bool(self.layer.trainable),
+            trainable=bool(fact(self.layer, "trainable", True)),
             layer_indices=self.layer_indices,
             # Only itself: a type selects layers of that type, not what is inside them.
             owners=(self.layer,),
@@ -65,7 +66,7 @@ def model_layers(model: Any) -> list[ModelLayer]:
         layer = each.owners[-1]
         if each.variable.path.rpartition("/")[0] == layer.path:
             known.setdefault(id(layer), each.path.rpartition("/")[0])
-    top = model.layers
+    top = top_layers(model)
     indices: dict[int, list[int]] = {}
     for i, layer in enumerate(top):
         indices.setdefault(id(layer), []).extend((i, i - len(top)))
@@ -154,7 +155,7 @@ def _walk(
 
 def _shape_of_a_sample(layer: Any) -> tuple[int, ...]:
     """The output's shape without the batch; () where it is not known beforehand."""
-    nodes = getattr(layer, "_inbound_nodes", [])
+    nodes = fact(layer, "_inbound_nodes", [])
     outputs = keras.tree.flatten(nodes[0].outputs) if nodes else []
     if len(outputs) != 1 or None in outputs[0].shape[1:]:
         return ()

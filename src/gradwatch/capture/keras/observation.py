@@ -1,12 +1,14 @@
 """Watches one training step from the inside, while it is traced or run."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
 import keras
 
+from gradwatch.capture.keras.assignments import assignment_taps
+from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.coverage import Coverage
 from gradwatch.capture.keras.fit_plan import FitPlan
@@ -54,37 +56,54 @@ class Observation:
         self._measure_rows = self._outputs.aside(self._measure) if self._outputs else self._measure
 
     @contextmanager
-    def watching(self, data: Any = None) -> Iterator[None]:
-        """Goes around the model's own train step on some data."""
+    def watching(self, data: Any = None, state: Any = None) -> Iterator[None]:
+        """Goes around the model's own train step on some data; on JAX, from a training state."""
         plan = self.plan.current
         self._begin(plan)
         with ExitStack() as stack:
-            if self._inputs is not None:
-                stack.enter_context(self._inputs.watching(data))
-            if self._outputs is not None:
-                measuring = None
-                if plan is not None and self._eager is not None:
-                    measuring = EagerMeasuring(
-                        self._eager.add, plan.with_histogram, plan.with_values, self._is_scaled()
-                    )
-                sites = None if plan is None else plan.sites
-                with_gradients = Kind.OUTPUT_GRADIENT in self._kinds
-                stack.enter_context(self._outputs.watching(sites, with_gradients, measuring))
-            rows = self._known_rows
-            self._gradients = stack.enter_context(
-                tapped(
-                    self.optimizers,
-                    self._backend,
-                    self.reporter,
-                    snapshots=self._snapshots if Kind.UPDATE in self._kinds else None,
-                    # Replicas clip before they reduce: the reduced gradient is the applied one.
-                    with_applied=Kind.APPLIED_GRADIENT in self._kinds
-                    and not self._backend.is_replicated,
-                    updated=None if rows is None else rows.updated,
-                    keep=rows.keeping(self._eager.add) if rows and self._eager else None,
-                )
-            )
+            # Each by itself: an object of the user that raises when it is read costs no more
+            # than what it is read for.
+            with self._guard_beginning("the data and the loss", "inputs, targets and numbers"):
+                if self._inputs is not None:
+                    stack.enter_context(self._inputs.watching(data))
+            with self._guard_beginning("outputs of layers", "outputs"):
+                if self._outputs is not None:
+                    stack.enter_context(self._watching_outputs(self._outputs, plan))
+            with self._guard_beginning("optimizers", "gradients and updates"):
+                self._gradients = stack.enter_context(self._tapped_optimizers(state))
+                if self._known_rows is not None and self._eager is not None:
+                    changing = self._known_rows.changing
+                    taps = assignment_taps(changing, self._copy_before, self.reporter)
+                    stack.enter_context(replaced(taps))
             yield
+
+    def _guard_beginning(self, what: str, lost: str) -> AbstractContextManager[None]:
+        return self.reporter.guard(f"beginning to watch {what} in a step", f"{lost} of that step")
+
+    def _watching_outputs(
+        self, outputs: OutputWatch, plan: Plan | None
+    ) -> AbstractContextManager[None]:
+        measuring = None
+        if plan is not None and self._eager is not None:
+            measuring = EagerMeasuring(
+                self._eager.add, plan.with_histogram, plan.with_values, self._is_scaled()
+            )
+        sites = None if plan is None else plan.sites
+        return outputs.watching(sites, Kind.OUTPUT_GRADIENT in self._kinds, measuring)
+
+    def _tapped_optimizers(self, state: Any) -> AbstractContextManager[Gradients]:
+        rows, with_updates = self._known_rows, Kind.UPDATE in self._kinds
+        return tapped(
+            self.optimizers,
+            self._backend,
+            self.reporter,
+            snapshots=self._snapshots if with_updates else None,
+            # Replicas clip before they reduce: the reduced gradient is the applied one.
+            with_applied=Kind.APPLIED_GRADIENT in self._kinds and not self._backend.is_replicated,
+            updated=None if rows is None else rows.updated,
+            keep=rows.keeping(self._eager.add) if rows and self._eager else None,
+            before=self._values_before(state) if with_updates else None,
+        )
 
     def _begin(self, plan: Plan | None) -> None:
         """Be ready for a step, and to measure its tensors as they arise if it runs eagerly."""
@@ -94,6 +113,33 @@ class Observation:
         else:
             self._rows_in(plan)
             self._eager = self._backend.eager_step(self._model, lambda: self._bytes)
+
+    def _values_before(self, state: Any) -> dict[int, Tensor]:
+        """The values of the variables whose updates are watched, as the step begins.
+
+        Not where it runs eagerly: copies would take memory throughout the step. There, a value is
+        copied right before it changes.
+        """
+        if self._eager is not None or not self._backend.is_watched_replica():
+            return {}
+        rows = self._known_rows
+        variables = [
+            variable
+            for variable in self._model.trainable_variables
+            if rows is None or id(variable) in rows.updated
+        ]
+        if state is not None:
+            values = self._values_in(state)
+            return {id(variable): values[id(variable)] for variable in variables}
+        with self._backend.aside():
+            copies = self._snapshots(current_values(variables))
+        return dict(zip(map(id, variables), copies, strict=True))
+
+    def _copy_before(self, variable: Any) -> None:
+        """Note the value of a variable that is about to be assigned for the first time."""
+        before = self._gradients.before
+        if id(variable) not in before:
+            (before[id(variable)],) = self._snapshots(current_values([variable]))
 
     def _snapshots(self, values: Sequence[Tensor]) -> Sequence[Tensor]:
         if self._eager is not None:
@@ -203,7 +249,10 @@ class Observation:
 
     def _changes(self, found: VariableRows, values: Mapping[int, Tensor]) -> dict[int, Tensor]:
         """The changes of the variables whose updates are watched, by their ids."""
-        before = {k: x for k, x in self._gradients.before.items() if k in found.updated}
+        # Of a variable that no optimizer was given a gradient of, there is no update.
+        seen = self._gradients
+        wanted = (found.updated & seen.applications.keys()) - seen.lost
+        before = {k: x for k, x in seen.before.items() if k in wanted}
         if self._eager is None:
             return {k: self._framework.difference(values[k], x) for k, x in before.items()}
         keys, keep = list(before), found.keeping(self._eager.add)

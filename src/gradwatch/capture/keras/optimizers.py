@@ -1,6 +1,6 @@
 """Reads the gradients off an optimizer as they are handed to it."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +9,7 @@ import keras
 
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
+from gradwatch.capture.keras.model_parts import is_of_keras
 from gradwatch.capture.keras.variables import current_values
 from gradwatch.core import KerasModel, KerasOptimizer, Kind, Tensor
 from gradwatch.util import Reporter
@@ -33,8 +34,10 @@ class Gradients:
     """How often in the step a gradient of the variable was applied."""
     lost: set[int] = field(default_factory=set)
     """Variables whose gradients were applied in a loop or branch that they cannot leave."""
+    is_incomplete: bool = False
+    """Whether an internal error has kept any of them from being noted."""
     before: dict[int, Any] = field(default_factory=dict)
-    """The variable's value before the step's first update of it."""
+    """The variable's value before the step's first change of it."""
     scales: dict[int, Any] = field(default_factory=dict)
     """What the loss was multiplied by, by the optimizer's id; absent where by nothing."""
 
@@ -58,7 +61,7 @@ def find_optimizers(model: KerasModel) -> list[KerasOptimizer]:
         visit(getattr(layer, "optimizer", None), 0)
         values = list(vars(layer).values())
         # In lists and dicts only of models: with hundreds of layers, this is to be quick.
-        if isinstance(layer, keras.Model):
+        if isinstance(layer, keras.Model) or layer is model:
             for value in values:
                 visit(value, 2)
         else:
@@ -67,10 +70,26 @@ def find_optimizers(model: KerasModel) -> list[KerasOptimizer]:
 
 
 def innermost(optimizer: KerasOptimizer) -> KerasOptimizer:
-    """The optimizer that updates the weights, under any loss scaling."""
+    """The optimizer under any loss scaling."""
     while isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         optimizer = optimizer.inner_optimizer
     return optimizer
+
+
+def updating_optimizers(optimizers: Sequence[KerasOptimizer]) -> list[KerasOptimizer]:
+    """Those that update weights themselves: of a `MultiOptimizer`, the ones inside it.
+
+    One that chooses them by a function has none before it is built.
+    """
+    found: list[KerasOptimizer] = []
+    for optimizer in map(innermost, optimizers):
+        found += optimizer.optimizers if _is_multi(optimizer) else [optimizer]
+    return found
+
+
+def _is_multi(optimizer: KerasOptimizer) -> bool:
+    kind = getattr(keras.optimizers, "MultiOptimizer", None)  # Since Keras 3.14.
+    return kind is not None and isinstance(optimizer, kind)
 
 
 @contextmanager
@@ -83,6 +102,7 @@ def tapped(
     with_applied: bool = False,
     updated: Collection[int] | None = None,
     keep: Keep | None = None,
+    before: Mapping[int, Tensor] | None = None,
 ) -> Iterator[Gradients]:
     """Note the gradients that the optimizers are given, while the context lasts.
 
@@ -90,11 +110,11 @@ def tapped(
     the inner one inside a conditional, from which no tensor can be carried out of a compiled step.
 
     Values before the update are noted if `snapshots`, which copies them, is given: those of the
-    variables with the ids in `updated`, or of all if it is None. If `with_applied`, the gradients
-    that the update rule will use are noted, too. `keep` replaces gradients that are not the
-    step's own but were made from these, to undo a scale or to clip them.
+    variables with the ids in `updated`, or of all if it is None. Those in `before` are known. If
+    `with_applied`, the gradients that the update rule will use are noted, too. `keep` replaces
+    gradients that are not the step's own but were made from these, to undo a scale or to clip them.
     """
-    seen = Gradients()
+    seen = Gradients(before=dict(before or {}))
     outside = backend.scope()
     # An optimizer's stateless_apply calls its own apply, a scaling one its inner's.
     inside = [False]
@@ -134,6 +154,7 @@ def tapped(
                         variables = trainable_variables or optimizer._trainable_variables
                         note(optimizer, grads, variables)
             except Exception as error:
+                seen.is_incomplete = True
                 reporter.internal_error(error, *_NOTING)
             if not is_watched:
                 return apply(grads, trainable_variables)
@@ -154,6 +175,7 @@ def tapped(
                     with keras.StatelessScope(state_mapping=state), backend.aside():
                         note(optimizer, given, own, trainable_variables)
             except Exception as error:
+                seen.is_incomplete = True
                 reporter.internal_error(error, *_NOTING)
             inside[0] = True
             try:
@@ -196,23 +218,33 @@ def _note(
             unscaled = keep(Kind.GRADIENT, id(variable), unscaled)
         seen.computed[id(variable)] = unscaled
     if own is not None:
-        _note_applied(seen, innermost(optimizer), own, variables, is_finite, keep)
+        for rule, pairs in _by_rule(innermost(optimizer), own, variables):
+            _note_applied(seen, rule, pairs, is_finite, keep)
+
+
+def _by_rule(
+    optimizer: KerasOptimizer, grads: list[Tensor], variables: list[Any]
+) -> list[tuple[KerasOptimizer, list[tuple[Tensor, Any]]]]:
+    """Gradients and their variables, by the optimizer that updates the variables."""
+    pairs = list(zip(grads, variables, strict=True))
+    if not _is_multi(optimizer):
+        return [(optimizer, pairs)]
+    found: list[list[tuple[Tensor, Any]]] = [[] for _ in optimizer.optimizers]
+    for gradient, variable in pairs:
+        index = optimizer._var_to_optimizer_idx[optimizer._var_key(variable)]
+        found[index].append((gradient, variable))
+    return list(zip(optimizer.optimizers, found, strict=True))
 
 
 def _note_applied(
     seen: Gradients,
     optimizer: KerasOptimizer,
-    grads: list[Tensor],
-    variables: list[Any],
+    pairs: list[tuple[Tensor, Any]],
     is_finite: Any,
     keep: Keep | None,
 ) -> None:
     """Note what the update rule uses; nothing where loss scaling skips it, not being finite."""
-    present = [
-        (g, v)
-        for g, v in zip(grads, variables, strict=True)
-        if g is not None and not _takes_gradient_as_value(v)
-    ]
+    present = [(g, v) for g, v in pairs if g is not None and not _takes_gradient_as_value(v)]
     if not present:
         return
     used = [g for g, _ in present]
@@ -239,10 +271,6 @@ def is_pure_schedule(rate: Any) -> bool:
     """Whether a rate is a schedule of Keras. One of the user may have a state: it is not called."""
     is_schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
     return is_schedule and is_of_keras(type(rate))
-
-
-def is_of_keras(thing: Any) -> bool:
-    return str(getattr(thing, "__module__", "")).partition(".")[0] == "keras"
 
 
 def _unscaled(gradient: Tensor, variable: Any, optimizer: KerasOptimizer) -> Tensor:

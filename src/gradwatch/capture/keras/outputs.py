@@ -73,7 +73,9 @@ class LayerTap:
         for layer in every_layer:
             rematerialised = _is_rematerialised(layer)
             if rematerialised or id(layer) in ids:
-                yield layer, {"call": self._wrapped(layer, id(layer) in ids, rematerialised)}
+                name = _name_of_call(layer)
+                call = self._wrapped(layer, name, id(layer) in ids, rematerialised)
+                yield layer, {name: call}
 
     def refusal(self, call: Call) -> str | None:
         """Why a call's tensors cannot be recorded; after the step. None if they can."""
@@ -84,8 +86,10 @@ class LayerTap:
                 return "inside a loop, a branch or a function compiled on its own"
         return call.refusal
 
-    def _wrapped(self, layer: Any, is_chosen: bool, rematerialised: bool) -> Callable[..., Any]:
-        call = layer.call
+    def _wrapped(
+        self, layer: Any, name: str, is_chosen: bool, rematerialised: bool
+    ) -> Callable[..., Any]:
+        call = getattr(layer, name)
 
         def tapped_call(*args: Any, **kwargs: Any) -> Any:
             self._recomputing += rematerialised
@@ -192,6 +196,11 @@ def _ids(given: Any) -> Iterator[int]:
             yield from _ids(each)
     else:
         yield id(given)
+
+
+def _name_of_call(layer: Any) -> str:
+    """The method that Keras calls: a quantized layer has another."""
+    return "call" if getattr(layer, "quantization_mode", None) is None else "quantized_call"
 
 
 def _is_rematerialised(layer: Any) -> bool:

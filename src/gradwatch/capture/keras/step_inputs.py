@@ -10,7 +10,11 @@ import keras
 from gradwatch.capture.batch import ROOTS, batch_site
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
-from gradwatch.capture.keras.optimizers import find_optimizers, innermost, is_pure_schedule
+from gradwatch.capture.keras.optimizers import (
+    find_optimizers,
+    is_pure_schedule,
+    updating_optimizers,
+)
 from gradwatch.capture.site_table import Row
 from gradwatch.core import KerasModel, KerasOptimizer, Kind, Site, SiteInfo, Tensor
 from gradwatch.util import Reporter
@@ -60,12 +64,13 @@ class StepInputs:
         self._reporter = reporter
         self._data: Any = None
         self._losses: list[Tensor] = []
-        self._rate: Tensor = None
+        self._rates: dict[int, Tensor] = {}
+        """What the step read, by the optimizer's id."""
         self._scope: Any = None
 
     @contextmanager
     def watching(self, data: Any) -> Iterator[None]:
-        self._data, self._losses, self._rate = data, [], None
+        self._data, self._losses, self._rates = data, [], {}
         self._scope = self._backend.scope()
         with replaced(self._taps()):
             yield
@@ -76,8 +81,8 @@ class StepInputs:
                 if metric.name == LOSS:
                     yield metric, {"update_state": self._noting_update(metric.update_state)}
         if Kind.SCALAR in self._kinds:
-            for optimizer in map(innermost, self._optimizers):
-                read = self._noting_rate(optimizer._get_current_learning_rate)
+            for optimizer in updating_optimizers(self._optimizers):
+                read = self._noting_rate(optimizer)
                 yield optimizer, {"_get_current_learning_rate": read}
 
     def give(self, data: Any) -> None:
@@ -94,9 +99,9 @@ class StepInputs:
                 found[kind] = list(self._found(kind, state))
             except Exception as error:
                 self._reporter.internal_error(
-                    error, f"reading the {kind} of a step", f"kind {kind}"
+                    error, f"reading the {kind} of a step", f"the {kind} rows of that step"
                 )
-        self._data, self._losses, self._rate = None, [], None
+        self._data, self._losses, self._rates = None, [], {}
         return [
             Row(position, own, tensor)
             for position, site in enumerate(sites)
@@ -131,21 +136,29 @@ class StepInputs:
         if len(self._optimizers) != 1:
             return  # With several, the numbers would need a name for each.
         outer = self._optimizers[0]
-        inner = innermost(outer)
         # On JAX the variables' values are in the state, and nowhere else.
         values = {} if state is None else _values(outer, state[2])
-        rate: Any = inner._learning_rate
-        if self._rate is not None:
-            yield LEARNING_RATE, self._rate
-        elif is_pure_schedule(rate):
-            # The step used it in a branch. It has counted itself already.
-            before = keras.ops.subtract(_value(inner._iterations, values), 1)
-            yield LEARNING_RATE, keras.ops.cast(rate(before), "float32")
-        elif isinstance(rate, keras.Variable):
-            yield LEARNING_RATE, keras.ops.cast(_value(rate, values), "float32")
+        updating = updating_optimizers([outer])
+        for optimizer in updating:
+            rate = self._rate(optimizer, values)
+            if rate is not None:
+                of_which = f"/{optimizer.name}" if len(updating) > 1 else ""
+                yield LEARNING_RATE + of_which, rate
         scale = getattr(outer, "dynamic_scale", None)
         if scale is not None:
             yield LOSS_SCALE, keras.ops.cast(_value(scale, values), "float32")
+
+    def _rate(self, optimizer: KerasOptimizer, values: dict[int, Any]) -> Tensor:
+        if id(optimizer) in self._rates:
+            return self._rates[id(optimizer)]
+        rate: Any = optimizer._learning_rate
+        if is_pure_schedule(rate):
+            # The step used it in a branch. It has counted itself already.
+            before = keras.ops.subtract(_value(optimizer._iterations, values), 1)
+            return keras.ops.cast(rate(before), "float32")
+        if isinstance(rate, keras.Variable):
+            return keras.ops.cast(_value(rate, values), "float32")
+        return None
 
     @cached_property
     def _optimizers(self) -> list[KerasOptimizer]:
@@ -164,13 +177,15 @@ class StepInputs:
 
         return noting_update
 
-    def _noting_rate(self, read: Any) -> Any:
+    def _noting_rate(self, optimizer: KerasOptimizer) -> Any:
+        read = optimizer._get_current_learning_rate
+
         def noting_read() -> Any:
             rate = read()
             try:
                 if self._can_note():
                     with self._backend.aside():
-                        self._rate = _mean(rate)
+                        self._rates[id(optimizer)] = _mean(rate)
             except Exception as error:
                 self._reporter.internal_error(
                     error, "noting the learning rate of a step", "the learning rate"

@@ -34,6 +34,8 @@ class VariableRows:
         """The variables whose values are needed."""
         self.updated = frozenset(key for kind, key in self._wanted if kind is Kind.UPDATE)
         """Ids of those whose values before the step are needed, too."""
+        self.changing = [variable for key, variable in needed.items() if key in self.updated]
+        """The variables with these ids."""
 
     def rows(
         self,

@@ -9,6 +9,7 @@ from keras.src.backend.common.stateless_scope import in_stateless_scope
 from keras.src.backend.common.variables import get_autocast_scope
 
 from gradwatch.capture.gates import slices_of
+from gradwatch.capture.keras.model_parts import top_layers
 from gradwatch.core import KerasModel, Kind, Site, SiteInfo, Tensor
 
 
@@ -44,7 +45,7 @@ def model_variables(model: KerasModel) -> list[ModelVariable]:
             # Later chains are deeper, so the innermost owner's chain is kept.
             owners[id(variable)] = chain
     indices: dict[int, list[int]] = {}
-    layers = model.layers
+    layers = top_layers(model)
     for i, layer in enumerate(layers):
         for variable in layer.weights:
             indices.setdefault(id(variable), []).extend((i, i - len(layers)))
@@ -82,7 +83,7 @@ def variables_by_path(model: KerasModel) -> Variables:
 def _in_network_order(model: KerasModel) -> Iterator[Any]:
     # `model.weights` lists the trainable ones first; a reader looks for a
     # layer's variables side by side.
-    for layer in model.layers:
+    for layer in top_layers(model):
         yield from layer.weights
     yield from model.weights
 

@@ -29,7 +29,7 @@ def watched(
             args = (state, data)
         watching = None
         try:
-            watching = observation.watching(args[-1])
+            watching = observation.watching(args[-1], args[0] if has_state else None)
             watching.__enter__()
         except Exception as error:
             watching = None
