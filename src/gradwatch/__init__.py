@@ -9,7 +9,7 @@ from gradwatch.diagnosis import Finding, diagnose, silence
 from gradwatch.inspection import inspect
 from gradwatch.record import Monitor, watch
 from gradwatch.sinks import CSV, PNG, Console, Sink, Store, TensorBoard, Totals
-from gradwatch.util import GradwatchWarning, display
+from gradwatch.util import GradwatchWarning, did_you_mean, display
 from gradwatch.watches import (
     Watch,
     applied_gradients,
@@ -45,7 +45,8 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY_ROOMS:
         return import_module(f"gradwatch.{name}")
     if name not in _LAZY_NAMES:
-        raise AttributeError(f"module 'gradwatch' has no attribute {name!r}")
+        hint = did_you_mean(name, __all__).strip()
+        raise AttributeError(f"module 'gradwatch' has no attribute {name!r}. {hint}".strip())
     value = getattr(import_module(f"gradwatch.{_LAZY_NAMES[name]}"), name)
     globals()[name] = value
     return value

@@ -58,6 +58,7 @@ DOORS = (
     "record.loop_interface.LoopInterface.record",
     "record.loop_interface.LoopInterface.reduced_by",
     "record.loop_interface.LoopInterface.tape",
+    "util.suggestions.suggests_arguments.decorate.call",
     "util.worker.Worker._run",
     "util.background.Background._run",
 )

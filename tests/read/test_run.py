@@ -174,13 +174,14 @@ def test_pictures_come_back_as_png_files(tmp_path):
 
     image = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)
     writer = StoreWriter(tmp_path)
-    site = Site(Kind.WEIGHT, "conv/kernel")
+    site = Site(Kind.WEIGHT, "net/conv/kernel")
     for step in (3, 9):
         row = Summary.unpack(Summary.of(np.ones(2)).pack()[None])
         writer.write(Reading(step, 1, 0.0, [site], row, pictures={site: image + np.uint8(step)}))
     for state in ("in the journal", "sealed"):
-        steps, pictures = gradwatch.open(tmp_path).pictures("conv/kernel")
+        steps, pictures = gradwatch.open(tmp_path).pictures("net/conv/kernel")
         assert steps.tolist() == [3, 9], state
+        assert gradwatch.open(tmp_path).pictures("conv/kernel")[1] == pictures
         assert pictures == [png.encode(image + np.uint8(step)) for step in (3, 9)]
         from tests.store.recorded import settle
 

@@ -20,7 +20,7 @@ from gradwatch.core.framework_types import (
 )
 from gradwatch.core.groups import Grouping
 from gradwatch.core.histogram import Histogram
-from gradwatch.core.kinds import KINDS, Kind, add_kind
+from gradwatch.core.kinds import KIND_SYNONYMS, KINDS, Kind, add_kind
 from gradwatch.core.model_facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
 from gradwatch.core.reading import Reading, SiteFilter, scope, stacked
 from gradwatch.core.reported_loss import ReportedLoss
@@ -28,6 +28,7 @@ from gradwatch.core.schedule import Moment, Schedule
 from gradwatch.core.select import SelectionError
 from gradwatch.core.sites import Site, SiteInfo
 from gradwatch.core.statistics import (
+    STATISTIC_SYNONYMS,
     STATISTICS,
     UPDATE_RATIO,
     VALUE,
@@ -51,10 +52,12 @@ __all__ = [
     "FIELDS",
     "IDENTITY",
     "KINDS",
+    "KIND_SYNONYMS",
     "LOWEST_EXPONENT",
     "MANTISSA_BITS",
     "NONFINITE",
     "STATISTICS",
+    "STATISTIC_SYNONYMS",
     "UPDATE_RATIO",
     "VALUE",
     "ZERO",

@@ -10,10 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
+from gradwatch.util import did_you_mean
+
 Owner: TypeAlias = Literal["variable", "layer", "batch", "step"]
 
 KINDS: dict[str, Kind] = {}
 """Every kind by its name, in the order of menus."""
+
+KIND_SYNONYMS = {
+    **dict.fromkeys(("grad", "grads"), "gradient"),
+    **dict.fromkeys(("clipped_gradient", "applied"), "applied_gradient"),
+    **dict.fromkeys(("param", "parameter", "variable", "kernel", "bias"), "weight"),
+    **dict.fromkeys(("activation", "act", "layer_output"), "output"),
+    **dict.fromkeys(("activation_gradient", "output_grad"), "output_gradient"),
+    **dict.fromkeys(("delta", "change", "step"), "update"),
+    **dict.fromkeys(("label", "y"), "target"),
+    **dict.fromkeys(("x", "data", "batch"), "input"),
+    **dict.fromkeys(("learning_rate", "lr", "number"), "scalar"),
+    **dict.fromkeys(("dead", "dead_neuron"), "dead_unit"),
+}
+"""Other names for kinds, for suggestions."""
 
 
 class Kind(str):
@@ -72,8 +88,9 @@ class Kind(str):
         try:
             return KINDS[name]
         except KeyError:
+            hint = did_you_mean(name, KINDS, KIND_SYNONYMS)
             raise ValueError(
-                f"There is no kind {name!r}. Choose from: {', '.join(KINDS)}"
+                f"There is no kind {name!r}. {hint}Choose from: {', '.join(KINDS)}"
             ) from None
 
     def __repr__(self) -> str:

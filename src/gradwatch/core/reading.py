@@ -12,11 +12,12 @@ from gradwatch.core.kinds import Kind
 from gradwatch.core.sites import Site
 from gradwatch.core.statistics import l2, statistic, value
 from gradwatch.core.summary import FIELDS, Summary
+from gradwatch.util.display import notebook
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reading:
     """The measurements of one training step.
 
@@ -50,6 +51,14 @@ class Reading:
 
     def __len__(self) -> int:
         return len(self.sites)
+
+    def __repr__(self) -> str:
+        of_what = "" if self.scope == "model" else f" of {self.scope}"
+        sites = f"{len(self):,} site{'s' * (len(self) != 1)}"
+        return f"Reading(step {self.step:,}, epoch {self.epoch:,}{of_what}: {sites})"
+
+    def _repr_html_(self) -> str:
+        return notebook().readings_html([self])
 
     @cached_property
     def nbytes(self) -> int:

@@ -14,9 +14,25 @@ from numpy.typing import NDArray
 
 from gradwatch.core.kinds import Kind
 from gradwatch.core.summary import FIELDS, Summary
+from gradwatch.util import did_you_mean
 
 Array = NDArray[np.float64]
 Scale: TypeAlias = Literal["log", "signed", "linear"]
+
+STATISTIC_SYNONYMS = {
+    **dict.fromkeys(("norm", "l2_norm", "l2norm", "euclidean", "magnitude"), "l2"),
+    **dict.fromkeys(("l1_norm", "abs", "absolute", "abs_sum", "sum_abs"), "l1"),
+    **dict.fromkeys(("max_abs", "abs_max", "absmax", "inf_norm", "linf_norm"), "linf"),
+    **dict.fromkeys(("var", "variance", "sd", "stddev", "standard_deviation", "sigma"), "std"),
+    **dict.fromkeys(("avg", "average", "mu"), "mean"),
+    **dict.fromkeys(("maximum", "largest"), "max"),
+    **dict.fromkeys(("minimum", "smallest"), "min"),
+    **dict.fromkeys(("zero", "sparsity", "zero_fraction"), "zeros"),
+    **dict.fromkeys(("size", "elements", "numel", "n"), "count"),
+    **dict.fromkeys(("ratio", "update_to_weight", "relative_update"), "update_ratio"),
+    **dict.fromkeys(("last", "scalar", "number"), "value"),
+}
+"""Other names for statistics, for suggestions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +294,7 @@ def statistic(name: str, summary: Summary) -> Array:
     try:
         return STATISTICS[name](summary)
     except KeyError:
+        hint = did_you_mean(name, STATISTICS, STATISTIC_SYNONYMS)
         raise ValueError(
-            f"There is no statistic {name!r}. Choose from: {', '.join(STATISTICS)}"
+            f"There is no statistic {name!r}. {hint}Choose from: {', '.join(STATISTICS)}"
         ) from None

@@ -15,7 +15,8 @@ from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.rank_rule import RANK_RULES, RankData, RankSymptom
 from gradwatch.diagnosis.rule import RULES, Limits, Rule, ThresholdValues
 from gradwatch.diagnosis.silence import Silence, apply_silences
-from gradwatch.util import say
+from gradwatch.util import counted, say
+from gradwatch.util.display import notebook
 
 Thresholds: TypeAlias = Mapping[str, ThresholdValues]
 
@@ -88,6 +89,16 @@ class Diagnosis:
     def alarms(self) -> list[Finding]:
         """The warnings and errors that no other finding explains."""
         return [finding for finding in self.findings if finding.is_alarm]
+
+    def __repr__(self) -> str:
+        found = self.findings
+        if not found:
+            return "Diagnosis: no findings"
+        title = f"Diagnosis: {counted(len(found), 'finding')}"
+        return "\n".join([title, *(finding.text() for finding in found)])
+
+    def _repr_html_(self) -> str:
+        return notebook().diagnosis_html(self)
 
     def observe(self, reading: Reading) -> list[Finding]:
         """Add a step's measurements; returns the new findings."""

@@ -14,7 +14,7 @@ from gradwatch.diagnosis.finding import Finding, worst_first
 from gradwatch.diagnosis.merge_readings import one_per_step
 from gradwatch.diagnosis.rank_rule import RankData
 from gradwatch.diagnosis.silence import Silence
-from gradwatch.util import Json, say
+from gradwatch.util import Json, say, suggests_arguments
 
 if TYPE_CHECKING:
     from gradwatch.read import Run
@@ -52,6 +52,9 @@ class RecordedRun(Protocol):
         """All readings, in the order of their steps."""
 
 
+@suggests_arguments(
+    {"run": "source=", "rule": "rules=", "threshold": "thresholds=", "model": "facts="}
+)
 def diagnose(
     source: RecordedRun | Iterable[Reading],
     facts: ModelFacts | None = None,

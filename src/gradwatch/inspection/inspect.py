@@ -8,8 +8,10 @@ from gradwatch.core import Summary
 from gradwatch.core import select as selectors
 from gradwatch.inspection.inspected import InspectedGradient, Inspection
 from gradwatch.inspection.table_text import show as show_inspection
+from gradwatch.util import suggests_arguments
 
 
+@suggests_arguments({"inputs": "x=", "targets": "y=", "labels": "y=", "verbose": "show="})
 def inspect(
     model: Any,
     x: Any,

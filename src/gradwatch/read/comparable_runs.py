@@ -13,10 +13,12 @@ from gradwatch.read.open_runs import open as open_place
 from gradwatch.read.run import Run
 from gradwatch.read.runs import Runs, is_run, natural
 from gradwatch.store.remote import Remote, as_remote
+from gradwatch.util import suggests_arguments
 
 Comparable: TypeAlias = "Run | Runs | str | Path | Remote | Iterable[Comparable]"
 
 
+@suggests_arguments({"layers": "pattern=", "stat": "statistic=", "metric": "statistic="})
 def compare(
     *runs: Comparable,
     kind: Kind | str = Kind.GRADIENT,

@@ -91,6 +91,10 @@ def pictured(snapshot: Snapshot, rank: RankChoice) -> list[str]:
 def pictures(snapshot: Snapshot, path: str, rank: RankChoice) -> tuple[Steps, list[bytes]]:
     """See `Run.pictures`."""
     rows = snapshot.current_rows("pictures", [rank] if isinstance(rank, int) else snapshot.ranks)
+    drawn = pictured(snapshot, rank)
+    ending = [each for each in drawn if each.endswith(f"/{path}")]
+    if path not in drawn and len(ending) == 1:
+        path = ending[0]
     # Pictures do not merge: of several ranks that have drawn it, the first counts.
     found = snapshot.database.fetch(
         f"SELECT step, png FROM {rows} WHERE path = ? "
@@ -98,7 +102,7 @@ def pictures(snapshot: Snapshot, path: str, rank: RankChoice) -> tuple[Steps, li
         [path],
     )
     if not found["step"].size:
-        drawn = pictured(snapshot, None)
-        known = f"Drawn: {', '.join(drawn[:8])}." if drawn else "Nothing was drawn."
+        others = ending or drawn
+        known = f"Drawn: {', '.join(others[:8])}." if others else "Nothing was drawn."
         raise NotRecordedError(f"There is no picture of {path!r} in this run. {known}")
     return found["step"].astype(np.int64), [bytes(png) for png in found["png"]]

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from gradwatch.core import KINDS, Kind, Site
+from gradwatch.core import KIND_SYNONYMS, KINDS, Kind, Site
 from gradwatch.read.replica_rows import common
+from gradwatch.util import did_you_mean
 
 MODEL = "model"
 _LONGEST, _MOST = 200, 2_000
@@ -23,8 +24,9 @@ def kind_of(name: Kind | str, sites: Sequence[Site]) -> Kind:
     if name in recorded:
         return Kind(name)
     known = "is recorded in this run" if name in KINDS else "exists"
+    hint = did_you_mean(name, recorded, KIND_SYNONYMS)
     raise NotRecordedError(
-        f"No kind {str(name)!r} {known}. Recorded: {', '.join(recorded) or 'nothing at all'}."
+        f"No kind {str(name)!r} {known}. {hint}Recorded: {', '.join(recorded) or 'nothing at all'}."
     )
 
 

@@ -7,8 +7,10 @@ from gradwatch.read.remote_runs import open_remote
 from gradwatch.read.run import Run
 from gradwatch.read.runs import Runs, is_run
 from gradwatch.store.remote import Remote, as_remote
+from gradwatch.util import suggests_arguments
 
 
+@suggests_arguments(dict.fromkeys(("directory", "run", "logdir", "folder", "url"), "path="))
 def open(path: str | Path | Remote) -> Run | Runs:
     """Open what was recorded: a run, or all runs in a directory.
 

@@ -1,6 +1,6 @@
 """What was recorded at steps, as the readings it was recorded from."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from gradwatch.read.database import Columns
 from gradwatch.read.snapshot import Snapshot
 from gradwatch.read.steps import Stretch
 from gradwatch.store import NO_MICRO_BATCH
+from gradwatch.util.display import notebook
 
 _NUMBERS = ", ".join(f"{name}::DOUBLE AS {name}" for name in FIELDS)
 _PART = f"coalesce(micro_batch, {NO_MICRO_BATCH}) AS part"
@@ -20,9 +21,31 @@ _ROWS = 200_000
 """So many rows are read at once: a query for each step would take most of the time."""
 
 
-def readings_at(snapshot: Snapshot, step: int, rank: int) -> list[Reading]:
+class ReadingList(list[Reading]):
+    """The readings of one step, which show themselves, and where to look if there are none."""
+
+    def __init__(self, readings: Iterable[Reading], note: str = "") -> None:
+        super().__init__(readings)
+        self._note = note
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self else f"[]  # {self._note}"
+
+    def _repr_html_(self) -> str:
+        return notebook().readings_html(self, self._note)
+
+
+def readings_at(snapshot: Snapshot, step: int, rank: int) -> ReadingList:
     """See `Run.at`."""
-    return list(_between(snapshot, (int(step), int(step)), rank))
+    found = ReadingList(_between(snapshot, (int(step), int(step)), rank))
+    return found or ReadingList([], _nothing_at(int(step), snapshot, rank))
+
+
+def _nothing_at(step: int, snapshot: Snapshot, rank: int) -> str:
+    steps = snapshot.current_moments.of(ranks=[rank]).steps
+    place = int(np.searchsorted(steps, step))
+    near = " and ".join(f"{s:,}" for s in steps[max(place - 1, 0) : place + 1].tolist())
+    return f"Step {step:,} was not measured; the nearest: {near or 'none at all'}."
 
 
 def readings(snapshot: Snapshot, rank: int) -> Iterator[Reading]:

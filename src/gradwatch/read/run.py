@@ -184,8 +184,12 @@ class Run(RunState):
     def pictures(self, path: str, *, rank: RankChoice = None) -> tuple[Steps, list[bytes]]:
         """The steps at which a variable was drawn, and the pictures as PNG files.
 
+        Args:
+            path: the variable, or the end of its path if no other that was drawn ends so.
+            rank: a number, `"all"`, or None for the first; see `Run`.
+
         Raises:
-            NotRecordedError: it was never drawn.
+            NotRecordedError: it was never drawn; those that were are named.
         """
         return distributions.pictures(self._snapshot, path, self._choice(rank))
 

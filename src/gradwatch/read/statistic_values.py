@@ -1,12 +1,21 @@
 """The values of statistics, from merged summaries."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 import numpy as np
 
-from gradwatch.core import FIELDS, UPDATE_RATIO, Kind, Statistic, Summary, l2, statistics_of
+from gradwatch.core import (
+    FIELDS,
+    STATISTIC_SYNONYMS,
+    UPDATE_RATIO,
+    Kind,
+    Statistic,
+    Summary,
+    l2,
+    statistics_of,
+)
 from gradwatch.read.steps import Values
+from gradwatch.util import did_you_mean
 
 NONFINITE_FIELDS = ("nan", "posinf", "neginf")
 
@@ -14,10 +23,9 @@ NONFINITE_FIELDS = ("nan", "posinf", "neginf")
 def find_statistic(name: str, kind: Kind) -> Statistic:
     allowed = statistics_of(kind)
     if name not in allowed:
-        near = get_close_matches(name, allowed, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, allowed, STATISTIC_SYNONYMS)
         raise ValueError(
-            f"There is no statistic {name!r} of {kind}.{hint} Choose from: {', '.join(allowed)}"
+            f"There is no statistic {name!r} of {kind}. {hint}Choose from: {', '.join(allowed)}"
         )
     return allowed[name]
 

@@ -11,6 +11,22 @@ from gradwatch.capture.loop import (
     do_not_convert,
 )
 from gradwatch.core import KerasModel, KerasOptimizer, Tensor, TorchModule, Tree
+from gradwatch.util import suggests_arguments
+
+LOOP_SYNONYMS = {
+    **dict.fromkeys(("grad", "grads", "gradient", "dx"), "gradients="),
+    **dict.fromkeys(("model", "module", "weights", "params", "trainable_variables"), "variables="),
+    **dict.fromkeys(("losses", "loss_value", "target_loss"), "loss="),
+    **dict.fromkeys(("before", "old", "previous_variables"), "previous="),
+    **dict.fromkeys(("x", "data", "input", "batch_x", "features"), "inputs="),
+    **dict.fromkeys(("y", "labels", "target", "batch_y"), "targets="),
+    **dict.fromkeys(("iteration", "global_step", "step_number", "batch", "i"), "step="),
+    **dict.fromkeys(("activations", "output", "layers"), "outputs="),
+    **dict.fromkeys(("logs", "accuracy", "scalars", "metric"), "metrics="),
+    **dict.fromkeys(("optimizer", "name", "prefix", "tag"), "group="),
+    "histogram": "histograms=",
+}
+"""What is meant by arguments that the methods for loops do not have."""
 
 
 class LoopInterface:
@@ -24,6 +40,7 @@ class LoopInterface:
         self._loop = loop
 
     @do_not_convert
+    @suggests_arguments(LOOP_SYNONYMS)
     def record(
         self,
         readings: Tree | None = None,
@@ -109,6 +126,7 @@ class LoopInterface:
         )
 
     @do_not_convert
+    @suggests_arguments(LOOP_SYNONYMS)
     def measure(
         self,
         *,
@@ -165,6 +183,7 @@ class LoopInterface:
             )
         )
 
+    @suggests_arguments(LOOP_SYNONYMS)
     def due(
         self,
         step: int | Tensor | None = None,
@@ -184,6 +203,7 @@ class LoopInterface:
         return self._loop.due(step, epoch=epoch, group=group, histograms=histograms)
 
     @do_not_convert
+    @suggests_arguments(LOOP_SYNONYMS)
     def outputs_of(
         self, model: KerasModel | TorchModule, *, group: str | None = None
     ) -> OutputsContext | NoOutputs:
@@ -206,6 +226,7 @@ class LoopInterface:
         return self._loop.outputs_of(model, group)
 
     @do_not_convert
+    @suggests_arguments(LOOP_SYNONYMS)
     def reduced_by(self, optimizer: KerasOptimizer) -> ReducedGradients | NoOutputs:
         """A context that captures the gradients that a Keras optimizer applies on TensorFlow.
 
@@ -224,6 +245,7 @@ class LoopInterface:
         return self._loop.reduced_by(optimizer)
 
     @do_not_convert
+    @suggests_arguments(LOOP_SYNONYMS)
     def tape(
         self,
         persistent: bool = False,

@@ -14,9 +14,11 @@ from gradwatch.diagnosis import DiagnosisSpec, Finding, Severity
 from gradwatch.record.fit_source import FitSource
 from gradwatch.record.keras_callback import KerasCallback, Logs
 from gradwatch.record.loop_interface import LoopInterface
+from gradwatch.record.monitor_arguments import MONITOR_SYNONYMS
 from gradwatch.record.session import Session
 from gradwatch.sinks import Sink
 from gradwatch.store.remote import Remote
+from gradwatch.util import suggests_arguments
 from gradwatch.util.json_type import Json
 from gradwatch.watches import Watch
 from gradwatch.watches.budget import Cost
@@ -81,6 +83,7 @@ class Monitor(KerasCallback, LoopInterface):
     ['weight', 'net/line/kernel']
     """
 
+    @suggests_arguments(MONITOR_SYNONYMS)
     def __init__(
         self,
         directory: str | Path | Remote | None = None,

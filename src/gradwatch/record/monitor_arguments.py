@@ -16,8 +16,32 @@ from gradwatch.diagnosis import (
 )
 from gradwatch.sinks import Console, Sink, Store, TensorBoard
 from gradwatch.store.remote import Remote
-from gradwatch.util import Reporter
+from gradwatch.util import Reporter, did_you_mean
 from gradwatch.watches import Watch, gradients, weights
+
+_EVERY, _HISTOGRAM = "every=", "watch=[gradwatch.gradients(histogram=True)]"
+_WATCHES = (
+    "gradients", "weights", "updates", "applied_gradients", "outputs", "output_gradients",
+    "pictures", "spectral_norms", "losses", "scalars",
+)  # fmt: skip
+MONITOR_SYNONYMS = {
+    **dict.fromkeys(("logdir", "log_dir", "dir", "path", "folder", "run_dir"), "directory="),
+    **dict.fromkeys(("output_dir", "save_dir", "name", "run_name", "run", "url"), "directory="),
+    **dict.fromkeys(("freq", "frequency", "interval", "steps", "log_freq", "update_freq"), _EVERY),
+    **dict.fromkeys(("log_every", "every_n", "every_n_steps", "schedule", "epoch"), _EVERY),
+    **dict.fromkeys(("histogram", "histogram_freq", "hist", "bins"), _HISTOGRAM),
+    **dict.fromkeys(("overhead", "cost", "max_overhead"), "budget="),
+    **dict.fromkeys(("rule", "diagnosis", "diagnostics", "alert", "check"), "diagnose="),
+    **dict.fromkeys(("callback", "on_alert", "on_findings"), "on_finding="),
+    **dict.fromkeys(("stop", "terminate_on_nan", "stop_on_nan", "early_stop"), 'stop_on="error"'),
+    **dict.fromkeys(("hyperparameters", "hparams", "params", "settings"), "config="),
+    **dict.fromkeys(("sink_list", "writer", "logger", "exporter"), "sinks="),
+    "verbose": "sinks=[gradwatch.Store()], without the Console",
+    "tensorboard": "sinks=[gradwatch.TensorBoard()]",
+    **{kind: f"watch=[gradwatch.{kind}()]" for kind in _WATCHES},
+    "model": "fit(callbacks=[monitor]), or record(variables=model) in a loop",
+}
+"""What is meant by arguments that a monitor does not have."""
 
 
 def as_place(directory: str | Path | Remote | None, remote: Remote | None) -> Path:
@@ -51,9 +75,10 @@ def as_watches(
     watches = [watch] if isinstance(watch, Watch) else list(watch)
     for each in watches:
         if not isinstance(each, Watch):
+            hint = _call_instead(each, _WATCHES)
             raise TypeError(
                 "watch takes a list of gradwatch.gradients(...), weights(...), outputs(...) and "
-                f"the like. Received: {each!r}"
+                f"the like. {hint}Received: {each!r}"
             )
     if not watches:
         raise ValueError("watch=[] measures nothing. Leave it out to watch everything.")
@@ -81,8 +106,16 @@ def as_sinks(sinks: Sequence[Sink] | Sink | None) -> list[Sink]:
     chosen = [sinks] if isinstance(sinks, Sink) else list(sinks)
     for each in chosen:
         if not isinstance(each, Sink):
+            hint = _call_instead(each, ("Store", "TensorBoard", "Console", "CSV", "PNG", "Totals"))
             raise TypeError(
                 "sinks takes a list of gradwatch.Store(), TensorBoard(), Console() or other Sinks. "
-                f"Received: {each!r}"
+                f"{hint}Received: {each!r}"
             )
     return chosen
+
+
+def _call_instead(given: object, names: Sequence[str]) -> str:
+    """What to write instead of a name, or of a class or function that was not called."""
+    name = given if isinstance(given, str) else getattr(given, "__name__", "")
+    meant = did_you_mean(name, names) if name else ""
+    return meant.replace("'", "gradwatch.", 1).replace("'", "()", 1)

@@ -1,12 +1,19 @@
 """Watching plain torch training in one line."""
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from gradwatch.core import TorchModule, TorchOptimizer
 from gradwatch.record.monitor import Monitor
+from gradwatch.record.monitor_arguments import MONITOR_SYNONYMS
+from gradwatch.util import suggests_arguments
 
 
+@suggests_arguments(
+    {**MONITOR_SYNONYMS, "model": "module=", "optim": "optimizer=", "name": "group="},
+    more=[name for name in signature(Monitor.__init__).parameters if name != "self"],
+)
 def watch(
     module: TorchModule,
     optimizer: TorchOptimizer,

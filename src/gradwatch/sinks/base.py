@@ -7,6 +7,16 @@ from typing import Any
 
 from gradwatch.core import Kind, Reading
 
+SINK_SYNONYMS = {
+    **dict.fromkeys(("logdir", "log_dir", "directory", "dir", "path"), "Monitor(directory)"),
+    **dict.fromkeys(("file_name", "name"), "filename="),
+    **dict.fromkeys(("rows", "lines", "limit", "n"), "max_rows="),
+    **dict.fromkeys(("stream", "output", "out"), "file="),
+    **dict.fromkeys(("group", "layers"), "groups="),
+    **dict.fromkeys(("freq", "interval", "update_freq"), "Monitor(every=...)"),
+}
+"""What is meant by arguments that sinks do not have."""
+
 
 @dataclass(frozen=True)
 class RunInfo:

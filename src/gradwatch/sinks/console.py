@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import Kind, Reading, Site, Summary, finite, l2, linf, mean, rms
-from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.util import TextColumn, compact, percent, printable, without_root
+from gradwatch.sinks.base import SINK_SYNONYMS, RunInfo, Sink
+from gradwatch.util import TextColumn, compact, percent, printable, suggests_arguments, without_root
 from gradwatch.util.text_table import (
     DEFAULT_WIDTH,
     fit,
@@ -63,6 +63,7 @@ class Console(Sink):
 
     threaded = False
 
+    @suggests_arguments(SINK_SYNONYMS)
     def __init__(self, max_rows: int = 20, file: TextIO | None = None) -> None:
         if max_rows < 1:
             raise ValueError(f"max_rows must be >= 1. Received: max_rows={max_rows}")

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradwatch.core import STATISTICS, UPDATE_RATIO, Kind, Reading, Site, Statistic, Summary
-from gradwatch.sinks.base import RunInfo, Sink
+from gradwatch.sinks.base import SINK_SYNONYMS, RunInfo, Sink
+from gradwatch.util import suggests_arguments
 from gradwatch.util.files import AppendFile
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\\\\]")
@@ -61,6 +62,7 @@ class CSV(Sink):
     1,1,0.5,weight,dense/bias,2,0,0,0,0,7.0,7.0,5.0,4.0,3.5355339059327378,3.5,0.5,3.0,4.0,
     """
 
+    @suggests_arguments(SINK_SYNONYMS)
     def __init__(self, filename: str = "summaries.csv") -> None:
         self.filename = filename
         self._run: RunInfo | None = None

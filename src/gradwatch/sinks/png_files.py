@@ -6,7 +6,8 @@ import zlib
 from pathlib import Path
 
 from gradwatch.core import Reading, Site
-from gradwatch.sinks.base import RunInfo, Sink
+from gradwatch.sinks.base import SINK_SYNONYMS, RunInfo, Sink
+from gradwatch.util import suggests_arguments
 from gradwatch.watches.probes import png
 
 
@@ -29,6 +30,7 @@ class PNG(Sink):
     ... )
     """
 
+    @suggests_arguments(SINK_SYNONYMS)
     def __init__(self, folder: str = "pictures") -> None:
         if Path(folder).name != folder or folder in {"", ".", ".."}:
             raise ValueError(f"folder is a plain name within the run. Received: {folder!r}")

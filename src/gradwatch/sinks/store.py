@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from gradwatch.core import Reading
-from gradwatch.sinks.base import RunInfo, Sink
+from gradwatch.sinks.base import SINK_SYNONYMS, RunInfo, Sink
 from gradwatch.store import StoreWriter, writer_for
+from gradwatch.util import suggests_arguments
 
 
 class Store(Sink):
@@ -27,6 +28,7 @@ class Store(Sink):
 
     of_each_rank = True
 
+    @suggests_arguments(SINK_SYNONYMS)
     def __init__(self, rank: int | None = None) -> None:
         if rank is not None and rank < 0:
             raise ValueError(f"rank counts processes from 0. Received: {rank}")

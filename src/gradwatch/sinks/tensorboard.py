@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import FIELDS, Histogram, Kind, Reading, Summary, finite, stacked, statistic
-from gradwatch.sinks.base import RunInfo, Sink
+from gradwatch.sinks.base import SINK_SYNONYMS, RunInfo, Sink
 from gradwatch.sinks.event_file import (
     EventFile,
     histogram,
@@ -18,6 +18,7 @@ from gradwatch.sinks.event_file import (
     summary_event,
 )
 from gradwatch.sinks.scalar_table import ScalarTable
+from gradwatch.util import suggests_arguments
 
 Array = NDArray[np.float64]
 
@@ -72,6 +73,7 @@ class TensorBoard(Sink):
     1
     """
 
+    @suggests_arguments(SINK_SYNONYMS)
     def __init__(self, scalars: Sequence[str] = ("l2", "linf", "mean", "std")) -> None:
         self.scalars = (scalars,) if isinstance(scalars, str) else tuple(dict.fromkeys(scalars))
         for name in self.scalars:

@@ -8,8 +8,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from gradwatch.core import STATISTICS, Kind, Reading, Statistic, Summary, statistic
-from gradwatch.sinks.base import RunInfo, Sink
-from gradwatch.util import printable
+from gradwatch.sinks.base import SINK_SYNONYMS, RunInfo, Sink
+from gradwatch.util import printable, suggests_arguments
 
 
 class Totals(Sink):
@@ -51,6 +51,7 @@ class Totals(Sink):
     step 10  gradient  model: sum 0 l1 8 l2 5.09902  biases: sum 1 l1 1 l2 1
     """
 
+    @suggests_arguments(SINK_SYNONYMS)
     def __init__(
         self,
         groups: Mapping[str, Any] | None = None,

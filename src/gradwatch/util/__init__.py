@@ -3,6 +3,7 @@
 from gradwatch.util.background import Background
 from gradwatch.util.json_type import Json
 from gradwatch.util.reporter import GradwatchWarning, Reporter, described, say
+from gradwatch.util.suggestions import did_you_mean, suggests_arguments
 from gradwatch.util.text import display_width, encodable, printable, shortened, without_root
 from gradwatch.util.text_table import TextColumn
 from gradwatch.util.words import bytes_, compact, counted, duration, percent, when
@@ -19,6 +20,7 @@ __all__ = [
     "compact",
     "counted",
     "described",
+    "did_you_mean",
     "display_width",
     "duration",
     "encodable",
@@ -26,6 +28,7 @@ __all__ = [
     "printable",
     "say",
     "shortened",
+    "suggests_arguments",
     "when",
     "without_root",
 ]

@@ -1,7 +1,7 @@
 """How objects display themselves in notebooks.
 
-Runs, comparisons and inspections lie below `gradwatch.view` and do not import it.
-The package `gradwatch` passes the view's notebook module in here.
+Runs, readings, diagnoses, comparisons and inspections lie below `gradwatch.view` and do not import
+it. The package `gradwatch` passes the view's notebook module in here.
 """
 
 from collections.abc import Callable
@@ -20,6 +20,8 @@ class Displays(Protocol):
     def comparison_html(self, comparison: Any) -> str: ...
     def heatmap_html(self, heatmap: Any) -> str: ...
     def inspection_html(self, inspection: Any) -> str: ...
+    def readings_html(self, readings: Any, note: str = "") -> str: ...
+    def diagnosis_html(self, diagnosis: Any) -> str: ...
 
 
 _load: Callable[[], Any] | None = None

@@ -5,7 +5,19 @@ from dataclasses import dataclass, replace
 from gradwatch.core import Kind, Schedule
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
+from gradwatch.util import did_you_mean, suggests_arguments
 from gradwatch.watches.probes.probe import Pictures, Probe, SpectralNorms
+
+_POSITIONAL = 'the selection without a name: gradients("conv*")'
+WATCH_SYNONYMS = {
+    **dict.fromkeys(("layer", "layers", "pattern", "name", "path", "selection"), _POSITIONAL),
+    **dict.fromkeys(("freq", "frequency", "interval", "step", "schedule", "epoch"), "every="),
+    **dict.fromkeys(("histograms", "hist", "bins", "histogram_freq"), "histogram="),
+    **dict.fromkeys(("dead_units", "units", "dead"), "per_unit="),
+    **dict.fromkeys(("replicas", "replica"), "per_replica="),
+    "kind": "of=",
+}
+"""What is meant by arguments that the functions which make watches do not have."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +73,7 @@ def _watch(
     )
 
 
+@suggests_arguments(WATCH_SYNONYMS)
 def gradients(
     *selection: selectors.Spec,
     every: schedules.Spec | None = None,
@@ -90,6 +103,7 @@ def gradients(
     return replace(watch, per_replica=bool(per_replica))
 
 
+@suggests_arguments(WATCH_SYNONYMS)
 def applied_gradients(
     *selection: selectors.Spec,
     every: schedules.Spec | None = None,
@@ -110,6 +124,7 @@ def applied_gradients(
     return _watch(Kind.APPLIED_GRADIENT, selection, every, histogram)
 
 
+@suggests_arguments(WATCH_SYNONYMS)
 def weights(
     *selection: selectors.Spec,
     every: schedules.Spec | None = None,
@@ -131,6 +146,7 @@ def weights(
     return _watch(Kind.WEIGHT, selection, every, histogram)
 
 
+@suggests_arguments(WATCH_SYNONYMS)
 def updates(
     *selection: selectors.Spec,
     every: schedules.Spec | None = None,
@@ -151,6 +167,7 @@ def updates(
     return _watch(Kind.UPDATE, selection, every, histogram)
 
 
+@suggests_arguments(WATCH_SYNONYMS)
 def outputs(
     *selection: selectors.Spec,
     every: schedules.Spec | None = None,
@@ -179,6 +196,7 @@ def outputs(
     return replace(_watch(Kind.OUTPUT, selection, every, histogram), per_unit=bool(per_unit))
 
 
+@suggests_arguments(WATCH_SYNONYMS)
 def output_gradients(
     *selection: selectors.Spec,
     every: schedules.Spec | None = None,
@@ -199,6 +217,7 @@ def output_gradients(
     return _watch(Kind.OUTPUT_GRADIENT, selection, every, histogram)
 
 
+@suggests_arguments(WATCH_SYNONYMS)
 def pictures(
     *selection: selectors.Spec,
     of: str = "weight",
@@ -229,6 +248,7 @@ def pictures(
     return probed(Pictures(max_outputs, max_inputs), *selection, of=of, every=every)
 
 
+@suggests_arguments(WATCH_SYNONYMS)
 def spectral_norms(*selection: selectors.Spec, every: schedules.Spec = "epoch") -> Watch:
     """Watch the spectral norm of weights: the most they can stretch a vector.
 
@@ -248,6 +268,7 @@ def spectral_norms(*selection: selectors.Spec, every: schedules.Spec = "epoch") 
     return probed(SpectralNorms(), *selection, every=every)
 
 
+@suggests_arguments(WATCH_SYNONYMS)
 def probed(
     probe: Probe,
     *selection: selectors.Spec,
@@ -276,10 +297,12 @@ def probed(
     """
     allowed = (Kind.APPLIED_GRADIENT, Kind.GRADIENT, Kind.UPDATE, Kind.WEIGHT)
     if of not in allowed:
-        raise ValueError(f"of is one of {', '.join(allowed)}. Received: of={of!r}")
+        hint = did_you_mean(of, allowed)
+        raise ValueError(f"of is one of {', '.join(allowed)}. {hint}Received: of={of!r}")
     return replace(_watch(Kind(of), selection, every, False), probe=probe)
 
 
+@suggests_arguments(WATCH_SYNONYMS)
 def losses(*, every: schedules.Spec | None = None) -> Watch:
     """Watch the loss of the step.
 
@@ -294,6 +317,7 @@ def losses(*, every: schedules.Spec | None = None) -> Watch:
     return _watch(Kind.LOSS, (), every, False)
 
 
+@suggests_arguments(WATCH_SYNONYMS)
 def scalars(*, every: schedules.Spec | None = None) -> Watch:
     """Watch the other numbers of the step: its learning rate, batch size and loss scale.
 

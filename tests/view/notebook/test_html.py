@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch import Kind, Site
+from gradwatch import Kind, Reading, Site, Summary
 from gradwatch.util import compact
 from gradwatch.view.data.cell_grid import CellGrid
 from gradwatch.view.data.colour_scale import LEVELS, NOT_FINITE, scale_for
@@ -64,6 +64,10 @@ def displays(run, other):
         "loss": run.heatmap("loss", "value"),
         "comparison": gradwatch.compare(run, other),
         "by fraction": gradwatch.compare(run, other, kind="weight", align="fraction"),
+        "diagnosis": gradwatch.diagnose(run),
+        "readings": run.at(7),
+        "reading": run.at(7)[0],
+        "no readings": run.at(10**6),
     }
 
 
@@ -201,3 +205,45 @@ def test_a_comparison_names_what_differs_most_and_what_only_one_has(run, other):
         assert site.path in said
     assert said.index(worst[0][0].path) < said.index(worst[-1][0].path)
     assert "log2 of other / shown" in said
+
+
+def test_the_readings_of_a_step_show_their_numbers(run, truth):
+    (reading,) = run.at(7)
+    page = Checker(run.at(7)._repr_html_())
+    assert repr(reading).startswith("Reading(step 7, epoch ")
+    assert repr(reading) in page.texts
+    site = Site(Kind.WEIGHT, "net/conv/kernel")
+    expected = compact(float(np.linalg.norm(np.asarray(truth[site][7], "float64"))))
+    cells = page.texts[page.texts.index(site.path) :]
+    assert site.path in page.texts
+    assert expected in page.texts
+    assert len(cells) > 3
+
+
+def test_a_tensor_without_a_finite_element_is_shown_as_nan():
+    summary = Summary.of([float("nan")] * 3).pack()[None]
+    reading = Reading(4, 1, 0.0, [Site(Kind.GRADIENT, "a/kernel")], Summary.unpack(summary))
+    texts = Checker(reading._repr_html_()).texts
+    at = texts.index("a/kernel")
+    assert texts[at + 1 : at + 4] == ["3", "NaN", "NaN"]
+
+
+def test_a_step_that_was_not_measured_names_its_neighbours(run):
+    steps = run.steps()
+    found = run.at(int(steps[-1]) + 5)
+    assert found == []
+    assert f"the nearest: {steps[-1]}." in repr(found)
+    assert f"the nearest: {steps[-1]}." in "".join(Checker(found._repr_html_()).texts)
+
+
+def test_a_diagnosis_shows_its_findings(run):
+    diagnosis = gradwatch.diagnose(run)
+    assert diagnosis.findings
+    texts = " ".join(Checker(diagnosis._repr_html_()).texts)
+    for finding in diagnosis.findings:
+        assert finding.title in texts
+        assert finding.remedy in texts
+        assert finding.title in repr(diagnosis)
+    nothing = gradwatch.diagnose([])
+    assert repr(nothing) == "Diagnosis: no findings"
+    assert "No findings." in Checker(nothing._repr_html_()).texts

@@ -31,6 +31,7 @@ def inspection():
 
 def test_a_notebook_gets_html_of_all_that_can_be_displayed(formatter, run, other):
     shown = [run, run.heatmap("gradient"), gradwatch.compare(run, other), inspection()]
+    shown += [gradwatch.diagnose(run), run.at(7), run.at(7)[0]]
     for each in shown:
         bundle, _ = formatter.format(each)
         assert bundle["text/html"] == each._repr_html_()

@@ -96,10 +96,10 @@ class FitCapture:
         self._model.stop_training = True
 
     def meaning(self) -> Mapping[Kind, str]:
-        meaning: Mapping[Kind, str] = {}
+        words: dict[Kind, str] = {}
         with self._reporter.guard("describing the optimizer", "what gradients mean, in words"):
-            meaning = fit_meaning(find_optimizers(self._model), replicas_of(self._model))
-        return meaning
+            words.update(fit_meaning(find_optimizers(self._model), replicas_of(self._model)))
+        return words
 
     def infos(self) -> list[SiteInfo]:
         """The descriptions of the chosen sites; none before the model's variables exist."""

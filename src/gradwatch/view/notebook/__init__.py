@@ -1,18 +1,21 @@
-"""Notebook displays of runs, comparisons and inspections, and their plots."""
+"""Notebook displays of runs, readings, diagnoses, comparisons and inspections, and plots."""
 
 from gradwatch.view.notebook.comparison_html import comparison_html, heatmap_html
 from gradwatch.view.notebook.heatmap_plot import plot_comparison, plot_heatmap
 from gradwatch.view.notebook.inspection import inspection_html
+from gradwatch.view.notebook.readings_html import diagnosis_html, readings_html
 from gradwatch.view.notebook.run_html import run_html, runs_html
 from gradwatch.view.notebook.run_plots import RunPlots
 
 __all__ = [
     "RunPlots",
     "comparison_html",
+    "diagnosis_html",
     "heatmap_html",
     "inspection_html",
     "plot_comparison",
     "plot_heatmap",
+    "readings_html",
     "run_html",
     "runs_html",
 ]

@@ -98,7 +98,7 @@ def _losses(run: Run, rank: int) -> list[str]:
 
 def _findings(run: Run, known: KnownFindings) -> list[str]:
     shown = [finding for finding in known.findings or () if not finding.explained_by]
-    lines = [_finding(finding) for finding in shown[:MAX_FINDINGS]]
+    lines = [finding_html(finding) for finding in shown[:MAX_FINDINGS]]
     if len(shown) > MAX_FINDINGS:
         lines.append(markup.line(markup.text(f"and {len(shown) - MAX_FINDINGS} more findings")))
     if not known.is_complete:
@@ -113,7 +113,8 @@ def _findings(run: Run, known: KnownFindings) -> list[str]:
     return lines
 
 
-def _finding(finding: Finding) -> str:
+def finding_html(finding: Finding) -> str:
+    """What was found and since when, and the remedy below."""
     severity = str(finding.severity)
     title = markup.line(
         markup.coloured(severity, markup.SEVERITIES[severity]),

@@ -6,6 +6,7 @@ import gradwatch.view.data as data
 from gradwatch.diagnosis import findings_of
 from gradwatch.read import Run
 from gradwatch.read import open as open_run
+from gradwatch.util import suggests_arguments
 from gradwatch.util.files import atomic
 from gradwatch.view.report.digest import digest
 from gradwatch.view.report.markdown import MARK, markdown
@@ -19,6 +20,9 @@ _MARKS = (GENERATOR, MARK, '"gradwatch_report"')
 _HEAD = 2_000
 
 
+@suggests_arguments(
+    {"directory": "run=", "output": "path=", "file": "path=", "overwrite": "force="}
+)
 def report(
     run: Run | str | Path,
     path: str | Path = "report.html",
