@@ -305,9 +305,8 @@ def test_what_is_checkpointed_is_right_or_refused_by_name(make_monitor, reentran
         with pytest.warns(GradwatchWarning) as said:
             monitor.record(outputs=seen)
         assert [str(w.message) for w in said] == [
-            f"Outputs of {i} are not recorded: they are recomputed in the backward pass "
+            "Outputs of 0, 1 are not recorded: they are recomputed in the backward pass "
             "(checkpointing)."
-            for i in range(2)
         ]
         return
     monitor.record(outputs=seen)
@@ -506,3 +505,41 @@ def test_a_compiled_part_of_a_module_is_seen_from_outside(make_monitor):
     monitor.close()
     assert len(graphs) == 1
     assert paths(keep.readings[0], Kind.OUTPUT) == ["0", "1"]
+
+
+class Branches(nn.Module):
+    """Holds its parts as Hugging Face's models do: in containers that are never called."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.ModuleDict({"query": nn.Linear(4, 4), "unused": nn.Linear(4, 4)}) for _ in range(8)
+        )
+        self.scales = nn.ParameterList([torch.ones(4)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block["query"](x) * self.scales[0]
+        return x
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_layers_that_are_not_seen_for_the_same_reason_share_a_notice(make_monitor, compiled):
+    net = Branches()
+    called = torch.compile(net, backend=graph_counter()[1]) if compiled else net
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    monitor, keep = make_monitor(watch=BOTH)
+    said = []
+    monitor._reporter.show = said.append
+    gradwatch.watch(called, optimizer, monitor)
+    for _ in range(2):
+        called(data()).sum().backward()
+        optimizer.step()
+    monitor.close()
+    (notice,) = said
+    first = "blocks/0/query, blocks/0/unused" if compiled else "blocks/0/unused, blocks/1/unused"
+    more = 11 if compiled else 3
+    assert notice.startswith(f"Outputs of {first}, ")
+    assert f" and {more} more are not recorded: " in notice
+    seen = {site.path for reading in keep.readings for site in reading.sites}
+    assert not seen & {"blocks", "blocks/0", "scales"}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from gradwatch.capture.keras.layers import KnownLayers, LayersOf, ModelLayer
 from gradwatch.capture.keras.outputs import LayerTap, measured_tensor
 from gradwatch.capture.keras.taps import MEASURED, Passage, always, make_tap
-from gradwatch.capture.keras.taps.calls import gradient_notices, site_paths
+from gradwatch.capture.keras.taps.calls import Refusals, gradient_notices, site_paths
 from gradwatch.capture.site_table import Row
 from gradwatch.core import KerasLayer, KerasModel, Kind, Site, Tensor
 from gradwatch.util import Reporter
@@ -45,6 +45,7 @@ class OutputWatch:
     ) -> None:
         self._reporter = reporter
         self._is_quiet = is_quiet
+        self._refusals = Refusals(self._notice)
         tap = make_tap(model, reporter, is_watched_replica)
         self._tap = LayerTap(tap, reporter, is_watched_replica)
         self.aside = tap.aside
@@ -118,6 +119,7 @@ class OutputWatch:
             path: self._passages(layers[path], known.inside_recurrent)
             for path in dict.fromkeys(s.path for s in sites if s.kind.is_of_layer)
         }
+        self._refusals.tell()
         rows = [
             Row(
                 position,
@@ -165,8 +167,7 @@ class OutputWatch:
             whys.append("computed inside the loop of a recurrent layer")
         elif not calls:
             whys.append("not seen: the training step does not call the layer, or not directly")
-        for why in dict.fromkeys(filter(None, whys)):
-            self._notice(f"Outputs of {layer.path} are not recorded: they are {why}.")
+        self._refusals.add(layer.path, whys)
         seen = [call for call, why in zip(calls, whys, strict=False) if why is None]
         return list(site_paths(layer.path, seen))
 

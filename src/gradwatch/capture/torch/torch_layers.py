@@ -14,6 +14,7 @@ from gradwatch.capture.keras.taps.calls import (
     MOST_CALLS,
     SATURATION_MARGIN,
     Call,
+    Refusals,
     gradient_notices,
     site_paths,
 )
@@ -71,6 +72,7 @@ class TorchLayers:
         self._given = module
         self._root = unwrapped(module)
         self.reporter = reporter
+        self._refusals = Refusals(reporter.notice)
         self._is_on = is_on
         self._calls: dict[str, list[Call]] = {}
         self._copied: set[str] = set()
@@ -128,6 +130,7 @@ class TorchLayers:
             path: self._passages(path, calls.get(path, []), path in compiled)
             for path in dict.fromkeys(site.path for site in sites)
         }
+        self._refusals.tell()
         taken = [
             (site, Site(site.kind, path), _tensor(site.kind, modules[site.path], passage))
             for site in sites
@@ -150,8 +153,13 @@ class TorchLayers:
         self._hooks = []
 
     def _modules(self) -> dict[str, Any]:
-        """The submodules by their paths; a module that has none stands for itself."""
-        named = {n.replace(".", "/"): m for n, m in self._root.named_modules() if n}
+        """The submodules by their paths; a module that has none stands for itself.
+
+        Mere containers, such as a `ModuleList`, return nothing.
+        """
+        named = {
+            n.replace(".", "/"): m for n, m in self._root.named_modules() if n and _has_forward(m)
+        }
         return named or {type(self._root).__name__.lower(): self._root}
 
     def _compiled(self) -> set[str]:
@@ -217,9 +225,13 @@ class TorchLayers:
                 "not seen: the training step does not call the module, or does so in a graph of "
                 "torch.compile"
             )
-        for why in dict.fromkeys(filter(None, whys)):
-            self.reporter.notice(f"Outputs of {path} are not recorded: they are {why}.")
+        self._refusals.add(path, whys)
         return list(site_paths(path, [call for call in calls if call.refusal is None]))
+
+
+def _has_forward(module: Any) -> bool:
+    # Of the object itself: what torch.compile returns has one of its own.
+    return getattr(module.forward, "__func__", None) is not torch.nn.Module.forward
 
 
 def _is_compiled(module: Any) -> bool:

@@ -1,6 +1,6 @@
 """The calls of a layer in one step, and the names of what they returned."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gradwatch.capture.keras.taps.passage import Passage
@@ -30,6 +30,30 @@ def site_paths(path: str, calls: Sequence[Call]) -> Iterator[tuple[str, Passage]
         for i, passage in enumerate(call.passages):
             if passage.output is not None:
                 yield (f"{called}:{i}" if several else called), passage
+
+
+class Refusals:
+    """Gives notice of outputs that are not recorded: one for all layers with the same reason.
+
+    Each layer and reason is said once.
+    """
+
+    def __init__(self, notice: Callable[[str], None]) -> None:
+        self._notice = notice
+        self._said: set[tuple[str, str]] = set()
+        self._new: dict[str, list[str]] = {}
+
+    def add(self, path: str, whys: Iterable[str | None]) -> None:
+        for why in dict.fromkeys(whys):
+            if why is not None and (path, why) not in self._said:
+                self._said.add((path, why))
+                self._new.setdefault(why, []).append(path)
+
+    def tell(self) -> None:
+        """After the last layer of a step."""
+        new, self._new = self._new, {}
+        for why, paths in new.items():
+            self._notice(f"Outputs of {listed(paths)} are not recorded: they are {why}.")
 
 
 def gradient_notices(missing: Mapping[str, Passage], often: Sequence[str]) -> Iterator[str]:
