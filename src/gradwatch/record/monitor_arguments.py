@@ -20,6 +20,7 @@ from gradwatch.util import Reporter, did_you_mean
 from gradwatch.watches import Watch, gradients, weights
 
 _EVERY, _HISTOGRAM = "every=", "watch=[gradwatch.gradients(histogram=True)]"
+_SINKS = ("Store", "TensorBoard", "Console", "CSV", "PNG", "Totals")
 _WATCHES = (
     "gradients", "weights", "updates", "applied_gradients", "outputs", "output_gradients",
     "pictures", "spectral_norms", "losses", "scalars",
@@ -75,10 +76,9 @@ def as_watches(
     watches = [watch] if isinstance(watch, Watch) else list(watch)
     for each in watches:
         if not isinstance(each, Watch):
-            hint = _call_instead(each, _WATCHES)
             raise TypeError(
                 "watch takes a list of gradwatch.gradients(...), weights(...), outputs(...) and "
-                f"the like. {hint}Received: {each!r}"
+                f"the like. {_call_instead(each, _WATCHES)}Received: {each!r}"
             )
     if not watches:
         raise ValueError("watch=[] measures nothing. Leave it out to watch everything.")
@@ -106,10 +106,9 @@ def as_sinks(sinks: Sequence[Sink] | Sink | None) -> list[Sink]:
     chosen = [sinks] if isinstance(sinks, Sink) else list(sinks)
     for each in chosen:
         if not isinstance(each, Sink):
-            hint = _call_instead(each, ("Store", "TensorBoard", "Console", "CSV", "PNG", "Totals"))
             raise TypeError(
                 "sinks takes a list of gradwatch.Store(), TensorBoard(), Console() or other Sinks. "
-                f"{hint}Received: {each!r}"
+                f"{_call_instead(each, _SINKS)}Received: {each!r}"
             )
     return chosen
 
