@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gradwatch.core import COUNTS, STATISTICS, Summary, merge, statistic
+from gradwatch.core.reference import summarize
 from tests.statistics_truth import TRUTH
 
 floats = hnp.arrays(
@@ -134,3 +135,10 @@ def test_complex_tensors_are_refused():
 
 def test_the_whole_number_statistics_are_statistics():
     assert set(STATISTICS) >= COUNTS
+
+
+def test_the_summaries_of_numbers_equal_those_of_tensors_of_one_element():
+    numbers = [0.0, -0.0, 2.5, -1e-300, 1e200, np.nan, np.inf, -np.inf]
+    with np.errstate(over="ignore"):
+        truth = np.stack([summarize(np.array([number])) for number in numbers])
+    np.testing.assert_array_equal(Summary.of_numbers(numbers).pack(), truth)

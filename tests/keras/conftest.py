@@ -20,6 +20,7 @@ import keras
 import pytest
 
 import gradwatch
+from gradwatch import Kind
 from tests.keras.support import Keep, seed_everything
 
 FRAMEWORK_WARNINGS = [
@@ -66,14 +67,18 @@ def backend() -> str:
 def make_monitor(tmp_path: Path) -> Callable[..., tuple[Any, Keep]]:
     """Makes a monitor with a run directory of its own, and the sink that keeps its readings.
 
-    The arguments are those of `Monitor`; more `sinks` are added to the keeping one.
+    The arguments are those of `Monitor`; more `sinks` are added to the keeping one. Where a test
+    says what to watch, the numbers that are recorded in any case are not kept unless it names them.
     """
     made = 0
 
     def make(**arguments: Any) -> tuple[Any, Keep]:
         nonlocal made
         made += 1
-        keep = Keep()
+        watch = arguments.get("watch") or []
+        asked = {each.kind for each in (watch if isinstance(watch, list | tuple) else [watch])}
+        is_about_tensors = {"watch", "layers"} & set(arguments) or not arguments.get("diagnose", 1)
+        keep = Keep({Kind.LOSS, Kind.SCALAR} - asked if is_about_tensors else ())
         sinks = [keep, *arguments.pop("sinks", [])]
         return gradwatch.Monitor(tmp_path / f"run{made}", sinks=sinks, **arguments), keep
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 import gradwatch
 from gradwatch import Kind, Reading, Site
+from gradwatch.core import SiteFilter
 from gradwatch.sinks import RunInfo
 
 _torch_random: Any = None
@@ -19,17 +21,26 @@ if keras.backend.backend() == "torch":
 
 
 class Keep(gradwatch.Sink):
-    """Keeps every reading, in the order in which they came."""
+    """Keeps every reading, in the order in which they came.
 
-    def __init__(self) -> None:
+    `readings` are what was measured, without the kinds in `left_out`, and `reports` what the
+    training itself reported.
+    """
+
+    def __init__(self, left_out: Collection[Kind] = ()) -> None:
+        self._without = SiteFilter(lambda site: site.kind in left_out)
         self.readings: list[Reading] = []
+        self.reports: list[Reading] = []
         self.runs: list[RunInfo] = []
 
     def open(self, run: RunInfo) -> None:
         self.runs.append(run)
 
     def write(self, reading: Reading) -> None:
-        self.readings.append(reading)
+        if reading.is_report:
+            self.reports.append(reading)
+        elif len(kept := self._without(reading)):
+            self.readings.append(kept)
 
     @property
     def steps(self) -> list[int]:

@@ -20,7 +20,8 @@ class Steps(gradwatch.Sink):
         self.steps = []
 
     def write(self, reading):
-        self.steps.append(reading.step)
+        if not reading.is_report:
+            self.steps.append(reading.step)
 
 
 class Clock(keras.callbacks.Callback):

@@ -25,7 +25,7 @@ def test_each_gate_of_each_variable_is_measured_as_its_slice(name, tmp_path):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(8, 5, 3)).astype("float32"), rng.normal(size=(8, 1)).astype("float32")
     before = {v.path: keras.ops.convert_to_numpy(v.value) for v in model.trainable_variables}
-    keep = Keep()
+    keep = Keep({Kind.LOSS, Kind.SCALAR})
     watch = [gradwatch.weights(f"{name}/*[*]"), gradwatch.gradients(f"{name}/*/*[*]")]
     monitor = gradwatch.Monitor(tmp_path, every=1, watch=watch, sinks=[keep])
     model.fit(x, y, batch_size=8, epochs=1, verbose=0, callbacks=[monitor])

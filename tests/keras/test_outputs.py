@@ -267,6 +267,7 @@ def test_all_sinks_show_outputs(
     fit(small(), normal(BATCH, 5), normal(BATCH, 1), monitor)
     lines = (monitor.directory / "summaries.csv").read_text().splitlines()
     assert {line.split(",")[3] for line in lines[1:]} == {
+        *("loss", "scalar", "metric", "epoch_metric"),
         "weight",
         "output",
         "output_gradient",

@@ -14,10 +14,14 @@ LEARNING_RATE = 0.1
 
 
 class Keep(gradwatch.Sink):
-    """Keeps every reading, in the order in which they came."""
+    """Keeps every reading, in the order in which they came.
+
+    `readings` are what was measured, and `reports` what the training itself reported.
+    """
 
     def __init__(self) -> None:
         self.readings: list[Reading] = []
+        self.reports: list[Reading] = []
         self.runs: list[RunInfo] = []
         self.epochs_ended: list[int] = []
 
@@ -25,7 +29,7 @@ class Keep(gradwatch.Sink):
         self.runs.append(run)
 
     def write(self, reading: Reading) -> None:
-        self.readings.append(reading)
+        (self.reports if reading.is_report else self.readings).append(reading)
 
     def epoch_end(self, epoch: int, logs: Any) -> None:
         self.epochs_ended.append(epoch)

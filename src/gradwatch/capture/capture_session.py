@@ -1,6 +1,6 @@
 """How a session and the captures that send it readings see each other."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from gradwatch.core import Kind, ModelFacts, Reading, SiteInfo
@@ -47,8 +47,12 @@ class CaptureSession(Protocol):
     def open(self, capture: Capture) -> None:
         """Open the run, unless it is open."""
 
-    def submit(self, make_reading: Callable[[], Reading | None], rows: int | None = None) -> None:
-        """Have a reading made, on another thread, and written."""
+    def submit(
+        self,
+        make_reading: Callable[[], Reading | Sequence[Reading] | None],
+        rows: int | None = None,
+    ) -> bool:
+        """Have a reading, or several, made on another thread, and written; False if not."""
 
     def end_epoch(self, epoch: int, logs: Mapping[str, float], last_step: int) -> None:
         """An epoch has ended."""

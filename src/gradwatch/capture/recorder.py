@@ -14,9 +14,9 @@ from gradwatch.core import Moment, Reading, Site, Summary
 from gradwatch.measure import Fetched, Framework
 from gradwatch.util import Reporter
 
-Submit = Callable[[Callable[[], Reading | None], int | None], None]
-"""Takes a function that waits for a step's arrays and makes its reading, and the number of its
-sites if known."""
+Submit = Callable[[Callable[[], Reading | Sequence[Reading] | None], int | None], bool]
+"""Takes a function that waits for a step's arrays and makes its reading, or several, and the number
+of its sites if known; False if it will not be called."""
 
 Numbers = Callable[[SiteTable | None], Mapping[Site, Any]]
 """Waits for packed summaries of further sites; is given the table of the reading, if any."""

@@ -27,7 +27,7 @@ def diagnose(run: Path, strict: bool, as_json: bool) -> int:
     """
     with open_run(run) as opened:
         found = findings_of(opened)
-        steps, name = len(opened.steps()), opened.name
+        steps, name = len(opened.measured_steps), opened.name
     if as_json:
         echo_json({"run": name, "steps": steps, **verdict.facts(found, strict)})
     else:

@@ -69,7 +69,7 @@ def _entry(run: Run, name: str) -> Entry:
         "started": run.started,
         "duration": run.duration,
         "last_step": run.last_step,
-        "measured_steps": len(run.steps()),
+        "measured_steps": len(run.measured_steps),
         "sites": len(run.sites()),
         "losses": losses,
         "bytes": directory_size(run.path),

@@ -94,11 +94,11 @@ def _steps(run: Run, lines: int, wait: bool, interval: float) -> Iterator[int]:
     The newest step may still grow, for example by its loss. So it is yielded when a later
     one has come, when nothing has come for an interval, or when the run has ended.
     """
-    known = run.steps()
+    known = run.measured_steps
     last = int(known[-lines - 1]) if len(known) > lines else None
     attempts = _attempts(run)
     while True:
-        steps = [s for s in run.steps().tolist() if last is None or s > last]
+        steps = [s for s in run.measured_steps.tolist() if last is None or s > last]
         is_over = run.status is not Status.LIVE and not (wait and run.status is Status.EMPTY)
         ready = steps if is_over else steps[:-1]
         for step in ready:

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from gradwatch.util import did_you_mean
 
-Owner: TypeAlias = Literal["variable", "layer", "batch", "step"]
+Owner: TypeAlias = Literal["variable", "layer", "batch", "step", "training"]
 
 KINDS: dict[str, Kind] = {}
 """Every kind by its name, in the order of menus."""
@@ -39,7 +39,7 @@ class Kind(str):
 
     Attributes:
         owner: what it is measured of: a `variable`, a `layer`, the `batch` that the step was
-            given, or the `step` itself.
+            given, the `step` itself, or the `training`, which reports it of its own accord.
         is_number: whether it is one number by itself, with no statistics and in no total.
         meaning: in words, what is measured; a run may say it more exactly.
         label: what to call it in menus and titles.
@@ -83,6 +83,8 @@ class Kind(str):
     LOSS: ClassVar[Kind]
     SPECTRAL_NORM: ClassVar[Kind]
     SCALAR: ClassVar[Kind]
+    METRIC: ClassVar[Kind]
+    EPOCH_METRIC: ClassVar[Kind]
 
     def __new__(cls, name: str) -> Kind:
         try:
@@ -113,6 +115,11 @@ class Kind(str):
     def is_of_batch(self) -> bool:
         """Whether it is what the step was given, rather than a tensor of the network."""
         return self.owner == "batch" and not self.is_number
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether training reports it of its own accord, at measured steps and others alike."""
+        return self.owner == "training"
 
 
 def add_kind(
@@ -219,4 +226,17 @@ Kind.SCALAR = add_kind(
     "step",
     "Another number of the step, such as its learning rate, or one that another tool logged.",
     is_number=True,
+)
+Kind.METRIC = add_kind(
+    "metric",
+    "training",
+    "Number that the training reported after the step, such as its accuracy.",
+    is_number=True,
+)
+Kind.EPOCH_METRIC = add_kind(
+    "epoch_metric",
+    "training",
+    "Number that the training reported at the end of an epoch, such as its val_loss.",
+    is_number=True,
+    label="metric of the epoch",
 )

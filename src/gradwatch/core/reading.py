@@ -49,6 +49,11 @@ class Reading:
     pictures: Mapping[Site, NDArray[np.uint8]] = field(default_factory=dict)
     unseen: frozenset[Site] = frozenset()
 
+    @cached_property
+    def is_report(self) -> bool:
+        """Whether training reported all of it; it may then come after readings of later steps."""
+        return all(site.kind.is_reported for site in self.sites)
+
     def __len__(self) -> int:
         return len(self.sites)
 

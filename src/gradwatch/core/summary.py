@@ -81,6 +81,26 @@ class Summary:
         return cls.unpack(summarize(tensor))
 
     @classmethod
+    def of_numbers(cls, values: Sequence[float]) -> Summary:
+        """The summaries of tensors that have one element each."""
+        numbers = np.asarray(values, np.float64)
+        is_finite = np.isfinite(numbers)
+        finite = np.where(is_finite, numbers, 0.0)
+        with np.errstate(over="ignore"):
+            return cls(
+                np.ones(numbers.shape),
+                np.isnan(numbers).astype(np.float64),
+                np.isposinf(numbers).astype(np.float64),
+                np.isneginf(numbers).astype(np.float64),
+                (numbers == 0).astype(np.float64),
+                finite,
+                np.abs(finite),
+                finite * finite,
+                np.where(is_finite, numbers, np.inf),
+                np.where(is_finite, numbers, -np.inf),
+            )
+
+    @classmethod
     def empty(cls, shape: tuple[int, ...] = ()) -> Summary:
         """The identity of `merge`: the summary of a tensor without elements."""
         return cls.unpack(np.broadcast_to(IDENTITY, (*shape, len(FIELDS))).copy())

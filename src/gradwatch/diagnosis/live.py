@@ -41,6 +41,8 @@ class LiveDiagnosis(ActiveSink):
         self._reported: deque[ReportedLoss] = deque(maxlen=1 << 16)
         self._epochs: deque[tuple[int, int, Mapping[str, float]]] = deque()
         """Epochs that have ended, the last step of each, and its logs."""
+        self._unmeasured: deque[Reading] = deque()
+        """Losses of steps that were not measured, as a loop gave them."""
         self._early: deque[Reading] = deque()
         """Readings that have overtaken reports of earlier steps."""
         self._last_reported: ReportedLoss | None = None
@@ -81,6 +83,7 @@ class LiveDiagnosis(ActiveSink):
         `directory` is None if nothing can be written there.
         """
         self._early.clear()
+        self._unmeasured.clear()
         self._reported.clear()
         self._epochs.clear()
         self._last_reported = None
@@ -127,7 +130,17 @@ class LiveDiagnosis(ActiveSink):
 
     def write(self, reading: Reading) -> None:
         """Ask the rules about a reading, and about the losses reported before it."""
+        if reading.is_report:
+            return  # The training reports these by itself, see `report` and `epoch_end`.
         began = time.monotonic()
+        last = self._early[-1] if self._early else self._newest
+        if _is_loss(reading) and not (last is not None and completes(last, reading)):
+            self._unmeasured.append(reading)
+            if began >= self._next_look or not all(map(math.isfinite, reading.losses().values())):
+                self._read_unmeasured()
+                self._plan_next_look(began)
+            return
+        self._read_unmeasured()
         if reading.unseen:
             reading = SiteFilter(reading.unseen.__contains__)(reading)
         self._early.append(reading)
@@ -138,6 +151,7 @@ class LiveDiagnosis(ActiveSink):
     def wake(self) -> None:
         """Ask the rules about the reported losses, and the epochs that have ended."""
         began = time.monotonic()
+        self._read_unmeasured()
         # When an epoch has ended, all of its reports have come.
         self._read_early(may_wait=not self._epochs)
         self._read_reports()
@@ -146,6 +160,7 @@ class LiveDiagnosis(ActiveSink):
 
     def close(self) -> None:
         """Ask the rules about everything that waits, and write how the findings ended."""
+        self._read_unmeasured()
         self._read_early(may_wait=False)
         self._read_held()
         self._read_reports(to_the_end=True)
@@ -155,6 +170,28 @@ class LiveDiagnosis(ActiveSink):
     def _plan_next_look(self, began: float) -> None:
         taken = time.monotonic() - began
         self._next_look = time.monotonic() + max(_SHORTEST_PAUSE, taken / _SHARE)
+
+    def _read_unmeasured(self) -> None:
+        """Tell the diagnosis the losses that a loop gave at steps that were not measured."""
+        while self._unmeasured:
+            group = self._unmeasured[0].group
+            losses: list[tuple[int, float]] = []
+            while self._unmeasured and self._unmeasured[0].group == group:
+                reading = self._unmeasured.popleft()
+                if reading.step < self._last.get(group, 0):
+                    self._begin_again()
+                self._last[group] = reading.step
+                losses += [(reading.step, loss) for loss in reading.losses().values()]
+            self._step = max(self._step, losses[-1][0])
+            for step, loss in losses:
+                self._recorder.add_loss(step, loss)
+            self._add(self._diagnosis.observe_losses(losses, group))
+
+    def _begin_again(self) -> None:
+        """The training has gone back to a checkpoint, or began anew."""
+        self._finish()
+        self.forget()
+        self._open_file()
 
     def _read_early(self, may_wait: bool) -> None:
         """Read the readings that have come, except those that wait for reports.
@@ -195,10 +232,7 @@ class LiveDiagnosis(ActiveSink):
 
     def _read(self, reading: Reading) -> None:
         if reading.step < self._last.get(reading.group, 0):
-            # The training has gone back to a checkpoint, or began anew.
-            self._finish()
-            self.forget()
-            self._open_file()
+            self._begin_again()
         self._last[reading.group] = reading.step
         if self._first_step is None:
             self._first_step = reading.step
@@ -271,3 +305,8 @@ class LiveDiagnosis(ActiveSink):
         extent = Extent(self._first_step, self._last_measured, self._is_whole)
         self._file.ended(self._diagnosis.findings, extent)
         self._file.close()
+
+
+def _is_loss(reading: Reading) -> bool:
+    """Whether a reading has nothing but the loss of a whole step."""
+    return reading.micro_batch is None and all(site.kind is Kind.LOSS for site in reading.sites)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradwatch.core import Reading, Summary
+from gradwatch.core import Reading, SiteFilter, Summary
 
 
 def has_no_tensors(reading: Reading) -> bool:
@@ -33,7 +33,10 @@ def merged(reading: Reading, other: Reading) -> Reading:
 def one_per_step(readings: Iterable[Reading]) -> Iterator[Reading]:
     """The readings, with those that complete each other merged."""
     held: Reading | None = None
-    for reading in readings:
+    only_measured = SiteFilter(lambda site: site.kind.is_reported)
+    for reading in map(only_measured, readings):
+        if not len(reading):
+            continue
         if held is not None and completes(held, reading):
             held = merged(held, reading)
             continue

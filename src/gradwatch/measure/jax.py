@@ -1,6 +1,6 @@
 """JAX arrays, inside or outside `jax.jit`, on one device or on several."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -113,6 +113,12 @@ def aside() -> AbstractContextManager[None]:
 
 def use_copies(outputs: Tree) -> None:
     pass
+
+
+def fetch_number(number: Tensor) -> Callable[[], float]:
+    if isinstance(number, jax.Array):
+        number.copy_to_host_async()
+    return lambda: float(np.asarray(number).reshape(()))
 
 
 def fetch(measured: Mapping[str, Tensor], names: Sequence[str]) -> Fetched:

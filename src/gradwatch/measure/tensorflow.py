@@ -1,6 +1,6 @@
 """TensorFlow tensors and variables: eager, in a graph, or compiled by XLA."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,12 @@ def dead_units(outputs: Tensor, axis: int) -> Tensor | None:
 def is_traced(tensor: Tensor) -> bool:
     # A variable does not show it: in a graph and outside it is the same object.
     return bool(tf.is_symbolic_tensor(tensor)) or not tf.executing_eagerly()
+
+
+def fetch_number(number: Tensor) -> Callable[[], float]:
+    # Tensors do not change; variables do.
+    value = tf.identity(number) if isinstance(number, tf.Variable) else number
+    return lambda: float(np.asarray(value).reshape(()))
 
 
 def fetch(measured: Mapping[str, Tensor], names: Sequence[str]) -> Fetched:

@@ -6,7 +6,7 @@ Three modules of `kernels` measure them: `torch_cpu` and `torch_cuda` take all t
 
 import operator
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from types import ModuleType
@@ -152,6 +152,14 @@ def aside() -> AbstractContextManager[None]:
 
 def use_copies(outputs: Tree) -> None:
     pass
+
+
+def fetch_number(number: Tensor) -> Callable[[], float]:
+    if not isinstance(number, torch.Tensor) or number.device.type == "cpu":
+        value = float(number.detach() if isinstance(number, torch.Tensor) else number)
+        return lambda: value
+    wait = fetch({"number": copy(number)}, ["number"])
+    return lambda: float(wait()["number"].reshape(()))
 
 
 def fetch(measured: Mapping[str, Tensor], names: Sequence[str]) -> Fetched:

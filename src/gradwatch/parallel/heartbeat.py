@@ -28,6 +28,8 @@ class Heartbeat:
         """The heartbeat of a step that has been measured; None if the step has had one."""
         if reading.micro_batch is not None:
             return None  # The step itself is yet to come.
+        if reading.sites and all(site.kind.is_number for site in reading.sites):
+            return None  # Nothing was measured.
         step, then = self._last.get(reading.group, (None, 0.0))
         if step == reading.step:
             return None

@@ -323,7 +323,7 @@ class Run(RunState):
         parts = [
             str(self.status),
             f"{len(self._snapshot.sites):,} sites",
-            "no step" if last is None else f"{self.steps().size:,} steps to {last:,}",
+            "no step" if last is None else f"{self.measured_steps.size:,} steps to {last:,}",
         ]
         if self.damage:
             parts.append(f"{len(self.damage)} damaged")

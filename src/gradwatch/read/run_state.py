@@ -4,7 +4,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from gradwatch.core import Kind, Site, SiteInfo, select
+import numpy as np
+
+from gradwatch.core import KINDS, Kind, Site, SiteInfo, select
 from gradwatch.read import run_json
 from gradwatch.read.catalog import Catalog
 from gradwatch.read.chosen_rows import RankChoice, check_rank, measured_steps
@@ -177,6 +179,20 @@ class RunState:
         """
         ranks = [rank] if isinstance(rank, int) else None
         return self._moments.of(ranks, None if kind is None else str(kind)).steps
+
+    @property
+    def measured_steps(self) -> Steps:
+        """The steps at which tensors were measured, ascending.
+
+        Losses and metrics are recorded at others, too. In a run that has no tensors, as one of
+        another tool's numbers, these are all steps.
+        """
+        kinds = self._moments.columns["kind"]
+        is_tensor = np.ones(kinds.size, bool)
+        for kind in KINDS.values():
+            if kind.owner in ("step", "training"):
+                is_tensor &= kinds != str(kind)
+        return (self._moments.where(is_tensor) if is_tensor.any() else self._moments).steps
 
     def steps_shown(self, kind: Kind | str, rank: RankChoice = None) -> Steps:
         """The steps that a heatmap of a kind has, where `rank` is as in `Run`."""

@@ -26,11 +26,17 @@ class FitSource:
         self._is_stopped = False
         """Whether the run was closed during `fit`; it is not opened again before the next."""
         self._ended_epoch: tuple[int, dict[str, float]] | None = None
+        self._batches: int | None = None
+        self._epoch = 0
+        self._evaluations: list[Mapping[str, Any]] = []
+        """The results of evaluations since the epoch began, `fit`'s own validation among them."""
 
-    def begin(self, model: KerasModel) -> None:
+    def begin(self, model: KerasModel, batches: int | None) -> None:
+        """A `fit` begins; `batches`, the number in an epoch, is None if not known."""
         session = self._session
         self._ended_epoch = None
         self._is_measuring = False
+        self._batches, self._evaluations = batches, []
         session.close()
         self._is_stopped = False
         keras = sys.modules.get("keras")
@@ -59,13 +65,22 @@ class FitSource:
             )
         self._is_measuring = session.may_measure(session.timetable)
 
-    def begin_epoch(self, epoch: int, batches: int | None) -> None:
-        """Epoch `epoch`, counted from 1, begins; `batches` is None if not known."""
+    def begin_epoch(self, epoch: int) -> None:
+        """Epoch `epoch`, counted from 1, begins."""
         self._report_ended_epoch()
+        self._send_evaluations({})
+        self._epoch = epoch
         if self._is_measuring and self._capture is not None:
-            self._capture.begin_epoch(epoch, batches)
+            if self._capture.begin_epoch(epoch, self._batches):
+                self._begin_attempt()
             if not self._is_stopped:
-                self._session.open(self._capture, self._session.hidden)
+                self._session.open(self._capture)
+
+    def _begin_attempt(self) -> None:
+        """Training has gone back to a checkpoint: close the run, so that another attempt begins."""
+        state = self._is_measuring, self._is_stopped
+        self._session.close()
+        self._is_measuring, self._is_stopped = state
 
     def begin_batch(self, batch: int) -> None:
         """The batch with that index in the epoch begins."""
@@ -85,16 +100,32 @@ class FitSource:
         if self._capture is None:
             return
         self._capture.end_batch(batch)
-        loss = logs.get("loss")
+        loss = self._capture.report(batch, logs)
         if loss is not None:
-            self._session.report(self._capture.reported(batch, float(loss)))
+            self._session.report(loss)
+
+    def end_evaluation(self, logs: Mapping[str, Any]) -> None:
+        """An evaluation has ended: the validation that belongs to `fit`, or another within it."""
+        self._evaluations.append(dict(logs))
 
     def end_epoch(self, epoch: int, logs: Mapping[str, Any]) -> None:
+        self._send_evaluations(logs)
+        if self._capture is not None:
+            self._capture.send_epoch(epoch, logs)
         # Keras's progress bar writes its last line after this; so the report waits.
         self._ended_epoch = (epoch, dict(logs))
 
+    def _send_evaluations(self, logs: Mapping[str, Any]) -> None:
+        """Send the results of evaluations, except that which the logs of the epoch have."""
+        evaluations, self._evaluations = self._evaluations, []
+        for each in evaluations:
+            is_validation = each and all(logs.get(f"val_{k}") == v for k, v in each.items())
+            if not is_validation and self._capture is not None:
+                self._capture.send_epoch(self._epoch, each, "test_")
+
     def end(self) -> None:
         self._report_ended_epoch()
+        self._send_evaluations({})
         with self._session.reporter.guard("counting the last steps", "nothing"):
             if self._capture is not None:
                 self._capture.end()
@@ -104,6 +135,8 @@ class FitSource:
     def stop(self) -> None:
         """The run is closed: measure no more of this `fit`."""
         self._is_stopped = True
+        if self._capture is not None:
+            self._capture.send_reports(everything=True)
         rank = ranks.current()
         if self._is_measuring and rank.is_one_of_many and rank.measures_alike:
             # The others run measured steps, and wait in them for this process.

@@ -1,5 +1,6 @@
 """The methods of a monitor that hand-written loops call."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from gradwatch.capture.loop import (
@@ -49,6 +50,7 @@ class LoopInterface:
         variables: Tree | None = None,
         parameters: Tree | None = None,
         loss: Tensor | None = None,
+        metrics: Mapping[str, Tensor] | None = None,
         previous: Tree | None = None,
         applied_gradients: Tree | None = None,
         names: Tree | None = None,
@@ -76,7 +78,10 @@ class LoopInterface:
                 that holds them; names come from them. Their present values are
                 recorded: call this after the update for those after the step.
             parameters: another name for `variables`.
-            loss: a scalar, recorded along with the rest.
+            loss: a scalar; recorded at every step, also where nothing else is due.
+            metrics: further numbers by name, such as `{"accuracy": 0.9}`, recorded at every
+                step like the loss. A call with nothing else, after a validation for example, adds
+                them to the last step.
             previous: the values of the variables before the step, from which
                 `updates` are computed.
             applied_gradients: the gradients that the update rule used, after your
@@ -110,6 +115,7 @@ class LoopInterface:
                 variables=variables,
                 parameters=parameters,
                 loss=loss,
+                metrics=metrics,
                 previous=previous,
                 applied_gradients=applied_gradients,
                 names=names,

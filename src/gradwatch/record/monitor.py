@@ -65,6 +65,10 @@ class Monitor(KerasCallback, LoopInterface):
         on_finding: a function that is called with each `Finding`, on the thread that trains.
         stop_on: `"warning"` or `"error"` to end training cleanly when a finding as bad as that
             is made: `fit` ends after that step, and in a loop `should_stop` is True.
+        config: the settings of this run, such as `{"learning_rate": 1e-3}`: a mapping, which may be
+            nested, an `argparse.Namespace` or a dataclass. Lists of runs show them as columns.
+        tags: words to find the run by; one, or a list.
+        note: a remark on the run.
 
     Raises:
         TypeError, ValueError: an argument is not of this form. A selector that
@@ -96,6 +100,9 @@ class Monitor(KerasCallback, LoopInterface):
         diagnose: DiagnosisSpec = True,
         on_finding: Callable[[Finding], object] | None = None,
         stop_on: Severity | str | None = None,
+        config: object = None,
+        tags: Sequence[str] | str = (),
+        note: str = "",
     ) -> None:
         self._arguments: dict[str, Any] = {
             "directory": directory,
@@ -107,6 +114,9 @@ class Monitor(KerasCallback, LoopInterface):
             "diagnose": diagnose,
             "on_finding": on_finding,
             "stop_on": stop_on,
+            "config": config,
+            "tags": tags,
+            "note": note,
         }
         self._session = Session(**self._arguments)
         self._reporter = self._session.reporter
@@ -153,11 +163,11 @@ class Monitor(KerasCallback, LoopInterface):
 
     @guarded("reading the model when fit began", "this fit", as_builtin_errors=False)
     def on_train_begin(self, logs: Logs = None) -> None:
-        self._fit.begin(self._model)
+        self._fit.begin(self._model, (self.params or {}).get("steps"))
 
     @guarded("opening the run", "this fit, or this epoch", as_builtin_errors=False)
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
-        self._fit.begin_epoch(epoch + 1, (self.params or {}).get("steps"))
+        self._fit.begin_epoch(epoch + 1)
 
     @guarded("preparing a step", "that step", as_builtin_errors=False)
     def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
@@ -170,6 +180,10 @@ class Monitor(KerasCallback, LoopInterface):
     @guarded("reading the logs of an epoch", "the logs of that epoch", as_builtin_errors=False)
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         self._fit.end_epoch(epoch + 1, logs or {})
+
+    @guarded("taking the result of an evaluation", "that result", as_builtin_errors=False)
+    def on_test_end(self, logs: Logs = None) -> None:
+        self._fit.end_evaluation(logs or {})
 
     @guarded("ending the run", "perhaps the last steps", as_builtin_errors=False)
     def on_train_end(self, logs: Logs = None) -> None:

@@ -14,14 +14,19 @@ from gradwatch.core import (
     Kind,
     Reading,
     ReportedLoss,
-    SiteFilter,
 )
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
 from gradwatch.diagnosis import DiagnosisSpec, Finding, Severity
 from gradwatch.parallel import MEANING, Heartbeat, agreement, ranks
 from gradwatch.record.directory import RunDirectory, claim_directory
-from gradwatch.record.monitor_arguments import as_alerts, as_place, as_sinks, as_watches
+from gradwatch.record.monitor_arguments import (
+    as_alerts,
+    as_place,
+    as_sinks,
+    as_watches,
+)
+from gradwatch.record.run_description import as_description
 from gradwatch.sinks import Pipeline, RunInfo, Sink
 from gradwatch.store.remote import Remote, as_remote
 from gradwatch.util import Reporter, environment, exits
@@ -42,9 +47,8 @@ class Session:
     It may be opened and closed repeatedly, by each `fit` for example. Its arguments are those of
     `Monitor`.
 
-    `hidden` are kinds that are measured in `fit` for the diagnosis only. `sources`, what is
-    recorded, is set once, before the first step. `pipeline` is None while the session is closed,
-    `alerts` without a diagnosis, and `uploader` if the run stays on this machine.
+    `sources`, what is recorded, is set once, before the first step. `pipeline` is None while the
+    session is closed, `alerts` without a diagnosis, `uploader` if the run stays on this machine.
     """
 
     def __init__(
@@ -58,6 +62,9 @@ class Session:
         diagnose: DiagnosisSpec,
         on_finding: Callable[[Finding], object] | None,
         stop_on: Severity | str | None,
+        config: object,
+        tags: Sequence[str] | str,
+        note: str,
     ) -> None:
         if every is not None and budget is not None:
             raise ValueError(
@@ -69,18 +76,15 @@ class Session:
             budget = BUDGET
         self.pacer = Pacer(budget, lambda: self.is_idle)
         schedule = self.pacer.schedule if every is None else schedules.as_schedule(every)
+        self._description = as_description(config, tags, note)
         self._remote = as_remote(directory)
         self.directory = as_place(directory, self._remote)
         self._is_named = directory is not None
         self.reporter = Reporter()
         self.alerts = as_alerts(diagnose, on_finding, stop_on, self.reporter)
-        self.hidden: frozenset[Kind] = frozenset()
-        if self.alerts is not None:
-            if layers is None and watch is None:
-                watches += diagnosis_watches()
-            else:
-                self.hidden = frozenset({Kind.LOSS, Kind.SCALAR} - {w.kind for w in watches})
-            watches += number_watches()
+        if self.alerts is not None and layers is None and watch is None:
+            watches += diagnosis_watches()
+        watches += number_watches()
         self.timetable = Timetable(watches, schedule)
         self.rank = ranks.Rank()
         self.sources: Sequence[Source] = ()
@@ -91,7 +95,6 @@ class Session:
         self._is_displaced = False
         """Whether another monitor has taken the directory, and will keep it."""
         self._grouping = Grouping({n: g for s in self._sinks for n, g in s.groups.items()})
-        self._filter = SiteFilter(lambda site: False)
         self._heartbeat: Heartbeat | None = None
         self._told_interval: int | None = None
 
@@ -100,18 +103,16 @@ class Session:
         """Whether all that was measured is written and diagnosed."""
         return self.pipeline is None or self.pipeline.is_idle
 
-    def open(self, capture: Capture, hidden: frozenset[Kind] = frozenset()) -> None:
+    def open(self, capture: Capture) -> None:
         """Claim the directory and open the sinks, unless they are open.
 
-        Without a directory, only the sinks that need none are opened. Kinds in `hidden` do not
-        reach the sinks.
+        Without a directory, only the sinks that need none are opened.
         """
         if self.pipeline is not None:
             return
         self.rank = rank = ranks.current()
         self._claim()
         self._upload()
-        self._filter = SiteFilter(lambda site: site.kind in hidden)
         meaning = {**self.timetable.probe_meaning, **capture.meaning()}
         if rank.is_one_of_many and rank.measures_alike:
             self._heartbeat = self._heartbeat or Heartbeat(rank.count)
@@ -135,6 +136,8 @@ class Session:
         if self._run is not None:
             with self.reporter.guard("describing the run", "the run's entry in run.json"):
                 self._run.describe(self._facts(run))
+                for name, value in self._description.items():
+                    self._run.amend(name, value)
             self.tell_sites()
 
     def _begin_diagnosis(self, capture: Capture) -> None:
@@ -153,18 +156,27 @@ class Session:
         """The readings that sinks get for one that was measured."""
         readings = []
         if self._heartbeat is None or self.rank.is_first:
-            readings.append(self._grouping.attach(self._filter(reading)))
+            readings.append(self._grouping.attach(reading))
         if self._heartbeat is not None and (beat := self._heartbeat.beat(reading)) is not None:
             readings.append(beat)
         return readings
 
-    def submit(self, make_reading: Callable[[], Reading | None], rows: int | None = None) -> None:
-        """Have a reading made, on another thread that may wait for the device, and written."""
-        if self.pipeline is not None:
-            self.alert()
-            self.pipeline.submit(make_reading, rows)
-            if self._run is not None and not self._run.has_sites:
-                self.tell_sites()
+    def submit(
+        self,
+        make_reading: Callable[[], Reading | Sequence[Reading] | None],
+        rows: int | None = None,
+    ) -> bool:
+        """Have a reading, or several, made on another thread that may wait, and written.
+
+        False if that is not done: there is no run, or too many are waiting.
+        """
+        if self.pipeline is None:
+            return False
+        self.alert()
+        is_taken = self.pipeline.submit(make_reading, rows)
+        if self._run is not None and not self._run.has_sites:
+            self.tell_sites()
+        return is_taken
 
     def report(self, loss: ReportedLoss) -> None:
         """Tell the diagnosis the loss of a step, measured or not; on any thread."""

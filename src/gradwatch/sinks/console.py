@@ -86,8 +86,8 @@ class Console(Sink):
             self._layers = []
 
     def write(self, reading: Reading) -> None:
-        if reading.micro_batch is not None:
-            return  # The whole step is shown.
+        if reading.micro_batch is not None or reading.is_report:
+            return  # The whole step is shown, as it was measured.
         rows = reading.summary.pack()
         with self._lock:
             self._step = reading.step

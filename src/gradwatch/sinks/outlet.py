@@ -11,9 +11,9 @@ from gradwatch.core import Reading
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.util import Reporter, Worker, described
 
-TO_BE_WRITTEN = 256
+TO_BE_WRITTEN = 1024
 """How many readings may wait for a sink. More than for the thread that makes them, which passes on
-many at once."""
+many at once; and those that have only the numbers of a step are small."""
 TOGETHER = 32
 """How many readings a sink gets at once at most."""
 FAILURES_ALLOWED = 3

@@ -11,7 +11,8 @@ from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.sinks.outlet import ActiveSink, Outlet, View, whole
 from gradwatch.util import Reporter, Worker, described, exits
 
-Fetch = tuple[Callable[[], Reading | None], int | None]
+MakeReading = Callable[[], Reading | Sequence[Reading] | None]
+Fetch = tuple[MakeReading, int | None]
 
 EPOCH_PATIENCE = 0.5
 CLOSING_TIME = 2.0
@@ -85,8 +86,8 @@ class Pipeline:
             outlet.open()
         self._reporter.deliver()
 
-    def submit(self, make_reading: Callable[[], Reading | None], rows: int | None = None) -> bool:
-        """Have a reading made and written, later; returns at once.
+    def submit(self, make_reading: MakeReading, rows: int | None = None) -> bool:
+        """Have a reading, or several, made and written, later; returns at once.
 
         `make_reading` is called on another thread and may wait for the device; it returns None if
         there is nothing to write. `rows` is how many sites the reading will have, if known: for the
@@ -176,9 +177,9 @@ class Pipeline:
             for outlet in self._outlets:
                 outlet.flush_soon()
 
-    def _fetch_one(self, make_reading: Callable[[], Reading | None], rows: int | None) -> None:
+    def _fetch_one(self, make_reading: MakeReading, rows: int | None) -> None:
         try:
-            reading = make_reading()
+            made = make_reading()
         except BaseException as fault:
             self._drop(rows)
             self._post_once(
@@ -186,10 +187,11 @@ class Pipeline:
                 "Not recorded: that step. Training goes on; further such faults are only counted."
             )
             return
+        readings = () if made is None else (made,) if isinstance(made, Reading) else made
         taken: dict[View, Sequence[Reading]] = {}
         for outlet in self._outlets:
             if outlet.view not in taken:
-                taken[outlet.view] = () if reading is None else outlet.view(reading)
+                taken[outlet.view] = [seen for each in readings for seen in outlet.view(each)]
             outlet.put(taken[outlet.view])
 
     def _note(self, fault: BaseException) -> None:

@@ -38,6 +38,9 @@ class AttemptLog:
             self._begin(first_step, None)
 
     def attempt_of(self, reading: Reading, sites: Numbers) -> int:
+        if reading.is_report:
+            # It may have come late, or be logged by the epoch: training has not gone back.
+            return self._current.get(reading.group, self._current[None])
         step, seen = self._seen.get((reading.group, reading.micro_batch), (0, []))
         comes_again = reading.step == step and any(np.isin(sites, s).any() for s in seen)
         if reading.step < step or comes_again:
@@ -46,6 +49,9 @@ class AttemptLog:
 
     def add(self, reading: Reading, sites: Numbers) -> None:
         """The reading is in the journal."""
+        if reading.is_report:
+            self.last_step = max(self.last_step, int(reading.step))
+            return
         step, seen = self._seen.get((reading.group, reading.micro_batch), (0, []))
         kept = [*seen, sites] if step == reading.step else [sites]
         self._seen[reading.group, reading.micro_batch] = (int(reading.step), kept)

@@ -8,6 +8,7 @@ from typing import Any
 from gradwatch.capture.keras.backends import make_backend
 from gradwatch.capture.keras.describe_model import facts_of
 from gradwatch.capture.keras.fit_plan import FitPlan
+from gradwatch.capture.keras.fit_reports import FitReports, numbers_in
 from gradwatch.capture.keras.observation import Observation
 from gradwatch.capture.keras.optimizers import find_optimizers
 from gradwatch.capture.keras.replica_refusal import replicas_of
@@ -20,6 +21,7 @@ from gradwatch.capture.keras.step import (
 )
 from gradwatch.capture.keras.step_counter import FitStepCounter
 from gradwatch.capture.meaning import fit_meaning
+from gradwatch.capture.number_log import NumberLog
 from gradwatch.capture.recorder import Recorder, Submit
 from gradwatch.capture.replicas import replica_name
 from gradwatch.capture.site_table import SiteTable
@@ -61,6 +63,7 @@ class FitCapture:
         self._pacer = pacer
         self._reporter = reporter
         self._recorder = Recorder(submit, reporter)
+        self._reports, self._numbers = FitReports(), NumberLog(submit)
         self._backend = make_backend(model)
         self._own_function = restored_train_function(model)
         self._counter = FitStepCounter(model)
@@ -83,10 +86,33 @@ class FitCapture:
         """The number of the next step, as far as it is known before it begins."""
         return self._counter.steps_so_far() + 1
 
-    def reported(self, batch: int, loss: float) -> ReportedLoss:
-        """What Keras reports when the batch with that index in the epoch has ended."""
-        stride = self._model.steps_per_execution
-        return ReportedLoss(self._counter.step_of(batch), batch + 1, loss, stride)
+    def report(self, batch: int, logs: Mapping[str, Any]) -> ReportedLoss | None:
+        """Keras reports that the batch with that index in the epoch has ended; on any thread.
+
+        Returned is the loss, if it is among the logs.
+        """
+        step, count, stride = (
+            self._counter.step_of(batch),
+            batch + 1,
+            self._model.steps_per_execution,
+        )
+        self._reports.add(step, self._counter.epoch, count, stride, logs)
+        loss = logs.get("loss")
+        return None if loss is None else ReportedLoss(step, count, float(loss), stride)
+
+    def send_reports(self, *, everything: bool = False) -> None:
+        """Send what Keras has reported, as far as nothing before it is missing."""
+        for report in self._reports.take(everything=everything):
+            self._numbers.add(report.moment, report.get_numbers, when=report.time)
+
+    def send_epoch(self, epoch: int, logs: Mapping[str, Any], prefix: str = "") -> None:
+        """Send the numbers that Keras reports at the end of an epoch, or of an evaluation."""
+        self.send_reports(everything=True)
+        numbers = numbers_in(logs, Kind.EPOCH_METRIC, prefix)
+        # Keras begins a step to find that the data have ended, so the last one reported is better.
+        step = self._reports.last_step_of(epoch) or self._counter.steps_so_far()
+        if numbers and step:
+            self._numbers.add(Moment(step, epoch), lambda: numbers)
 
     def facts(self) -> ModelFacts:
         return facts_of(self._model, self._reporter)
@@ -107,15 +133,20 @@ class FitCapture:
         # Sites that surround the network are known only in the step.
         return [info for info in known if info.kind.is_of_variable or info.kind.is_of_layer]
 
-    def begin_epoch(self, epoch: int, batches: int | None) -> None:
-        """Epoch `epoch`, counted from 1, begins; `batches` is None if not known."""
+    def begin_epoch(self, epoch: int, batches: int | None) -> bool:
+        """Epoch `epoch`, counted from 1, begins; `batches` is None if not known.
+
+        True if training has gone back to a checkpoint.
+        """
         self._pacer.pause()
         self._counter.begin_epoch(epoch, batches)
         if self._counter.steps_so_far() and not self._measured_step.has_run:
             self._backend.own_step_has_run = True
+        return self._counter.went_back
 
     def begin_batch(self, batch: int) -> None:
         """The batch with that index in the epoch, or several from it on, come next."""
+        self.send_reports()
         moments = self._counter.moments(batch)
         self._plan.make_if_built()
         due = [moment for moment in moments if self._timetable.is_due(moment)]

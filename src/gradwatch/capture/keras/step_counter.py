@@ -27,11 +27,18 @@ class FitStepCounter:
         self._ended = 0
         """Those of executions that have ended: more than were run if the data ended within one."""
         self._lock = threading.Lock()
+        self.went_back = False
+        """Whether the model has gone back to a checkpoint before the epoch began."""
         self._optimizer_before: int | None = None
         """What the optimizer had counted when the epoch began, or `fit` ended."""
 
     def steps_so_far(self) -> int:
         return self._before_epoch + self._begun
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is under way, counted from 1; 0 before the first."""
+        return self._epoch
 
     def step_of(self, batch: int) -> int:
         return self._before_epoch + batch + 1
@@ -69,8 +76,8 @@ class FitStepCounter:
         # Not `iterations`, which with gradient accumulation counts the updates.
         counters = [_number(innermost(o)._iterations.value) for o in self._optimizers]
         counted = max(counters, default=0)
-        if self._optimizer_before is None or counted < self._optimizer_before:
-            # The first time, or the model has gone back to a checkpoint.
+        self.went_back = self._optimizer_before is not None and counted < self._optimizer_before
+        if self._optimizer_before is None or self.went_back:
             self._before_epoch = counted
         else:
             run = counted - self._optimizer_before

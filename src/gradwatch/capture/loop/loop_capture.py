@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradwatch.capture.errors import WrongPlaceError
+from gradwatch.capture.loop.loop_numbers import LoopNumbers, fetched_number
 from gradwatch.capture.loop.loop_plans import LoopPlans
 from gradwatch.capture.loop.loop_readings import check_loss, framework_of_readings, loss_row
 from gradwatch.capture.loop.step_count import Progress
@@ -51,6 +52,7 @@ class LoopCapture:
         self.is_meeting = False
         self.model_facts = ModelFacts()
         self._recorder = Recorder(submit, reporter)
+        self._numbers = LoopNumbers(submit, self._recorder.tables)
         self._plans = LoopPlans(timetable, self._recorder.tables, reporter)
         self._ask = may_measure
         self._pacer = pacer
@@ -204,6 +206,9 @@ class LoopCapture:
         """Send what is due of a measurement that was made in a compiled function."""
         own = framework_of_readings(readings)
         if not self.is_due(moment):
+            if loss is None and "loss" in readings and self._may_measure:
+                self._begin_run(moment)
+                self._numbers.add_measured_loss(moment, own.fetch(readings, ["loss", "table"]))
             return
         names = ["rows", "table"]
         if "cells" in readings and self.is_due(moment, histograms=True):
@@ -214,6 +219,22 @@ class LoopCapture:
         if wait_for_loss is None and "loss" in readings:
             wait_for_loss = own.fetch(readings, ["loss"])
         self._send(moment, own.fetch(readings, names), wait_for_loss)
+
+    def record_loss(
+        self, moment: Moment, group: str, loss: Tensor, micro_batch: int | None = None
+    ) -> None:
+        """Send the loss of a step that is not measured."""
+        if self._may_measure:
+            wait = fetched_number("loss", loss)
+            self._begin_run(moment)
+            self._numbers.add_loss(moment, group, wait, micro_batch)
+
+    def record_metrics(self, moment: Moment, group: str, metrics: Mapping[str, Tensor]) -> None:
+        """Send numbers by name, whatever is due."""
+        if metrics and self._may_measure:
+            waits = {n: fetched_number(f"metrics[{n!r}]", x) for n, x in metrics.items()}
+            self._begin_run(moment)
+            self._numbers.add_metrics(moment, group, waits)
 
     def record_inputs(self, tensors: StepTensors, moment: Moment, group: str, loss: Tensor) -> None:
         """Send a step's loss, inputs and targets."""
@@ -264,6 +285,7 @@ class LoopCapture:
             return {**rows, **scalars}
 
         self._begin_run(moment)
+        self._numbers.close_batch()
         self._recorder.send(moment, numbers=found, group=group)
 
     def _send(
@@ -279,6 +301,7 @@ class LoopCapture:
             return {Site(Kind.LOSS, under(known.prefix, "loss")): wait_for_loss()["loss"]}
 
         self._begin_run(moment)
+        self._numbers.close_batch()
         numbers = no_numbers if wait_for_loss is None else loss_of
         self._recorder.send(moment, wait, table=table, numbers=numbers)
 

@@ -1,12 +1,13 @@
 """The arguments of `record` that are no tensors of the network: readings and the loss."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from gradwatch.capture.errors import WrongPlaceError, WrongTypeError, WrongValueError
-from gradwatch.capture.shapes import common_framework
+from gradwatch.capture.shapes import common_framework, shape_of
 from gradwatch.core import Tensor
-from gradwatch.measure import Framework
+from gradwatch.measure import Framework, family, framework
 
 
 def check_loss(loss: Tensor) -> Framework:
@@ -19,6 +20,34 @@ def check_loss(loss: Tensor) -> Framework:
             "whichever it is that the gradients are of."
         )
     return own
+
+
+def check_number(what: str, number: Tensor) -> Framework:
+    """The framework of a number; raises TypeError or ValueError if it is not a single one."""
+    name = None if number is None else family(number)
+    if name is None:
+        also = f" Give {what}.result()." if hasattr(number, "result") else ""
+        raise WrongTypeError(
+            f"record() takes numbers: {what} is of type {type(number).__name__}.{also}"
+        )
+    shape = shape_of(number)
+    if math.prod(shape) != 1:
+        raise WrongValueError(f"{what} is one number for the step. Received: shape={shape}.")
+    return framework(name)
+
+
+def check_metrics(metrics: Any) -> Mapping[str, Tensor]:
+    """Numbers by name; raises TypeError or ValueError if they are anything else."""
+    if not isinstance(metrics, Mapping):
+        raise WrongTypeError(
+            'metrics= takes numbers by name: {"accuracy": 0.9}. '
+            f"Received: {type(metrics).__name__}"
+        )
+    for name, number in metrics.items():
+        if not isinstance(name, str) or not name.strip("/"):
+            raise WrongValueError(f"The name of a metric is a string. Received: {name!r}")
+        check_number(f"metrics[{name!r}]", number)
+    return metrics
 
 
 def loss_row(loss: Tensor) -> Tensor:

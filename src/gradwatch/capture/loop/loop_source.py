@@ -8,7 +8,7 @@ from gradwatch.capture.errors import WrongPlaceError
 from gradwatch.capture.guard import guarded
 from gradwatch.capture.loop.layer_watch import layers_of
 from gradwatch.capture.loop.loop_capture import LoopCapture
-from gradwatch.capture.loop.loop_readings import check_loss
+from gradwatch.capture.loop.loop_readings import check_loss, check_metrics
 from gradwatch.capture.loop.outputs_context import NoOutputs, OutputsContext, require_own
 from gradwatch.capture.loop.reduced_gradients import ReducedGradients
 from gradwatch.capture.loop.replica_step import (
@@ -21,9 +21,9 @@ from gradwatch.capture.loop.replica_step import (
     writes_common,
 )
 from gradwatch.capture.loop.step_arguments import StepArguments
-from gradwatch.capture.loop.step_count import group_name, whole_number
+from gradwatch.capture.loop.step_count import Progress, group_name, whole_number
 from gradwatch.capture.replicas import replica_context
-from gradwatch.core import KerasOptimizer, Kind, SiteInfo, TorchModule, TorchOptimizer
+from gradwatch.core import KerasOptimizer, Kind, Moment, SiteInfo, TorchModule, TorchOptimizer
 
 
 class LoopSource:
@@ -85,6 +85,7 @@ class LoopSource:
         call.check()
         if call.loss is not None:
             check_loss(call.loss)
+        metrics = {} if call.metrics is None else check_metrics(call.metrics)
         loop, group, (step, epoch) = self.recorder, call.group_name, call.where
         require_own(call.outputs, loop, group)
         progress = loop.progress(group)
@@ -96,6 +97,16 @@ class LoopSource:
             moment = progress.past(step)
             if (call.loss is not None or call.has_batch) and loop.is_due(moment):
                 loop.record_inputs(call.parse_inputs(), moment, group, call.loss)
+            elif call.loss is not None:
+                loop.record_loss(moment, group, call.loss)
+            self._record_metrics(progress, moment, group, metrics)
+            return
+        last = progress.step if step is None else step
+        comes_again = step is None and progress.metrics_at(last).intersection(metrics)
+        if call.has_only_metrics and not comes_again:
+            # They are of the step that was recorded before; and of the next if they come again.
+            moment = Moment(last, epoch or progress.epoch or 1)
+            self._record_metrics(progress, moment, group, metrics)
             return
         moment = progress.moment(step, epoch)
         is_first = progress.epoch is None
@@ -117,6 +128,23 @@ class LoopSource:
         elif (is_first or is_due) and writes_common():
             # The first time in any case, so that a mistake is raised at once.
             loop.record_tensors(call.parse(), moment, group, call.part, call.loss)
+        if writes_common():
+            if call.loss is not None and not is_due:
+                loop.record_loss(moment, group, call.loss, call.part)
+            self._record_metrics(progress, moment, group, metrics)
+
+    def _record_metrics(
+        self, progress: Progress, moment: Moment, group: str, metrics: Mapping[str, Any]
+    ) -> None:
+        known = progress.metrics_at(moment.step)
+        if again := known.intersection(metrics):
+            self._reporter.notice(
+                f"The metric {sorted(again)[0]!r} is given more than once for a step, from step "
+                f"{moment.step} on; the first number is kept. Give step= with each."
+            )
+        new = {name: number for name, number in metrics.items() if name not in known}
+        known.update(new)
+        self.recorder.record_metrics(moment, group, new)
 
     def measure(self, call: StepArguments) -> dict[str, Any]:
         context = self._replica()

@@ -27,6 +27,7 @@ class StepArguments:
     variables: Tree = None
     parameters: Tree = None
     loss: Tensor = None
+    metrics: Any = None
     previous: Tree = None
     applied_gradients: Tree = None
     names: Any = None
@@ -79,6 +80,11 @@ class StepArguments:
         others = (self.names, self.outputs, self.output_gradients)
         return any(x is not None for x in (*tensors, *others))
 
+    @property
+    def has_only_metrics(self) -> bool:
+        others = self.has_tensors or self.has_batch or self.readings is not None
+        return self.metrics is not None and self.loss is None and not others
+
     def check(self) -> None:
         """Refuse combinations of arguments of `record` that cannot be meant."""
         if self.readings is not None and self.has_tensors:
@@ -87,7 +93,7 @@ class StepArguments:
             raise WrongTypeError(
                 "micro_batch= is for measure(), when readings are given to record()."
             )
-        given = self.has_tensors or self.has_batch
+        given = self.has_tensors or self.has_batch or self.metrics is not None
         if not given and all(x is None for x in (self.readings, self.loss, self.epoch)):
             raise WrongTypeError(
                 "record() was given nothing. Call record(gradients=..., variables=...) or, after "

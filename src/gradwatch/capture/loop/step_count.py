@@ -1,6 +1,6 @@
 """Where a loop is: which step, which epoch, in each of its groups."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
@@ -20,6 +20,13 @@ class Progress:
     epoch: int | None = None
     epochs_step: int | None = None
     is_watched: bool = False
+    _metrics: tuple[int, set[str]] = field(default_factory=lambda: (0, set()))
+
+    def metrics_at(self, step: int) -> set[str]:
+        """The names of the metrics that were given for a step, if it is the newest with any."""
+        if self._metrics[0] != step:
+            self._metrics = (step, set())
+        return self._metrics[1]
 
     def moment(self, step: int | None, epoch: int | None) -> Moment:
         """A step as schedules see it: the given one, or the next."""

@@ -138,14 +138,16 @@ class RecordingTape(tf.GradientTape):  # type: ignore[misc]
             self._loop.enter_epoch(self._moment.epoch)
             self._loop.advance(group, self._moment)
         self._calls[group] = self._calls.get(group, 0) + 1
-        if not (is_first or self._loop.is_due(self._moment)):
-            return
+        is_due = self._loop.is_due(self._moment)
         if self._calls[group] > 1:
             group = f"{group}/call_{self._calls[group]}".strip("/")
-        variables, gradients = zip(*chosen, strict=True)
-        call = StepArguments(gradients=gradients, variables=variables, group=group or None)
         loss = None if output_gradients is not None else _loss(target)
-        self._loop.record_tensors(call.parse(), self._moment, group, None, loss)
+        if is_first or is_due:
+            variables, gradients = zip(*chosen, strict=True)
+            call = StepArguments(gradients=gradients, variables=variables, group=group or None)
+            self._loop.record_tensors(call.parse(), self._moment, group, None, loss)
+        if loss is not None and not is_due:
+            self._loop.record_loss(self._moment, group, loss)
 
 
 def _of_variables(sources: Tree, result: Tree) -> list[tuple[Tensor, Tensor]]:
@@ -159,9 +161,6 @@ def _of_variables(sources: Tree, result: Tree) -> list[tuple[Tensor, Tensor]]:
 
 def _loss(target: Tree) -> Tensor:
     """The number that is differentiated: TensorFlow adds up all elements of all targets."""
-    sums = [
-        tf.reduce_sum(tf.convert_to_tensor(leaf.value))
-        for leaf in leaves(target)
-        if leaf.value is not None
-    ]
+    targets = [tf.convert_to_tensor(x.value) for x in leaves(target) if x.value is not None]
+    sums = [each if each.shape.rank == 0 else tf.reduce_sum(each) for each in targets]
     return None if not sums else sums[0] if len(sums) == 1 else tf.add_n(sums)

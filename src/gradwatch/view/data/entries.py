@@ -37,7 +37,7 @@ def entry(run: Run, id: str, name: str, findings: Sequence[Finding] | None) -> A
         "started": run.started,
         "duration": run.duration,
         "last_step": run.last_step,
-        "steps": int(run.steps().size),
+        "steps": int(run.measured_steps.size),
         "sites": len(run.site_order),
         "loss": number(float(last[-1])) if last.size else None,
         "health": health_of(run, findings).facts(),

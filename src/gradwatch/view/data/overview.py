@@ -31,7 +31,7 @@ def overview(view: RunView, findings: Sequence[Finding], *, complete: bool = Tru
         "duration": run.duration,
         "first_step": int(steps[0]) if steps.size else None,
         "last_step": int(steps[-1]) if steps.size else None,
-        "steps": int(steps.size),
+        "steps": int(run.measured_steps.size),
         "ranks": list(run.ranks),
         "rank": FIRST if view.rank is None else str(view.rank),
         "processes": processes(view),
@@ -118,7 +118,7 @@ def _steps(view: RunView) -> str:
     steps = view.run.steps()
     if not steps.size:
         return "none yet"
-    return f"to {int(steps[-1]):,}, {steps.size:,} of them measured"
+    return f"to {int(steps[-1]):,}, {view.run.measured_steps.size:,} of them measured"
 
 
 def _processes(view: RunView) -> str:

@@ -64,7 +64,7 @@ def run_facts(run: Run) -> Answer:
         "started": run.started,
         "duration": run.duration,
         "last_step": run.last_step,
-        "measured_steps": len(run.steps()),
+        "measured_steps": len(run.measured_steps),
         "epochs": max(epochs, default=None),
         "ranks": list(run.ranks),
         "rank_statuses": [{**vars(each), "status": str(each.status)} for each in run.rank_statuses],

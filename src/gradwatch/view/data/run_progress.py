@@ -95,7 +95,7 @@ class ProgressReader:
             status=run.status,
             step=int(steps[-1]) if steps.size else None,
             epoch=max((e.number for e in run.epochs if e.number > 0), default=None),
-            measured_steps=int(steps.size),
+            measured_steps=int(run.measured_steps.size),
             steps_per_second=rate,
             last_time=last_time,
             duration=run.duration,

@@ -54,7 +54,7 @@ def _row(name: str, run: Run) -> list[str]:
 
 def _title(run: Run, health: Health) -> str:
     last = run.last_step
-    parts = ["no step yet" if last is None else f"{run.steps().size:,} steps to {last:,}"]
+    parts = ["no step yet" if last is None else f"{run.measured_steps.size:,} steps to {last:,}"]
     epochs = [epoch.number for epoch in run.epochs if epoch.number > 0]
     if epochs:
         parts.append(f"epoch {max(epochs):,}")
