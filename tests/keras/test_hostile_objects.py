@@ -125,6 +125,50 @@ def test_no_more_is_lost_than_what_cannot_be_read(make_monitor: Any, owner: str,
         assert Site(kind, f"net/{path}") in keep.readings[0].position
 
 
+def unreadable(base: Any) -> Any:
+    """A class that raises for attributes which it does not have, as delegating objects do."""
+
+    def read(self: Any, name: str) -> Any:
+        known = getattr(super(made, self), "__getattr__", None)  # torch's modules have one.
+        try:
+            if known is not None:
+                return known(name)
+        except AttributeError:
+            pass
+        if str(sys._getframe(1).f_globals["__name__"]).startswith("gradwatch."):
+            raise StrangersError
+        raise AttributeError(name)
+
+    made = type(base.__name__, (base,), {"__getattr__": read})
+    return made
+
+
+@pytest.mark.parametrize("owner", ["model", "layer", "optimizer", "loss"])
+def test_an_object_that_raises_for_what_it_does_not_have_costs_nothing(
+    make_monitor: Any, owner: str
+) -> None:
+    bases: dict[str, Any] = {
+        "model": keras.Sequential,
+        "layer": keras.layers.Dense,
+        "optimizer": keras.optimizers.SGD,
+        "loss": keras.losses.MeanSquaredError,
+    }
+    bases[owner] = unreadable(bases[owner])
+    model = bases["model"]([keras.Input((3,)), bases["layer"](2, name="a")], name="net")
+    model.compile(bases["optimizer"](0.1), bases["loss"]())
+    monitor, keep = make_monitor(every=1)
+    fit(model, 3, monitor)
+    assert keep.steps == [1, 2, 3]
+    sites = set(keep.readings[0].position)
+    for kind, path in (
+        (Kind.GRADIENT, "net/a/kernel"),
+        (Kind.UPDATE, "net/a/bias"),
+        (Kind.OUTPUT, "net/a"),
+        (Kind.SCALAR, "learning_rate"),
+    ):
+        assert Site(kind, path) in sites
+
+
 def test_facts_that_cannot_be_read_cost_no_finding(make_monitor: Any) -> None:
     class Unreadable(keras.losses.MeanSquaredError):
         def get_config(self) -> Any:

@@ -1,5 +1,7 @@
 """Errors caused by the caller: raised, unlike internal ones."""
 
+from importlib import import_module
+
 
 class MisuseError(Exception):
     """A call that cannot be meant. It is raised, where an internal error only warns."""
@@ -13,5 +15,20 @@ class WrongValueError(MisuseError, ValueError):
     """Arguments that do not fit each other."""
 
 
+class MissingFrameworkError(MisuseError, ImportError):
+    """A call that needs a framework which cannot be imported."""
+
+
 class WrongPlaceError(MisuseError, RuntimeError):
     """A call inside a compiled function that belongs outside of it, or the reverse."""
+
+
+def require_framework(module: str, name: str, call: str, instead: str) -> None:
+    """Raise MissingFrameworkError, with the way to install it, if a module cannot be imported."""
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise MissingFrameworkError(
+            f"{call} needs {name}, which cannot be imported: {error}. Install it: "
+            f"pip install {module}. {instead}"
+        ) from None

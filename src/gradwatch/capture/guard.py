@@ -57,7 +57,7 @@ def guarded(
             except (MisuseError, SelectionError) as mistake:
                 if not as_builtin_errors:
                     raise
-                for kind in (TypeError, ValueError, RuntimeError):
+                for kind in (TypeError, ValueError, RuntimeError, ImportError):
                     if isinstance(mistake, kind):
                         raise kind(str(mistake)) from None
                 raise

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import keras
 
 from gradwatch.capture.keras.layers import ModelLayer, model_layers
-from gradwatch.capture.keras.model_parts import is_of_keras, top_layers
+from gradwatch.capture.keras.model_parts import fact, is_of_keras, top_layers
 from gradwatch.capture.keras.optimizers import (
     find_optimizers,
     is_pure_schedule,
@@ -74,7 +74,7 @@ def _layer(layer: Any, path: str) -> LayerFacts:
     return LayerFacts(
         path=path,
         class_name=type(layer).__name__,
-        activation=_name_of(getattr(layer, "activation", None)),
+        activation=_name_of(fact(layer, "activation")),
         units=_units(layer),
         trainable=bool(layer.trainable_weights) if layer.weights else None,
         dtype=str(layer.compute_dtype),
@@ -88,14 +88,14 @@ def _name_of(function: Any) -> str | None:
 
 def _units(layer: Any) -> int | None:
     """How many features or channels it returns."""
-    filters = getattr(layer, "filters", None)
+    filters = fact(layer, "filters")
     if isinstance(filters, int):
         return filters
-    nodes = getattr(layer, "_inbound_nodes", [])
+    nodes = fact(layer, "_inbound_nodes", [])
     outputs = keras.tree.flatten(nodes[0].outputs) if nodes else []
     if len(outputs) == 1 and len(outputs[0].shape) > 1 and outputs[0].shape[-1] is not None:
         return int(outputs[0].shape[-1])
-    units = getattr(layer, "units", None)
+    units = fact(layer, "units")
     return units if isinstance(units, int) else None
 
 

@@ -15,10 +15,10 @@ def top_layers(model: Any) -> list[Any]:
     return list(model._flatten_layers(include_self=False, recursive=False))
 
 
-def fact(layer: Any, name: str, unknown: Any = None) -> Any:
-    """An attribute of a layer; `unknown` if it has none, or a property of the user's raises."""
+def fact(owner: Any, name: str, unknown: Any = None) -> Any:
+    """An attribute; `unknown` if there is none, or code of the user raises when it is read."""
     try:
-        return getattr(layer, name, unknown)
+        return getattr(owner, name, unknown)
     except Exception:
         return unknown
 

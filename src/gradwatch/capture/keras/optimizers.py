@@ -9,7 +9,7 @@ import keras
 
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
-from gradwatch.capture.keras.model_parts import is_of_keras
+from gradwatch.capture.keras.model_parts import fact, is_of_keras
 from gradwatch.capture.keras.variables import current_values
 from gradwatch.core import KerasModel, KerasOptimizer, Kind, Tensor
 from gradwatch.util import Reporter
@@ -58,7 +58,7 @@ def find_optimizers(model: KerasModel) -> list[KerasOptimizer]:
 
     kind = keras.optimizers.Optimizer
     for layer in model._flatten_layers():
-        visit(getattr(layer, "optimizer", None), 0)
+        visit(fact(layer, "optimizer"), 0)
         values = list(vars(layer).values())
         # In lists and dicts only of models: with hundreds of layers, this is to be quick.
         if isinstance(layer, keras.Model) or layer is model:

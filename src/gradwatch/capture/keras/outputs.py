@@ -10,6 +10,7 @@ from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.layers import ModelLayer
+from gradwatch.capture.keras.model_parts import fact
 from gradwatch.capture.keras.taps import Passage, Tap, always
 from gradwatch.capture.keras.taps.calls import MOST_CALLS, SATURATION_MARGIN, Call
 from gradwatch.core import KerasLayer, Kind, Tensor
@@ -200,11 +201,11 @@ def _ids(given: Any) -> Iterator[int]:
 
 def _name_of_call(layer: Any) -> str:
     """The method that Keras calls: a quantized layer has another."""
-    return "call" if getattr(layer, "quantization_mode", None) is None else "quantized_call"
+    return "call" if fact(layer, "quantization_mode") is None else "quantized_call"
 
 
 def _is_rematerialised(layer: Any) -> bool:
-    scope: Any = getattr(layer, "_remat_mode", None)
+    scope: Any = fact(layer, "_remat_mode")
     mode = getattr(scope, "mode", None)
     # In mode "activations" only what is inside the layer's call is recomputed.
     return mode in ("full", "larger_than") or (

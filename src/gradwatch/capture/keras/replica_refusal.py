@@ -1,5 +1,6 @@
 """Which trainings on several replicas of `tf.distribute` can be measured in `fit`."""
 
+from gradwatch.capture.keras.model_parts import fact
 from gradwatch.core import KerasModel
 
 MEASURED = {
@@ -11,7 +12,7 @@ MEASURED = {
 
 def replicas_of(model: KerasModel) -> int:
     """How many replicas of `tf.distribute` train the model; 1 where it is not in use."""
-    strategy = getattr(model, "distribute_strategy", None)
+    strategy = fact(model, "distribute_strategy")
     return int(getattr(strategy, "num_replicas_in_sync", 1))
 
 

@@ -10,6 +10,7 @@ import keras
 from gradwatch.capture.batch import ROOTS, batch_site
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
+from gradwatch.capture.keras.model_parts import fact
 from gradwatch.capture.keras.optimizers import (
     find_optimizers,
     is_pure_schedule,
@@ -144,7 +145,7 @@ class StepInputs:
             if rate is not None:
                 of_which = f"/{optimizer.name}" if len(updating) > 1 else ""
                 yield LEARNING_RATE + of_which, rate
-        scale = getattr(outer, "dynamic_scale", None)
+        scale = fact(outer, "dynamic_scale")
         if scale is not None:
             yield LOSS_SCALE, keras.ops.cast(_value(scale, values), "float32")
 

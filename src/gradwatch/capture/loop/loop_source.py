@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradwatch.capture.capture_session import CaptureSession
-from gradwatch.capture.errors import WrongPlaceError
+from gradwatch.capture.errors import WrongPlaceError, require_framework
 from gradwatch.capture.guard import guarded
 from gradwatch.capture.loop.layer_watch import layers_of
 from gradwatch.capture.loop.loop_capture import LoopCapture
@@ -207,6 +207,12 @@ class LoopSource:
 
     @guarded("making a tape", "the steps of that tape")
     def _tape(self, options: tuple[bool, bool], step: Any, epoch: Any, group: str | None) -> Any:
+        require_framework(
+            "tensorflow",
+            "TensorFlow",
+            "monitor.tape()",
+            "Loops of other frameworks call monitor.record(gradients=..., variables=...).",
+        )
         from gradwatch.capture.loop.tape import RecordingTape
 
         where = (whole_number("step", step), whole_number("epoch", epoch))
@@ -217,6 +223,13 @@ class LoopSource:
         self, module: TorchModule, optimizer: TorchOptimizer, group: str | None
     ) -> None:
         """See `gradwatch.watch`."""
+        require_framework(
+            "torch",
+            "PyTorch",
+            "gradwatch.watch()",
+            "For Keras, give the monitor to fit(callbacks=[...]); in other loops, call "
+            "monitor.record(gradients=..., variables=...).",
+        )
         from gradwatch.capture.torch.torch_watch import TorchWatch
 
         TorchWatch(module, optimizer, self.recorder, group_name(group))
