@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwatch.core import Kind
 from gradwatch.read import views
 from gradwatch.read.attempts import Bounds
 from gradwatch.read.database import Columns, Database
@@ -37,11 +39,16 @@ _COLUMNS = (*_NAMES, "first", "last", "rows", "parts")
 
 @dataclass(frozen=True)
 class RecordedEpoch:
-    """An epoch, counted from 1, and the first and the last step that are recorded of it."""
+    """An epoch, counted from 1, and its first and its last step as far as they are recorded.
+
+    `is_exact` is False if the steps before the first one were not recorded: the epoch may have
+    begun at one of them.
+    """
 
     number: int
     first_step: int
     last_step: int
+    is_exact: bool = True
 
 
 class MomentCache:
@@ -135,11 +142,19 @@ class Moments:
 
     @property
     def epochs(self) -> list[RecordedEpoch]:
-        epochs, steps = self.columns["epoch"], self.columns["step"]
-        return [
-            RecordedEpoch(int(e), int(steps[epochs == e].min()), int(steps[epochs == e].max()))
-            for e in np.unique(epochs)
-        ]
+        """In the order of steps. Each `fit` of a run counts its epochs anew."""
+        steps, last = np.unique(self.columns["step"][::-1], return_index=True)
+        epochs = self.columns["epoch"][::-1][last]
+        ends = set(self.of(kind=Kind.EPOCH_METRIC).steps.tolist())
+        bounds = [0, *(np.flatnonzero(np.diff(epochs)) + 1).tolist(), steps.size]
+        found = []
+        for begin, end in pairwise(bounds if steps.size else []):
+            first, before = int(steps[begin]), int(steps[begin - 1]) if begin else 0
+            if before in ends:
+                first = before + 1
+            is_exact = first <= before + 1
+            found.append(RecordedEpoch(int(epochs[begin]), first, int(steps[end - 1]), is_exact))
+        return found
 
     @property
     def rows(self) -> int:

@@ -202,7 +202,7 @@ class RunState:
 
     @property
     def epochs(self) -> list[RecordedEpoch]:
-        """The epochs, with the first and the last step that are recorded of each."""
+        """The epochs in the order of steps, each with its first and its last recorded step."""
         return self._moments.epochs
 
     @property
