@@ -55,9 +55,8 @@ def frame(progress=PROGRESS, findings=(), **more):
 
 def test_the_first_lines_say_where_the_run_stands_and_what_measuring_costs():
     first, second, third, *_ = text(frame()).splitlines()
-    assert (
-        first
-        == "a  live  running  step 12,345 · epoch 3 · 12.3 steps/s · 100 steps measured in 1 min 15 s"
+    assert first == (
+        "a  live  running  step 12,345 · epoch 3 · 12.3 steps/s · 100 steps measured in 1 min 15 s"
     )
     assert second == "cost          measures every 5th step, for 0.70% of the training time"
     assert third == "health        nothing is wrong as far as the rules can tell"
@@ -84,6 +83,17 @@ def test_open_findings_come_first_the_worst_of_them_with_its_remedy():
         "warning       Odd. (since step 3)",
         "error         Gone. (steps 3 to 9, gone since)",
     ]
+
+
+def test_findings_and_their_remedies_are_wrapped_and_whole():
+    title, remedy = " ".join(["NaN"] * 30), " ".join(f"advice{i}" for i in range(20))
+    found = [replace(finding(Severity.ERROR, title), remedy=remedy)]
+    for width in (50, 80, 300):
+        lines = lines_of(frame(findings=found), width, 40)
+        wrapped = [line for line in lines if line.startswith(("error", " " * 14)) and line.strip()]
+        said = " ".join(line[14:].rstrip() for line in wrapped)
+        assert said.startswith(f"{title} (since step 3) {remedy}")
+    assert f"              {remedy}" in text(frame(findings=found), None).splitlines()
 
 
 def test_of_many_findings_a_screen_shows_some_and_says_how_many_more_there_are():

@@ -38,7 +38,7 @@ class TopFrame:
     encoding: str = "utf-8"
     now: float | None = None
 
-    def header(self, height: int | None) -> list[Text]:
+    def header(self, width: int | None, height: int | None) -> list[Text]:
         """The lines above the table; a low screen has fewer findings."""
         return header_lines(
             self.progress,
@@ -46,23 +46,24 @@ class TopFrame:
             encoding=self.encoding,
             now=self.now,
             most_findings=None if height is None else max(1, min(FINDINGS, (height - 10) // 4)),
+            width=width,
         )
 
     def can_show(self, text: str) -> bool:
         """Whether the encoding has these characters."""
         return encodable(text, self.encoding) == text
 
-    def page(self, height: int) -> int:
+    def page(self, width: int, height: int) -> int:
         """The number of layers that fit the screen."""
-        return max(1, height - len(self.header(height)) - 2)
+        return max(1, height - len(self.header(width, height)) - 2)
 
 
 def screen(frame: TopFrame, stream: TextIO, width: int, height: int) -> list[str]:
     """The lines that the terminal is sent: as many as it is high, none wider than it is."""
     from rich.console import Group
 
-    page = frame.page(height)
-    parts: list[Any] = frame.header(height)
+    page = frame.page(width, height)
+    parts: list[Any] = frame.header(width, height)
     if frame.progress is not None:
         parts.append(styled(_table(frame, width, page)))
     footer = _footer(frame, width, page)
@@ -76,7 +77,7 @@ def screen(frame: TopFrame, stream: TextIO, width: int, height: int) -> list[str
 
 def frame_text(frame: TopFrame, stream: TextIO, width: int | None) -> str:
     """Everything at once, for an output that does not scroll; not cut if `width` is None."""
-    lines = frame.header(None)
+    lines = frame.header(width, None)
     columns = [] if frame.progress is None else _table(frame, width, None)
     if has_colours(stream):
         from rich.console import Group

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ QUIET_SECONDS = 15
 """After so long without a new record, the header says so."""
 _LABEL = 13
 """The width of `learning rate`."""
+_INDENT = " " * (_LABEL + 1)
+_LEAST_WIDTH = 20
 _SEVERITY = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _NOT_SHOWN = {"batch_size", *BOOKKEEPING}
 
@@ -36,10 +39,12 @@ def header_lines(
     encoding: str,
     now: float | None,
     most_findings: int | None,
+    width: int | None,
 ) -> list[Text]:
     """The lines; progress and findings are None before they are known.
 
-    `now` is in seconds since 1970, by default the current time; `most_findings` is None for all.
+    `now` is in seconds since 1970, by default the current time; `most_findings` is None for all,
+    and `width`, at which the words of findings are wrapped, for lines of any length.
     """
     from rich.text import Text
 
@@ -56,7 +61,7 @@ def header_lines(
         lines.append(_labelled("damage", words, "red"))
     if progress.lost_rows:
         lines.append(_labelled("lost", counted(progress.lost_rows, "row"), "red"))
-    return [*lines, *_findings(findings, most_findings), Text("")]
+    return [*lines, *_findings(findings, most_findings, width), Text("")]
 
 
 def _first_line(progress: RunProgress, findings: Sequence[Finding] | None, now: float) -> Text:
@@ -98,7 +103,9 @@ def _numbers(progress: RunProgress, encoding: str) -> list[Text]:
     return lines
 
 
-def _findings(findings: Sequence[Finding] | None, most: int | None) -> list[Text]:
+def _findings(
+    findings: Sequence[Finding] | None, most: int | None, width: int | None
+) -> list[Text]:
     from rich.text import Text
 
     if findings is None:
@@ -112,14 +119,25 @@ def _findings(findings: Sequence[Finding] | None, most: int | None) -> list[Text
     for finding in own[:most]:
         style = _SEVERITY[finding.severity] if finding.is_open else "dim"
         words = f"{printable(finding.title)} ({when(finding.since, finding.until)})"
+        first, *more = _wrapped(words, width)
         label = f"{finding.severity:<{_LABEL}} "
-        lines.append(Text.assemble((label, style), (words, "" if finding.is_open else "dim")))
+        tone = "" if finding.is_open else "dim"
+        lines.append(Text.assemble((label, style), (first, tone)))
+        lines += [Text(_INDENT + line, tone) for line in more]
         if finding.remedy and finding is own[0] and finding.is_open and most != 1:
-            lines.append(Text(" " * (_LABEL + 1) + printable(finding.remedy), "dim"))
+            remedy = _wrapped(printable(finding.remedy), width)
+            lines += [Text(_INDENT + line, "dim") for line in remedy]
     if most is not None and len(own) > most:
-        more = f"{' ' * _LABEL} and {len(own) - most} more: see gradwatch diagnose"
-        lines.append(Text(more, "dim"))
+        left = f"{_INDENT}and {len(own) - most} more: see gradwatch diagnose"
+        lines.append(Text(left, "dim"))
     return lines
+
+
+def _wrapped(words: str, width: int | None) -> list[str]:
+    """The words in lines that fit beside the labels."""
+    if width is None:
+        return [words]
+    return textwrap.wrap(words, max(_LEAST_WIDTH, width - len(_INDENT))) or [""]
 
 
 def _labelled(name: str, words: str, style: str = "") -> Text:

@@ -37,7 +37,7 @@ def _show(terminal: LiveScreen, poller: RunPoller, view: ViewOptions, every: flo
         frame = TopFrame(poller.progress, poller.findings, view, message, encoding)
         terminal.paint(screen(frame, terminal.output, size.columns, size.lines), size)
         layers = len(frame.progress.layers) if frame.progress else 0
-        page = frame.page(size.lines)
+        page = frame.page(size.columns, size.lines)
         typed = terminal.wait(every, partial(poller.has_changed, version))
         for key in decoder.decode(typed):
             before, view = view, view.pressed(key, layers, page)
