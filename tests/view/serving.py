@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import gradwatch
+from gradwatch.read import Runs, is_run
 from gradwatch.view.web.login import Logins
 from gradwatch.view.web.server import PortTakenError, Server, listening
 from gradwatch.view.web.static import Files
@@ -40,7 +41,8 @@ def serving(
         port: by default any that is free.
         logins: those of a server before it.
     """
-    server = Server(gradwatch.open(place), "runs", port=port)
+    found = gradwatch.open(place) if is_run(place) else Runs(place)
+    server = Server(found, "runs", port=port)
     server.logins = logins or server.logins
     taken = server.listen()
     given = (taken,) if files is None else (taken, files)

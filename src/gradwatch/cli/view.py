@@ -8,7 +8,9 @@ from gradwatch.cli import options
 from gradwatch.cli.exit_codes import OK, CommandError, user_errors
 from gradwatch.cli.opening import HOME, run_place
 from gradwatch.cli.output import echo
+from gradwatch.read import Run, Runs, is_run
 from gradwatch.read import open as open_place
+from gradwatch.store.remote import as_remote
 from gradwatch.util import printable
 
 _PORT = 6007
@@ -33,8 +35,9 @@ def view(
 ) -> int:
     """Show RUNS in a web browser: a directory of runs or one run; by default runs.
 
-    The server listens on this machine only, and answers nobody without the link that it
-    prints. It changes nothing. Press Ctrl-C to end it.
+    A directory without runs shows the first run when it begins. The server listens on this
+    machine only, and answers nobody without the link that it prints. It changes nothing. Press
+    Ctrl-C to end it.
     """
     place = run_place(directory) if directory else (HOME if HOME.is_dir() else Path())
     with user_errors():
@@ -43,7 +46,7 @@ def view(
         except ModuleNotFoundError as error:
             raise _not_installed(error) from error
         _check_installed()
-        found = open_place(place)
+        found = _opened(place)
     if not is_loopback(host) and not allow_remote:
         raise CommandError(
             f"--host {host} lets others on the network reach the server, unencrypted: anybody "
@@ -60,6 +63,8 @@ def view(
     with user_errors():
         taken = server.listen(next_free=port is None)
     echo(f"gradwatch shows {printable(given)} at\n\n    {server.link}\n")
+    if isinstance(found, Runs) and not len(found):
+        echo("There is no run in it yet. The first one appears on the page by itself.")
     if not is_loopback(host):
         echo("Anybody who has this link can look too, and the traffic is not encrypted.")
     echo("Press Ctrl-C to end.")
@@ -69,6 +74,13 @@ def view(
         with open_browser(server.link):
             server.run(taken)
     return OK
+
+
+def _opened(place: Path) -> Run | Runs:
+    """The run or the runs at a place. A folder may still be empty, and `runs` be missing."""
+    if as_remote(place) is None and (place.is_dir() or place == HOME) and not is_run(place):
+        return Runs(place)
+    return open_place(place)
 
 
 def _check_installed() -> None:

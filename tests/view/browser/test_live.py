@@ -101,6 +101,18 @@ def test_a_run_that_appears_is_listed(live):
         opened.until(lambda: opened.page.get_by_role("link", name="later").count() == 1)
 
 
+def test_an_empty_folder_shows_its_first_run_without_a_reload(tmp_path, browser):
+    with serving(tmp_path) as server, Visit(browser, server) as opened:
+        opened.go("/")
+        assert "No runs yet" in opened.text
+        opened.page.evaluate("window.mine = true")
+        with writing(tmp_path / "first") as write:
+            write(3)
+            opened.until(lambda: opened.page.get_by_role("link", name="first").count() == 1)
+        assert opened.page.evaluate("window.mine")
+        opened.assert_harmless()
+
+
 def test_a_server_that_stops_is_said_and_one_that_comes_back_goes_on(tmp_path, browser):
     place = tmp_path / "runs"
     with writing(place / "live") as write:

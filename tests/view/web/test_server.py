@@ -175,11 +175,34 @@ def test_the_command_prints_the_link_and_ends_quietly(place, how):
     assert mine.partition("=")[2] not in rest
 
 
+@needs_front_end
+@pytest.mark.parametrize(
+    ("arguments", "made"), [(["runs"], "runs/a"), ([], "runs/a"), (["."], "b/c"), (["."], ".")]
+)
+def test_the_command_waits_for_the_first_run(tmp_path, arguments, made):
+    with command(*arguments, "--port", "0", "--no-browser", cwd=tmp_path) as process:
+        lines = [process.stdout.readline() for _ in range(5)]
+        assert lines[-1].startswith("There is no run in it yet.")
+        link = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{43})\s", "".join(lines))
+        port, mine = int(link[1]), cookie(int(link[1]), link[2])
+        assert ask(port, "/api/runs", Cookie=mine).json["runs"] == []
+        writer = recorder(tmp_path / made)
+        writer.write([1, 2])
+        with listening_to(port, mine) as events:
+            while not (listed := ask(port, "/api/runs", Cookie=mine).json["runs"]):
+                events.readline()
+        run = ask(port, f"/api/run?run={listed[0]['id']}", Cookie=mine).json
+        assert run["last_step"] == 2
+        assert run["name"] not in ("", ".")
+        writer.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=PATIENCE)[1] == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["nothing"], "There is no directory 'nothing'"),
-        (["."], "There is no run in"),
         (["{runs}", "--host", "0.0.0.0"], "--allow-remote"),
         (["{runs}", "--port", "70000"], "70000"),
         (["{runs}", "--port", "{taken}"], "is taken. Choose another"),

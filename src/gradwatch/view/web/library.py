@@ -56,6 +56,9 @@ class Library:
         """Search the directory again; returns whether the set of runs has changed."""
         if isinstance(self._found, Run) or not self._found.refresh():
             return False
+        if self._found.names == ["."]:
+            # The directory was empty, and has become a run itself.
+            self._found = self._found.fresh(".")
         self._update_names()
         return True
 
@@ -138,7 +141,10 @@ class Library:
     def _opened(self, id: str) -> LiveRun:
         with self._lock:
             if id not in self._names:
-                raise NoSuchRunError("There is no such run.")
+                raise NoSuchRunError(
+                    "There is no such run in this folder: it was moved, renamed or deleted, or "
+                    "the link belongs to another folder."
+                )
             if id in self._open:
                 self._open.move_to_end(id)
                 return self._open[id]
