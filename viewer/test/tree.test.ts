@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { carriedTree, localSelection, pathsOf } from "../src/api/subtree";
+import { carriedTree, pathsOf } from "../src/api/subtree";
 import type { Tree } from "../src/api/types";
 import {
   allBlocks,
@@ -10,6 +10,7 @@ import {
   isBlock,
   shownRows,
 } from "../src/heatmap/rows";
+import { foundLabels, foundSites } from "../src/heatmap/search";
 import { nearest, neighbours, pathParts } from "../src/site/places";
 
 /** net: stem/conv (kernel, bias), head (kernel). */
@@ -94,15 +95,19 @@ test("a carried tree has the ancestors of its nodes", () => {
 
 test.each([
   ["kernel", [2, 5]],
+  ["KER", [2, 5]],
   ["conv/kernel", [2]],
-  ["con?/*", [2, 3]],
+  ["kernel conv", [2]],
+  ["con?/*n", [2]],
+  ["net*bias", [3]],
   ["!bias", [2, 5]],
-  ["stem bias", [2, 3]],
   ["net !kernel", [3]],
-  ["ker", []],
+  ["/conv/", [2, 3]],
+  ["/onv", []],
   ["k.*", []],
-])("the pattern %j selects %j", (pattern, nodes) => {
-  expect(localSelection(TREE, pattern).nodes).toEqual(nodes);
+  ["!", [2, 3, 5]],
+])("a search for %j finds %j", (text, nodes) => {
+  expect(foundSites(TREE, text)).toEqual(nodes);
 });
 
 test("neighbours are sites for a site and blocks for a block", () => {
@@ -135,4 +140,12 @@ test("parts of a path link to the places above it", () => {
     { label: "conv", above: "net/stem/conv" },
     { label: "bias", above: null },
   ]);
+});
+
+test("found paths that are too long lose the folders that they have in common", () => {
+  const paths = ["model/layers/0/query/kernel", "model/layers/1/query/kernel"];
+  expect(foundLabels(paths, 40)).toEqual(paths);
+  expect(foundLabels(paths, 20)).toEqual(["…/0/query/kernel", "…/1/query/kernel"]);
+  expect(foundLabels(["a/b/kernel", "b/kernel"], 5)).toEqual(["a/…el", "b/…el"]);
+  expect(foundLabels(["model/kernel"], 20)).toEqual(["model/kernel"]);
 });

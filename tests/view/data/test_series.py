@@ -8,9 +8,10 @@ from gradwatch.core import STATISTICS, Kind, Reading, Site, Summary
 from gradwatch.core.reference import summarize
 from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.store.writer import StoreWriter
-from gradwatch.view.data import RunView, Window, numbers, selection, series
-from tests.store.recorded import array, loss_at
-from tests.view.data.made import columns, doubles, members, recorder, truth
+from gradwatch.view.data import RunView, Window, numbers, series
+from gradwatch.view.data.selection import selected
+from tests.store.recorded import Recorder, array, loss_at
+from tests.view.data.made import SITES, columns, doubles, members, recorder, truth
 
 NAMES = [name for name, statistic in STATISTICS.items() if not statistic.is_count]
 PATHS = [
@@ -137,35 +138,50 @@ def test_numbers_that_are_measured_seldom_have_their_own_columns(tmp_path):
     assert found["often"]["last"][-1] == 20
 
 
-@pytest.mark.parametrize(
-    "pattern", ["kernel", "block1", "conv/*", "!bias", "kernel[*]", "lstm/kernel[forget]"]
-)
-def test_a_pattern_selects_what_the_library_does(shown, pattern):
-    answer = selection(shown, "gradient", pattern)
-    tree = shown.tree("gradient")
-    assert answer["revision"] == tree.revision
-    found = [tree.path(node) for node in answer["nodes"]]
-    assert sorted(found) == sorted(site.path for site in shown.run.sites("gradient", pattern))
-    assert found
-
-
-def test_several_patterns_select_what_any_does_less_what_one_excludes(shown):
-    tree = shown.tree("gradient")
-    chosen = selection(shown, "gradient", "head block1 !bias")["nodes"]
-    assert [tree.path(node) for node in chosen] == [
-        "net/block1/conv/kernel",
-        "net/block1/norm/gamma",
-        "net/head/kernel",
-    ]
-    assert len(selection(shown, "gradient", " ")["nodes"]) == 9
-    assert selection(shown, "gradient", "nothing")["nodes"] == []
-    with pytest.raises(ValueError, match="empty component"):
-        selection(shown, "gradient", "a//b")
-
-
-def test_a_name_with_a_space_can_be_asked_for(tmp_path):
-    with gradwatch.Monitor(tmp_path / "a", every=1, sinks=[gradwatch.Store()]) as monitor:
-        monitor.record(gradients={"my layer/kernel": np.ones(2), "layer/kernel": np.ones(2)})
+def test_a_site_has_points_at_its_own_steps_only(tmp_path):
+    """Others of its kind may be measured more often."""
+    writer = Recorder(tmp_path / "a", sites=list(SITES))
+    for step in range(1, 13):
+        writer.sites = [site for site in SITES if step % 4 == 0 or "block1" in site.path]
+        writer.write([step])
+    writer.close()
     shown = RunView(gradwatch.open(tmp_path / "a"))
-    [node] = selection(shown, "gradient", "my layer")["nodes"]
-    assert shown.tree("gradient").path(node) == "my layer/kernel"
+    answer = series(shown, "gradient", "net/head/kernel", Window(100))
+    assert answer["first"] == answer["last"] == [4, 8, 12]
+    true = shown.run.series("gradient", "net/head/kernel", "l2")[1]
+    assert doubles(answer["statistics"]["l2"]).tolist() == true.tolist()
+    grown = series(shown, "gradient", "net/head/kernel", Window(100, since=8, width=1))
+    assert (grown["first"], grown["complete"]) == ([8, 12], False)
+
+
+KERNELS = [
+    "net/stem/kernel",
+    "net/block1/conv/kernel",
+    "net/block2/lstm/kernel",
+    "net/block2/lstm/kernel[forget]",
+    "net/block2/lstm/kernel[input]",
+    "net/head/kernel",
+]
+OTHERS = ["net/block1/conv/bias", "net/block1/norm/gamma", "net/head/bias"]
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("KERN", KERNELS),
+        ("conv/kernel", KERNELS[1:2]),
+        ("kernel block1", KERNELS[1:2]),
+        ("block*kernel", KERNELS[1:5]),
+        ("bl?ck2/lstm", KERNELS[2:5]),
+        ("[forget]", KERNELS[3:4]),
+        ("/kernel/", [path for path in KERNELS if path.endswith("kernel")]),
+        ("!kernel", OTHERS),
+        ("block1 !kernel", OTHERS[:2]),
+        ("!", sorted([*KERNELS, *OTHERS])),
+        (" ", sorted([*KERNELS, *OTHERS])),
+        ("nothing", []),
+    ],
+)
+def test_a_search_finds_sites_by_words_that_their_paths_contain(shown, text, paths):
+    infos = [info for info in shown.run.infos if info.kind == "gradient"]
+    assert sorted(info.path for info in selected(infos, text)) == sorted(paths)

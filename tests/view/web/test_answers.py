@@ -26,7 +26,6 @@ def requests(run, revision):
         "runs": {},
         "run": {"run": run},
         "tree": {"run": run, "kind": "gradient"},
-        "select": {"run": run, "kind": "gradient", "pattern": "kernel"},
         "heatmap": {
             "run": run,
             "kind": "gradient",
@@ -67,7 +66,6 @@ def test_answers_are_what_the_data_says(asker, shown, good):
     pair = [shown, shown]
     true = {
         "tree": data.tree(shown, "gradient"),
-        "select": data.selection(shown, "gradient", "kernel"),
         "heatmap": data.heatmap(shown, "gradient", "l2", [0, 1, 2], Window(9)),
         "numbers": data.numbers(shown, Window(9)),
         "ranks": data.ranks(shown, "loss", "loss", Window(9), 9),
@@ -118,9 +116,6 @@ def test_large_answers_are_packed_for_those_who_can_unpack_them(asker, good):
         ("run", {"run": None}, 400, "lacks 'run'"),
         ("tree", {"kind": "output"}, 404, "No kind 'output'"),
         ("tree", {"kind": "nonsense"}, 404, "No kind 'nonsense'"),
-        ("select", {"pattern": "a//b"}, 400, "empty component"),
-        ("select", {"pattern": "x" * 501}, 400, "0 to 500"),
-        ("select", {"pattern": " ".join("x" * 17)}, 400, "At most 16"),
         ("heatmap", {"revision": "0"}, 409, "again"),
         ("heatmap", {"revision": None}, 400, "lacks 'revision'"),
         ("heatmap", {"statistic": "l3"}, 400, "no statistic 'l3'"),
@@ -149,6 +144,7 @@ def test_large_answers_are_packed_for_those_who_can_unpack_them(asker, good):
         ("compare", {"runs": ",".join("a" * 17)}, 400, "number of 'runs' must be 2 to 16"),
         ("compare", {"align": "time"}, 400, "step, fraction"),
         ("compare", {"pattern": "nothing"}, 404, "in common"),
+        ("compare", {"pattern": "x" * 501}, 400, "0 to 500"),
         ("compare-series", {"path": "nothing"}, 404, "No gradient"),
     ],
 )
@@ -168,7 +164,7 @@ def test_a_parameter_that_is_given_twice_is_refused(asker):
 
 def test_a_pattern_that_would_take_for_ever_is_answered_at_once(asker, good):
     for pattern in ("*a" * 250, "?*" * 250, "[!" * 240, "*" * 500):
-        assert asker.api("select", **{**good["select"], "pattern": pattern}).status in (200, 400)
+        assert asker.api("compare", **{**good["compare"], "pattern": pattern}).status in (200, 404)
 
 
 def test_a_fault_of_ours_says_nothing_of_the_machine(asker, good, monkeypatch, capsys, place):

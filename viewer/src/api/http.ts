@@ -21,7 +21,6 @@ import type {
   RanksData,
   RunData,
   Runs,
-  Selection,
   SeriesData,
   Tree,
 } from "./types";
@@ -53,10 +52,6 @@ export class HttpSource implements Source {
 
   tree(run: string, kind: string, signal?: AbortSignal): Promise<Tree> {
     return ask("api/tree", { run, kind }, signal);
-  }
-
-  select(run: string, kind: string, pattern: string, signal?: AbortSignal): Promise<Selection> {
-    return ask("api/select", { run, kind, pattern }, signal);
   }
 
   heatmap(run: string, request: HeatmapRequest, signal?: AbortSignal): Promise<HeatmapData> {

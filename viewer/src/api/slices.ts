@@ -10,13 +10,18 @@ import type {
   SeriesData,
 } from "./types";
 
-/** The columns that overlap a window: the first one, and the end. */
+/**
+ * The columns that overlap a window, and those next to it, which lines and held values need: the
+ * first one, and the end.
+ */
 export function columnRange(columns: Columns, window: Window): [begin: number, end: number] {
   const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY } = window;
   let begin = 0;
   let end = columns.first.length;
   while (begin < end && (columns.last[begin] ?? 0) < from) begin++;
   while (end > begin && (columns.first[end - 1] ?? 0) > to) end--;
+  if (begin > 0 && (columns.first[begin] ?? to + 1) > from) begin--;
+  if (end < columns.first.length && (columns.last[end - 1] ?? from - 1) < to) end++;
   return [begin, end];
 }
 

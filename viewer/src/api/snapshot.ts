@@ -8,7 +8,7 @@ import {
   type Source,
   type Window,
 } from "./source";
-import { carriedTree, localSelection } from "./subtree";
+import { carriedTree } from "./subtree";
 import type { Snapshot, Tree } from "./types";
 
 /** The snapshot in this page; null if the page is not a report. */
@@ -70,10 +70,6 @@ export class SnapshotSource implements Source {
 
   async tree(_run: string, kind: string) {
     return this.treeOf(kind).tree;
-  }
-
-  async select(_run: string, kind: string, pattern: string) {
-    return localSelection(this.treeOf(kind).tree, pattern);
   }
 
   async heatmap(_run: string, request: HeatmapRequest) {

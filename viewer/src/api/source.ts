@@ -8,7 +8,6 @@ import type {
   RanksData,
   RunData,
   Runs,
-  Selection,
   SeriesData,
   Tree,
 } from "./types";
@@ -80,7 +79,6 @@ export interface Source {
   runs(signal?: AbortSignal): Promise<Runs>;
   run(run: string, signal?: AbortSignal): Promise<RunData>;
   tree(run: string, kind: string, signal?: AbortSignal): Promise<Tree>;
-  select(run: string, kind: string, pattern: string, signal?: AbortSignal): Promise<Selection>;
   heatmap(run: string, request: HeatmapRequest, signal?: AbortSignal): Promise<HeatmapData>;
   numbers(run: string, window: Window, signal?: AbortSignal): Promise<NumbersData>;
   ranks(run: string, request: RanksRequest, signal?: AbortSignal): Promise<RanksData>;

@@ -1,4 +1,4 @@
-import type { Selection, Tree } from "./types";
+import type { Tree } from "./types";
 
 /**
  * A tree of some nodes and their ancestors, with the new number of each of these nodes. A block
@@ -36,49 +36,4 @@ export function pathsOf(tree: Tree): string[] {
     paths.push(parent < 0 ? label : `${paths[parent]}/${label}`);
   });
   return paths;
-}
-
-/**
- * The sites that a pattern selects, for reports, which have no server. A pattern matches
- * neighbouring components of a path; `*` and `?` match within a component. Patterns separated by
- * spaces select the union, without the matches of patterns with `!`. Names may contain spaces.
- */
-export function localSelection(tree: Tree, pattern: string): Selection {
-  const leaf = leaves(tree);
-  const paths = pathsOf(tree).map((path) => path.split("/"));
-  const text = pattern.trim();
-  const nodes = (terms: string[]): number[] => {
-    const wanted = terms.filter((term) => !term.startsWith("!")).map(matcher);
-    const unwanted = terms.filter((term) => term.startsWith("!")).map((t) => matcher(t.slice(1)));
-    return [...paths.keys()].filter((node) => {
-      const parts = paths[node] ?? [];
-      if (!leaf[node] || unwanted.some((matches) => matches(parts))) return false;
-      return wanted.length === 0 || wanted.some((matches) => matches(parts));
-    });
-  };
-  const whole = nodes([text]);
-  const several = text.split(/\s+/);
-  const found =
-    several.length > 1 && (whole.length === 0 || text.startsWith("!")) ? nodes(several) : whole;
-  return { revision: tree.revision, nodes: found };
-}
-
-function leaves(tree: Tree): boolean[] {
-  const leaf = tree.label.map(() => true);
-  for (const parent of tree.parent) if (parent >= 0) leaf[parent] = false;
-  return leaf.map((is, node) => is || tree.site[node] === true);
-}
-
-function matcher(pattern: string): (parts: string[]) => boolean {
-  const components = pattern
-    .replace(/^\/+|\/+$/g, "")
-    .split("/")
-    .map((glob) => {
-      const literal = glob.replace(/[.+^${}()|[\]\\]/g, "\\$&");
-      return new RegExp(`^${literal.replaceAll("*", ".*").replaceAll("?", ".")}$`, "s");
-    });
-  return (parts) =>
-    parts.some((_, start) =>
-      components.every((component, i) => component.test(parts[start + i] ?? "\0")),
-    );
 }

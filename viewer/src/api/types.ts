@@ -7,7 +7,6 @@
  *   /api/runs                                                       Runs
  *   /api/run?run                                                    RunData
  *   /api/tree?run&kind                                              Tree
- *   /api/select?run&kind&pattern                                    Selection
  *   /api/heatmap?run&kind&statistic&revision&rows&columns[&from&to][&since&width]   HeatmapData
  *   /api/numbers?run&columns[&from&to][&since&width]                NumbersData
  *   /api/ranks?run&kind&path&rows&columns[&from&to]                 RanksData
@@ -106,7 +105,7 @@ export interface RunData {
   rank: string;
   /** The states of the processes; null for a run of one process. */
   processes: Processes | null;
-  epochs: { epoch: number; first: number; last: number }[];
+  epochs: EpochData[];
   /** The kinds that have a heatmap, the default first. */
   kinds: KindData[];
   /** The paths of single numbers: losses, learning rates, scalars. */
@@ -125,6 +124,15 @@ export interface RunData {
   lost_rows: number;
   /** The variables with pictures. */
   pictured: string[];
+}
+
+/** Epochs come in the order of steps; each `fit` of a run counts them anew. */
+export interface EpochData {
+  epoch: number;
+  first: number;
+  last: number;
+  /** Whether `first` is its first step, and not only the first that was recorded. */
+  exact: boolean;
 }
 
 /** One entry for each process, by rank, also for processes without data. */
@@ -192,12 +200,6 @@ export interface Tree {
   count: number[];
   /** The shape and dtype of a site, such as "3x3x16 float32"; "" if unknown. */
   shape: string[];
-}
-
-/** The sites of a tree that a selector selects. */
-export interface Selection {
-  revision: string;
-  nodes: number[];
 }
 
 export interface Columns {

@@ -3,7 +3,7 @@ import { count } from "../format";
 import { setQuery } from "../route";
 import type { ShownRows } from "./use-rows";
 
-/** The search for sites with selectors of the library. `/` focuses it, Escape clears it. */
+/** The search for sites by parts of their paths. `/` focuses it, Escape clears it. */
 export function Search({
   text,
   shown,
@@ -37,11 +37,11 @@ export function Search({
         ref={box}
         id="search"
         type="search"
-        aria-label="Search sites by pattern"
+        aria-label="Search sites by path"
         aria-describedby="search-state"
-        placeholder="conv*/kernel   !bias"
+        placeholder="query kernel !bias"
         title={
-          "A selector: neighbouring parts of the path, * and ? inside of a part, ! to exclude. " +
+          "Words that the path contains; ! excludes a word, * stands for any characters. " +
           "Press / to focus, Esc to clear."
         }
         spellcheck={false}
@@ -56,12 +56,8 @@ export function Search({
           event.stopPropagation();
         }}
       />
-      <span id="search-state" class={shown.searchError ? "search-error" : "muted"} role="status">
-        {shown.searchError
-          ? shown.searchError.message
-          : shown.flat
-            ? `${count(shown.rows.length)} of ${count(sites)} sites`
-            : counted}
+      <span id="search-state" class="muted" role="status">
+        {shown.flat ? `${count(shown.rows.length)} of ${count(sites)} sites` : counted}
       </span>
     </span>
   );

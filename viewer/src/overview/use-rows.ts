@@ -1,5 +1,4 @@
 import { useCallback, useEffect, useMemo, useRef } from "preact/hooks";
-import type { Source } from "../api/source";
 import type { Tree } from "../api/types";
 import {
   allBlocks,
@@ -9,8 +8,9 @@ import {
   forest as forestOf,
   shownRows,
 } from "../heatmap/rows";
+import { foundSites } from "../heatmap/search";
 import { type Query, setQuery } from "../route";
-import { useAnswer, useDebounced } from "../use";
+import { useDebounced } from "../use";
 
 export interface ShownRows {
   forest: Forest;
@@ -19,7 +19,6 @@ export interface ShownRows {
   open: ReadonlySet<number>;
   /** Whether the rows are search results: sites with full paths. */
   flat: boolean;
-  searchError: Error | null;
   toggle: (node: number) => void;
   openAll: () => void;
   closeAll: () => void;
@@ -31,24 +30,17 @@ export type OpenPaths = { current: ReadonlySet<string> | null };
 const TYPING_MS = 180;
 
 /** The shown rows of a tree: its open blocks, or the results of the search in the address. */
-export function useRows(
-  source: Source,
-  run: string,
-  tree: Tree,
-  query: Query,
-  carried: OpenPaths,
-): ShownRows {
+export function useRows(tree: Tree, query: Query, carried: OpenPaths): ShownRows {
   const forest = useMemo(() => forestOf(tree), [tree]);
   const text = query.open ?? "";
   const open = useMemo(() => decodeOpen(forest, text), [forest, text]);
-  const pattern = useDebounced((query.q ?? "").trim(), TYPING_MS);
-  const { data, error } = useAnswer(
-    async (signal) =>
-      pattern === "" ? null : await source.select(run, tree.kind, pattern, signal),
-    [source, run, tree.kind, tree.revision, pattern],
+  const typed = (query.q ?? "").trim();
+  const settled = useDebounced(typed, TYPING_MS);
+  const searched = typed === "" ? "" : settled;
+  const found = useMemo(
+    () => (searched === "" ? null : foundSites(tree, searched)),
+    [tree, searched],
   );
-  const searching = pattern !== "" && (query.q ?? "").trim() !== "";
-  const found = searching && data !== null && data.revision === tree.revision ? data.nodes : null;
   const rows = useMemo(() => found ?? shownRows(forest, open), [forest, open, found]);
 
   const latest = useRef({ forest, open });
@@ -84,7 +76,6 @@ export function useRows(
     rows,
     open,
     flat: found !== null,
-    searchError: searching ? error : null,
     toggle,
     openAll: () => write(allBlocks(forest)),
     closeAll: () => write(new Set()),

@@ -20,7 +20,7 @@ from gradwatch.view.data.rank_data import ranks
 from gradwatch.view.data.run_facts import damage_facts, directory_size, show_data, statistic_data
 from gradwatch.view.data.run_progress import ProgressReader, RunProgress
 from gradwatch.view.data.run_view import FIRST, RunView, StaleTreeError, Window
-from gradwatch.view.data.selection import combined, selection
+from gradwatch.view.data.selection import combined
 from gradwatch.view.data.series_data import series
 from gradwatch.view.data.side_by_side import compare, compare_series
 from gradwatch.view.data.strict_json import jsonable, to_json
@@ -63,7 +63,6 @@ __all__ = [
     "pictures",
     "quantity",
     "ranks",
-    "selection",
     "series",
     "show_data",
     "statistic_data",

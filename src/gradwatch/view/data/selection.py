@@ -1,45 +1,36 @@
-"""Sites by the library's selectors."""
+"""Sites by words that their paths contain, and by the library's selectors."""
 
+import fnmatch
+import re
 from collections.abc import Sequence
 from functools import reduce
 from operator import and_, or_
 
 from gradwatch.core import SiteInfo, select
-from gradwatch.view.data.plain import Answer
-from gradwatch.view.data.run_view import RunView
-
-MOST_WORDS = 16
 
 
-def selection(view: RunView, kind: str, pattern: str) -> Answer:
-    """`Selection` of `types.ts`.
+def selected(infos: Sequence[SiteInfo], text: str) -> list[SiteInfo]:
+    """The sites whose paths contain all words of a text, in any order and in any case.
 
-    Several patterns with spaces between them select what any of them does, less what one with a
-    `!` names. An empty pattern selects all.
+    A word with `!` excludes paths that contain it. `*` stands for any characters, `?` for one.
+    `viewer/src/heatmap/search.ts` does the same.
     """
-    tree = view.tree(kind)
-    infos = [info for info in view.run.infos if info.site in tree.node_of]
-    return {
-        "revision": tree.revision,
-        "nodes": sorted(tree.node_of[info.site] for info in selected(infos, pattern)),
-    }
+    words = text.lower().split()
+    wanted = [_pattern(word) for word in words if not word.startswith("!")]
+    excluded = [_pattern(word[1:]) for word in words if word.startswith("!") and word != "!"]
+
+    def is_found(path: str) -> bool:
+        searched = f"/{path.lower()}/"
+        return all(each.match(searched) for each in wanted) and not any(
+            each.match(searched) for each in excluded
+        )
+
+    return [info for info in infos if is_found(info.path)]
 
 
-def selected(infos: Sequence[SiteInfo], pattern: str) -> list[SiteInfo]:
-    """The sites that a user's pattern selects; ValueError if it is no pattern."""
-    text = pattern.strip()
-    if not text:
-        return list(infos)
-    # A name may have spaces in it: first as one pattern, and then as several.
-    whole = select.as_selector(text)
-    found = [info for info in infos if whole.selects(info)]
-    if len(text.split()) > 1 and (not found or text.startswith("!")):
-        words = text.split()
-        if len(words) > MOST_WORDS:
-            raise ValueError(f"At most {MOST_WORDS} patterns go together. Received: {len(words)}")
-        several = combined(words)
-        found = [info for info in infos if several is None or several.selects(info)]
-    return found
+def _pattern(word: str) -> re.Pattern[str]:
+    # Brackets are those of slices, such as `kernel[forget]`.
+    return re.compile(fnmatch.translate(f"*{word.replace('[', '[[]')}*"))
 
 
 def combined(patterns: Sequence[str]) -> select.Selector | None:

@@ -35,7 +35,6 @@ class Endpoints:
             "runs": self._runs,
             "run": self._run,
             "tree": lambda p: data.tree(view(p), p.kind),
-            "select": lambda p: data.selection(view(p), p.kind, p.pattern),
             "heatmap": self._heatmap,
             "numbers": lambda p: data.numbers(view(p), p.window, MAX_CELLS),
             "ranks": self._ranks,
