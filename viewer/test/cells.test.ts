@@ -4,9 +4,10 @@ import type { HeatmapData } from "../src/api/types";
 import { cellBoxes } from "../src/cells/boxes";
 import { ColourScale } from "../src/cells/colour-scale";
 import { sequentialMap } from "../src/cells/colours";
-import { type CellGrid, cellAt, columnAt, columnEnds, rowAt, visibleRows } from "../src/cells/grid";
+import { type CellGrid, cellAt, rowAt, visibleRows } from "../src/cells/grid";
 import { nonfiniteRuns } from "../src/cells/paint";
 import { cellPicture, stepAxis } from "../src/cells/picture";
+import { heldSpans, spanAt } from "../src/cells/spans";
 import { sceneSvg } from "../src/charts/scene-svg";
 import { bandOf, cellAt as cellOfBand, cellRow, grownBand } from "../src/heatmap/band";
 import { timeScale } from "../src/time/range";
@@ -23,7 +24,7 @@ class Shares extends ColourScale {
   }
 }
 
-const COLUMNS = { first: [0, 10, 20], ends: [10, 20, 30] };
+const COLUMNS = { first: [0, 10, 20], end: 30 };
 const BLACK = sequentialMap().css[0] ?? "";
 const WHITE = sequentialMap().css[255] ?? "";
 
@@ -42,22 +43,69 @@ const GRID: CellGrid = {
 };
 const VIEW = { scale: timeScale({ from: 0, to: 30 }, 300), rowHeight: 10, scrolled: 0, height: 30 };
 
-describe("columns", () => {
-  test("a column ends where the next begins", () => {
-    expect(columnEnds([0, 5, 10, 15], [0, 5, 10, 15])).toEqual([5, 10, 15, 20]);
-    expect(columnEnds([1], [4])).toEqual([5]);
+describe("spans", () => {
+  const none = Number.NaN;
+  const shown = (first: number[], end: number, values: number[], bad: number[] = []) =>
+    [
+      ...heldSpans({
+        columns: { first, end },
+        values: Float64Array.from(values),
+        nonfinite: (column) => bad.includes(column),
+      }),
+    ].map(({ column, begin, end: until }) => [column, begin, until]);
+
+  test("a value is shown until the next one, however far away, and the last to the end", () => {
+    expect(shown([1, 2, 3, 50, 51], 60, [1, 1, 1, 1, 1])).toEqual([
+      [0, 1, 2],
+      [1, 2, 3],
+      [2, 3, 50],
+      [3, 50, 51],
+      [4, 51, 60],
+    ]);
+    expect(shown([4], 9, [1])).toEqual([[0, 4, 9]]);
   });
 
-  test("a gap of more than three intervals stays a gap", () => {
-    expect(columnEnds([0, 1, 2, 5, 6], [0, 1, 2, 5, 6])).toEqual([1, 2, 5, 6, 7]);
-    expect(columnEnds([0, 1, 2, 6, 7], [0, 1, 2, 6, 7])).toEqual([1, 2, 3, 7, 8]);
-    expect(columnEnds([0, 1, 2, 50, 51], [0, 1, 2, 50, 51])).toEqual([1, 2, 3, 51, 52]);
+  test("a row that is measured seldom is shown like one that is measured often", () => {
+    expect(shown([0, 10, 20, 30, 40, 50], 60, [1, none, 2, none, 3, none])).toEqual([
+      [0, 0, 20],
+      [2, 20, 40],
+      [4, 40, 60],
+    ]);
   });
 
-  test("the column at a position", () => {
-    const columns = { first: [0, 1, 2, 50], ends: [1, 2, 3, 51] };
-    expect([-0.1, 0, 1.9, 2.9, 3, 49, 50.5, 51].map((at) => columnAt(columns, at))).toEqual([
-      -1, 0, 1, 2, -1, -1, 3, -1,
+  test("nothing is shown before the first value, and long after the last", () => {
+    expect(shown([0, 10, 20, 30, 40, 50], 60, [none, 1, 2, none, none, none])).toEqual([
+      [1, 10, 20],
+      [2, 20, 30],
+    ]);
+    expect(shown([0, 10, 20], 30, [none, none, none])).toEqual([]);
+    expect(shown([], 30, [])).toEqual([]);
+  });
+
+  test("a cell of elements that are not finite is a value", () => {
+    expect(shown([0, 10, 20], 30, [1, none, 2], [1])).toEqual([
+      [0, 0, 10],
+      [1, 10, 20],
+      [2, 20, 30],
+    ]);
+  });
+
+  test("nothing is shown after the end of the run", () => {
+    expect(shown([0, 10], 13, [1, 1])).toEqual([
+      [0, 0, 10],
+      [1, 10, 13],
+    ]);
+  });
+
+  test("the value at a position is the one before it", () => {
+    const row = { columns: { first: [5, 10], end: 12 }, values: Float64Array.of(1, 2) };
+    expect([4, 5, 9.9, 10, 11.9, 12].map((at) => spanAt(row, at)?.column)).toEqual([
+      undefined,
+      0,
+      0,
+      1,
+      1,
+      undefined,
     ]);
   });
 });
@@ -78,7 +126,9 @@ describe("hits", () => {
   });
 
   test("the cell at a point", () => {
-    expect(cellAt(GRID, VIEW, { x: 150, y: 12 })).toEqual({ row: 1, column: 1 });
+    expect(cellAt(GRID, VIEW, { x: 150, y: 2 })).toEqual({ row: 0, column: 1 });
+    // Nothing was measured there: the value before it is shown.
+    expect(cellAt(GRID, VIEW, { x: 150, y: 12 })).toEqual({ row: 1, column: 0 });
     expect(cellAt(GRID, VIEW, { x: 301, y: 12 })).toBeNull();
     // The third row has no cells yet.
     expect(cellAt(GRID, VIEW, { x: 150, y: 25 })).toBeNull();
@@ -86,7 +136,7 @@ describe("hits", () => {
 });
 
 describe("pictures", () => {
-  test("cells of one colour that touch are one box; NaN has none", () => {
+  test("cells of one colour that touch are one box", () => {
     expect(cellBoxes(GRID, VIEW)).toEqual(
       new Map([
         [BLACK, [{ x: 0, y: 0, width: 200, height: 9 }]],
@@ -94,7 +144,7 @@ describe("pictures", () => {
           WHITE,
           [
             { x: 200, y: 0, width: 100, height: 9 },
-            { x: 0, y: 10, width: 100, height: 9 },
+            { x: 0, y: 10, width: 200, height: 9 },
           ],
         ],
         ["--nonfinite", [{ x: 200, y: 10, width: 100, height: 9 }]],
@@ -140,17 +190,13 @@ describe("pictures", () => {
 });
 
 test("runs of NaN or Inf are joined, and wide enough to be seen", () => {
-  const edges = {
-    left: Int32Array.of(0, 2, 4, 6, 8, 8),
-    right: Int32Array.of(2, 4, 6, 7, 8, 8),
-  };
   const bad = new Set([0, 1, 3, 5]);
   const row = {
-    columns: COLUMNS,
+    columns: { first: [0, 2, 4, 6, 7, 8], end: 8 },
     values: new Float64Array(6),
     nonfinite: (c: number) => bad.has(c),
   };
-  expect([...nonfiniteRuns(row, edges, 3)]).toEqual([
+  expect([...nonfiniteRuns(row, (at) => at, 3)]).toEqual([
     [0, 4],
     [6, 9],
   ]);
@@ -171,13 +217,13 @@ describe("bands", () => {
 
   test("a band has the cells of its nodes", () => {
     const band = bandOf(data([1, 2], [1, 2, 3, 4], { nonfinite: [[1, 0, 5]] }));
-    expect(cellOfBand(band, 9, 1.5)).toEqual({ first: 1, last: 1, value: 3, nonfinite: 5 });
-    expect(cellOfBand(band, 9, 9)).toBeNull();
-    expect(cellOfBand(band, 8, 1)).toBeNull();
-    const row = cellRow(band, 9);
+    expect(cellOfBand(band, 9, 1.5, 3)).toEqual({ first: 1, last: 1, value: 3, nonfinite: 5 });
+    expect(cellOfBand(band, 9, 9, 3)).toBeNull();
+    expect(cellOfBand(band, 8, 1, 3)).toBeNull();
+    const row = cellRow(band, 9, 3);
     expect([...(row?.values ?? [])]).toEqual([3, 4]);
     expect([0, 1].map((column) => row?.nonfinite?.(column))).toEqual([true, false]);
-    expect(cellRow(band, 8)).toBeNull();
+    expect(cellRow(band, 8, 3)).toBeNull();
   });
 
   test("later columns replace those that they overlap", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type ColourMap, divergingMap, sequentialMap, ZERO } from "../src/cells/colours";
+import { type ColourMap, divergingMap, sequentialMap, shareMap, ZERO } from "../src/cells/colours";
 import { DistanceColours, distanceText } from "../src/compare/colours";
 import { ValueColours } from "../src/heatmap/colours";
 import { RankColours } from "../src/ranks/colours";
@@ -67,9 +67,19 @@ describe("maps", () => {
     expect(otherRed).toBeGreaterThan(otherBlue + 50);
   });
 
+  test("the map of shares becomes darker from end to end", () => {
+    const values = shareMap().css.map(lightness);
+    values.slice(8).forEach((value, i) => {
+      expect(value).toBeLessThan(values[i] ?? 0);
+    });
+    expect(values[0]).toBeGreaterThan(95);
+    expect(values.at(-1)).toBeLessThan(25);
+  });
+
   test.each<[string, () => ColourMap]>([
     ["sequential", sequentialMap],
     ["diverging", divergingMap],
+    ["share", shareMap],
   ])("pixels of the %s map are its CSS colours", (_, map) => {
     const { css, pixels } = map();
     const bytes = new Uint8Array(pixels.buffer);
@@ -127,6 +137,14 @@ describe("limits of the overview", () => {
     expect(labels(limits)).toEqual(["0", "0.125", "0.25", "0.375", "0.5"]);
   });
 
+  test("0 has the lightest colour of a linear scale, also where there is nothing else", () => {
+    for (const limits of [seen("linear", 0, 0), seen("linear", 0, 0.7)]) {
+      expect(limits.css(0)).toBe(shareMap().css[0]);
+      expect(labels(limits)).toEqual(["0", "0.25", "0.5", "0.75", "1"]);
+      expect(limits.version).toBe(1);
+    }
+  });
+
   test("the version grows only when colours change their meaning", () => {
     const limits = seen("log", 2, 30);
     const { version } = limits;
@@ -165,7 +183,7 @@ test("distances beyond the limit have the outermost colours, NaN has none", () =
 test.each([
   [0.5, "ratio", "×1.41"],
   [-3, "ratio", "×1/8"],
-  [20, "ratio", "×1.05e6"],
+  [20, "ratio", "×1.049e6"],
   [Number.POSITIVE_INFINITY, "ratio", "×∞"],
   [Number.NEGATIVE_INFINITY, "ratio", "×0"],
   [0.12, "difference", "+0.12"],

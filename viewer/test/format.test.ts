@@ -6,6 +6,7 @@ import {
   duration,
   ending,
   exact,
+  figures,
   printable,
   short,
   shortened,
@@ -21,12 +22,27 @@ test.each([
   [999999, "999,999"],
   [1e6, "1e6"],
   [2.5e-7, "2.5e-7"],
-  [-1.234e-9, "-1.23e-9"],
+  [0.0010000000474974513, "0.001"],
+  [-1.23456e-9, "-1.235e-9"],
+  [9.99996e-4, "1e-3"],
+  [999.96, "1,000"],
   [Number.NaN, "nan"],
   [Number.POSITIVE_INFINITY, "inf"],
   [Number.NEGATIVE_INFINITY, "-inf"],
 ])("short(%d) is %s", (value, text) => {
   expect(short(value)).toBe(text);
+});
+
+test.each([
+  [2.345678901, "2.34568"],
+  [1234.56789, "1,234.57"],
+  [1234567, "1.23457e6"],
+  [0.0001, "1e-4"],
+  [0.1 + 0.2, "0.3"],
+  [0, "0"],
+  [Number.NaN, "nan"],
+])("figures(%d) is %s", (value, text) => {
+  expect(figures(value)).toBe(text);
 });
 
 test("exact keeps every digit", () => {

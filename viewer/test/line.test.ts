@@ -16,7 +16,11 @@ import { bandAreas, linePieces } from "../src/charts/pieces";
 import { sceneSvg } from "../src/charts/scene-svg";
 import { csvText, lineTable } from "../src/charts/table";
 
-const RUN = { epochs: [{ epoch: 2, first: 3, last: 5 }] } as RunData;
+const RUN = {
+  first_step: 1,
+  last_step: 6,
+  epochs: [{ epoch: 2, first: 3, last: 5, exact: true }],
+} as RunData;
 const MODEL: LineModel = {
   title: "Norms",
   unit: "loss",
@@ -38,6 +42,8 @@ describe("axes", () => {
     expect(name(2)).toBe("step 5");
     expect(cells(1)).toEqual([3, 4]);
     expect(sections).toEqual([{ position: 3, label: "epoch 2" }]);
+    const vague = { ...RUN, epochs: [{ epoch: 2, first: 3, last: 5, exact: false }] };
+    expect(stepAxis({ first: [1], last: [1] }, vague).sections[0]?.label).toBe("epoch 2?");
   });
 
   test("positions are steps or shares of training", () => {
@@ -50,12 +56,13 @@ describe("axes", () => {
 
 describe("layout", () => {
   test("the visible part is the range, or all", () => {
-    expect(visiblePositions(MODEL, VIEW)).toEqual({ low: 1.5, high: 5 });
+    expect(visiblePositions(MODEL, VIEW)).toEqual({ low: 1, high: 6 });
     expect(visiblePositions(MODEL, { ...VIEW, range: { from: 2, to: 4 } })).toEqual({
       low: 2,
       high: 4,
     });
-    const single = { ...MODEL, axis: { ...MODEL.axis, position: Float64Array.of(7) } };
+    const one = stepAxis({ first: [7], last: [7] }, { ...RUN, first_step: 7, last_step: 7 });
+    const single = { ...MODEL, axis: one };
     expect(visiblePositions(single, VIEW)).toEqual({ low: 6, high: 8 });
   });
 

@@ -88,20 +88,24 @@ describe("strips", () => {
     expect(nearestColumn(series("a", []), 5)).toBe(-1);
   });
 
-  test("columns that are not finite are marked over their whole width", () => {
+  test("a value that is not finite is marked until the next one, the last to the end", () => {
     const one = series("a", [1, Number.NaN, 3, Number.POSITIVE_INFINITY]);
-    expect(nonfiniteMarks(one, scale)).toEqual([
+    expect(nonfiniteMarks(one, scale, 38)).toEqual([
       { x: 100, width: 100 },
-      { x: 300, width: 100 },
+      { x: 300, width: 80 },
     ]);
+    const seldom = { ...series("a", [Number.NaN, 1]), first: [3, 20], last: [3, 20] };
+    expect(nonfiniteMarks(seldom, scale, 40)).toEqual([{ x: 30, width: 170 }]);
     const zoomed = timeScale({ from: 20, to: 30 }, 100);
-    expect(nonfiniteMarks(series("a", [Number.NaN, 1]), zoomed)).toEqual([]);
+    expect(nonfiniteMarks(series("a", [Number.NaN, 1]), zoomed, 40)).toEqual([]);
   });
 
   test("a strip has its grid, its line and a dot for a lone point", () => {
     const group = { title: "", series: [series("a", [1, Number.NaN, 2])] };
     const layout = stripLayout(group, scale, 60);
-    const shapes = stripScene(group, scale, layout, 60).filter(({ type }) => type === "path");
+    const shapes = stripScene(group, scale, layout, { height: 60, end: 40 }).filter(
+      ({ type }) => type === "path",
+    );
     expect(shapes.filter((one) => "stroke" in one && one.stroke === "--grid")).toHaveLength(
       layout.ticks.length,
     );
@@ -128,14 +132,14 @@ describe("ranks", () => {
   ] as unknown as Finding[];
 
   test("rows have their status, the worst finding and their mean", () => {
-    const { rows } = rankTable(about, processes, findings, "rank");
+    const { rows } = rankTable(about, processes, findings, "rank", 3);
     expect(rows.map(({ status }) => status)).toEqual(["finished", "crashed", "live"]);
     expect(rows.map(({ severity }) => severity)).toEqual([null, null, "error"]);
     expect(rows.map(({ mean }) => mean)).toEqual([1.5, Number.NaN, 6]);
   });
 
   test("the greatest mean comes first, rows without values last", () => {
-    const table = rankTable(about, processes, findings, "value");
+    const table = rankTable(about, processes, findings, "value", 3);
     expect(table.rows.map(({ place }) => place)).toEqual([2, 0, 1]);
     const grid = rankGrid(table, new RankColours(table.values));
     expect([...(grid.row(0)?.values ?? [])]).toEqual([5, 7]);
@@ -145,7 +149,7 @@ describe("ranks", () => {
 
   test("neighbouring ranks share a row", () => {
     const merged = { ...about, together: 2, values: doubles(1, 2, 5, 7) };
-    const { rows } = rankTable(merged, processes, findings, "rank");
+    const { rows } = rankTable(merged, processes, findings, "rank", 3);
     expect(rows.map(({ ranks }) => rowName(ranks))).toEqual(["ranks 0 – 1", "rank 2"]);
     expect(rows[0]?.status).toBe("crashed");
   });

@@ -13,10 +13,14 @@ const COLUMNS = { first: [1, 3, 5, 7], last: [2, 4, 6, 8], width: 2, complete: t
 const doubles = (...values: number[]) => encodeDoubles(Float64Array.of(...values));
 const numbers = (text: string) => [...decodeDoubles(text)];
 
-test("a window contains the columns that overlap it", () => {
+test("a window contains the columns that overlap it, and those next to it", () => {
   expect(columnRange(COLUMNS, { columns: 9 })).toEqual([0, 4]);
   expect(columnRange(COLUMNS, { columns: 9, from: 4, to: 5 })).toEqual([1, 3]);
-  expect(columnRange(COLUMNS, { columns: 9, from: 9 })).toEqual([4, 4]);
+  expect(columnRange(COLUMNS, { columns: 9, from: 9 })).toEqual([3, 4]);
+  const seldom = { ...COLUMNS, first: [1, 30, 50, 70], last: [1, 30, 50, 70] };
+  expect(columnRange(seldom, { columns: 9, from: 40, to: 60 })).toEqual([1, 4]);
+  expect(columnRange(seldom, { columns: 9, from: 35, to: 40 })).toEqual([1, 3]);
+  expect(columnRange(seldom, { columns: 9, from: 0, to: 0 })).toEqual([0, 1]);
 });
 
 test("a heatmap is cut by rows and columns", () => {

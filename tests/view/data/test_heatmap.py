@@ -6,7 +6,7 @@ import pytest
 import gradwatch
 from gradwatch.core import Kind, Site
 from gradwatch.read import RowGroups
-from gradwatch.view.data import RunView, StaleTreeError, Window, heatmap
+from gradwatch.view.data import RunView, StaleTreeError, Window, heatmap, series
 from gradwatch.view.data.labels import menu_of
 from tests.statistics_truth import TRUTH
 from tests.store.recorded import Recorder, array
@@ -90,6 +90,16 @@ def test_the_update_ratio_of_a_block_is_that_of_its_merged_norms(shown, most):
 def test_zooming_asks_for_some_steps_only(shown):
     answer = assert_true(shown, Kind.WEIGHT, "rms", Window(100, (11, 25)))
     assert (answer["first"][0], answer["last"][-1]) == (11, 25)
+
+
+def test_zooming_between_measured_steps_has_those_next_to_them(tmp_path):
+    writer = Recorder(tmp_path / "a", sites=list(SITES))
+    writer.write(range(10, 101, 10))
+    writer.close()
+    shown = RunView(gradwatch.open(tmp_path / "a"))
+    for stretch, steps in (((41, 47), [40, 50]), ((40, 50), [40, 50]), ((1, 5), [10])):
+        assert heatmap(shown, "gradient", "l2", [0], Window(9, stretch))["first"] == steps
+        assert series(shown, "gradient", "net", Window(9, stretch))["first"] == steps
 
 
 def test_rows_come_in_the_order_asked_for_and_may_be_few(shown):

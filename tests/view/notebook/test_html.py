@@ -9,7 +9,7 @@ import pytest
 import gradwatch
 from gradwatch import Kind, Reading, Site, Summary
 from gradwatch.util import compact
-from gradwatch.view.data.cell_grid import CellGrid
+from gradwatch.view.data.cell_grid import CellGrid, step_grid
 from gradwatch.view.data.colour_scale import LEVELS, NOT_FINITE, scale_for
 from gradwatch.view.data.layer_grid import MAX_ROWS, layer_grid
 from gradwatch.view.notebook import svg
@@ -154,6 +154,32 @@ def test_colours_stand_for_the_right_values():
     for column, colour in ((0, colours[0]), (2, colours[LEVELS - 1]), (4, NOT_FINITE)):
         [path] = re.findall(rf'<path fill="{colour}" d="M([\d.]+) 0h', drawn)
         assert float(path) == pytest.approx(left + column * width, abs=0.06)
+
+
+def test_values_are_shown_until_the_next_one_and_columns_are_as_long_as_their_steps():
+    nan = np.nan
+    values = np.array([[1.0, nan, 3.0, nan], [nan, 2.0, nan, nan], [1.0, 1.0, 1.0, 1.0]])
+    first = np.array([10, 20, 40, 80])
+    marked = np.array([[0, 0, 5, 0], [0, 0, 0, 0], [0, 0, 0, 1]])
+    grid = step_grid(["a", "b", "c"], values, marked, (first, first), "x", scale_for(values, "log"))
+    assert grid.edges.tolist() == [9.5, 19.5, 39.5, 79.5, 80.5]
+    # The first row is measured every 30 steps at most, the second once.
+    np.testing.assert_array_equal(grid.values[:2], [[1, 1, 3, nan], [nan, 2, nan, nan]])
+    assert np.argwhere(grid.nonfinite).tolist() == [[0, 2], [2, 3]]
+    drawn = svg.heatmap(grid)
+    left = float(re.search(r'<rect x="([\d.]+)" y="0"', drawn).group(1))
+    [begin, width] = re.findall(rf'<path fill="{NOT_FINITE}" d="M([\d.]+) 0h([\d.]+)', drawn)[0]
+    assert float(begin) == pytest.approx(left + svg.WIDTH * 30 / 71, abs=0.06)
+    assert float(width) == pytest.approx(svg.WIDTH * 40 / 71, abs=0.06)
+
+
+def test_shares_are_lightest_at_0():
+    for values in (np.array([[0.0, 0.0]]), np.array([[0.4, 0.8]])):
+        scale = scale_for(values, "linear")
+        assert (scale.low, scale.is_diverging) == (0.0, False)
+        light = [sum(bytes.fromhex(colour[1:])) for colour in scale.colours()]
+        assert light == sorted(light, reverse=True)
+        assert scale.positions(np.zeros(1)) == [0.0]
 
 
 def test_a_long_heatmap_keeps_its_largest_values_and_marks(tmp_path):

@@ -1,5 +1,6 @@
 import { type Box, corners, group, type Point, rect, type Shape } from "../charts/scene";
 import { type CellGrid, type CellView, gapOf, visibleRows } from "./grid";
+import { heldSpans } from "./spans";
 
 /** The cells of a grid as shapes, for files; `paintCells` paints the same cells on a canvas. */
 
@@ -34,10 +35,10 @@ export function cellBoxes(grid: CellGrid, view: CellView): Map<string, Box[]> {
   for (let row = begin; row < end; row++) {
     const cells = grid.row(row);
     if (cells === null) continue;
-    const { columns, values, nonfinite } = cells;
-    for (let column = 0; column < columns.first.length; column++) {
-      const x = halfPixel(Math.max(0, scale.x(columns.first[column] ?? 0)));
-      const right = halfPixel(Math.min(scale.width, scale.x(columns.ends[column] ?? 0)));
+    const { values, nonfinite } = cells;
+    for (const { column, begin: from, end: to } of heldSpans(cells)) {
+      const x = halfPixel(Math.max(0, scale.x(from)));
+      const right = halfPixel(Math.min(scale.width, scale.x(to)));
       const value = values[column] ?? Number.NaN;
       const fill = nonfinite?.(column) ? "--nonfinite" : grid.colours.css(value);
       if (right <= x || fill === null) continue;

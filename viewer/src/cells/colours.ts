@@ -27,6 +27,16 @@ const DIVERGING: Point[] = [
   [0.36, 0.095, 42],
 ];
 
+/** Nearly white for none, over orange to dark red for all. */
+const SHARES: Point[] = [
+  [0.97, 0.008, 90],
+  [0.85, 0.085, 80],
+  [0.72, 0.14, 60],
+  [0.58, 0.16, 42],
+  [0.45, 0.14, 30],
+  [0.31, 0.1, 20],
+];
+
 export const LEVELS = 256;
 
 /** The colour of 0 on a logarithmic scale: grey, which the map does not contain. */
@@ -40,6 +50,7 @@ export interface ColourMap {
 
 let sequential: ColourMap | undefined;
 let diverging: ColourMap | undefined;
+let shares: ColourMap | undefined;
 
 export function sequentialMap(): ColourMap {
   sequential ??= colourMap(SEQUENTIAL);
@@ -49,6 +60,11 @@ export function sequentialMap(): ColourMap {
 export function divergingMap(): ColourMap {
   diverging ??= colourMap(DIVERGING);
   return diverging;
+}
+
+export function shareMap(): ColourMap {
+  shares ??= colourMap(SHARES);
+  return shares;
 }
 
 function pixel(red: number, green: number, blue: number): number {

@@ -1,5 +1,6 @@
 import type { TimeScale } from "../time/range";
 import type { ColourScale } from "./colour-scale";
+import { spanAt } from "./spans";
 
 /** Rows of coloured cells over an axis: the model of all heatmaps. */
 export interface CellGrid {
@@ -17,10 +18,10 @@ export interface CellRow {
   nonfinite?: (column: number) => boolean;
 }
 
-/** Where columns begin and end on the axis; ascending. */
+/** Where columns begin on the axis, ascending, and where all of it ends. */
 export interface CellColumns {
   first: ArrayLike<number>;
-  ends: ArrayLike<number>;
+  end: number;
 }
 
 /** The visible part of a grid, in CSS pixels. */
@@ -54,18 +55,14 @@ export function rowAt(rows: number, { scrolled, rowHeight }: CellView, y: number
 }
 
 /** The column at a position of the axis; -1 for none. */
-export function columnAt({ first, ends }: CellColumns, position: number): number {
-  let low = 0;
-  let high = first.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((first[middle] ?? 0) <= position) low = middle + 1;
-    else high = middle;
-  }
-  return low > 0 && position < (ends[low - 1] ?? 0) ? low - 1 : -1;
+function columnAt({ first, end }: CellColumns, position: number): number {
+  if (position >= end) return -1;
+  let column = first.length - 1;
+  while (column >= 0 && (first[column] ?? 0) > position) column--;
+  return column;
 }
 
-/** The cell at a point of the view; null if there is none. */
+/** The cell at a point of the view, also one without a value; null if there is none. */
 export function cellAt(
   grid: CellGrid,
   view: CellView,
@@ -73,22 +70,8 @@ export function cellAt(
 ): { row: number; column: number } | null {
   const row = rowAt(grid.rows, view, at.y);
   const cells = row < 0 ? null : grid.row(row);
-  const column = cells ? columnAt(cells.columns, view.scale.step(at.x)) : -1;
+  if (!cells) return null;
+  const position = view.scale.step(at.x);
+  const column = spanAt(cells, position)?.column ?? columnAt(cells.columns, position);
   return column < 0 ? null : { row, column };
-}
-
-/**
- * The ends of columns of steps. A column ends where the next begins, so that steps that are
- * measured at intervals do not look like stripes. A gap of more than three times the usual
- * interval stays visible.
- */
-export function columnEnds(first: readonly number[], last: readonly number[]): number[] {
-  const gaps = first.slice(1).map((step, i) => step - (first[i] ?? 0));
-  const usual = [...gaps].sort((a, b) => a - b)[gaps.length >> 1] ?? 1;
-  return first.map((step, i) => {
-    const gap = gaps[i];
-    const longest = 3 * Math.max(usual, gaps[i - 1] ?? 0);
-    if (gap !== undefined && gap <= longest) return step + gap;
-    return Math.max(step + usual, (last[i] ?? step) + 1);
-  });
 }

@@ -1,5 +1,6 @@
 import type { CellsShape, Palette } from "../charts/scene";
-import { type CellColumns, type CellRow, gapOf, visibleRows } from "./grid";
+import { type CellRow, gapOf, visibleRows } from "./grid";
+import { heldSpans } from "./spans";
 
 /** The least width of a mark of NaN or Inf, so that narrow columns stay visible. */
 const NARROWEST = 3;
@@ -20,8 +21,8 @@ export function paintCells(
   const gap = gapOf(view) * Math.max(1, Math.round(ratio));
   const [begin, end] = visibleRows(grid.rows, view);
   const rows = Array.from({ length: Math.max(0, end - begin) }, (_, i) => grid.row(begin + i));
-  const edges = edgeCache(view.scale.x, ratio, width);
-  const lines = colourLines(rows, width, edges, (value) => grid.colours.pixel(value));
+  const pixel = (at: number) => Math.min(width, Math.max(0, Math.round(view.scale.x(at) * ratio)));
+  const lines = colourLines(rows, width, pixel, (value) => grid.colours.pixel(value));
   const hatch = hatchPattern(ctx, ratio, palette);
   const cross = crossPattern(ctx, ratio, palette);
   ctx.save();
@@ -41,29 +42,10 @@ export function paintCells(
     ctx.fillRect(0, 0, width, height);
     ctx.drawImage(lines, 0, i, width, 1, 0, 0, width, height);
     ctx.fillStyle = cross;
-    for (const [from, to] of nonfiniteRuns(row, edges(row.columns), NARROWEST * ratio))
+    for (const [from, to] of nonfiniteRuns(row, pixel, NARROWEST * ratio))
       ctx.fillRect(from, 0, to - from, height);
   });
   ctx.restore();
-}
-
-interface Edges {
-  left: Int32Array;
-  right: Int32Array;
-}
-
-/** The edges of columns in device pixels; rows often share their columns. */
-function edgeCache(x: (position: number) => number, ratio: number, width: number) {
-  const known = new Map<CellColumns, Edges>();
-  const pixel = (at: number) => Math.min(width, Math.max(0, Math.round(x(at) * ratio)));
-  return (columns: CellColumns): Edges => {
-    const found = known.get(columns) ?? {
-      left: Int32Array.from(columns.first, pixel),
-      right: Int32Array.from(columns.ends, pixel),
-    };
-    known.set(columns, found);
-    return found;
-  };
 }
 
 let shared: HTMLCanvasElement | null = null;
@@ -72,7 +54,7 @@ let shared: HTMLCanvasElement | null = null;
 function colourLines(
   rows: readonly (CellRow | null)[],
   width: number,
-  edges: (columns: CellColumns) => Edges,
+  pixel: (position: number) => number,
   colour: (value: number) => number,
 ): HTMLCanvasElement {
   shared ??= document.createElement("canvas");
@@ -85,13 +67,12 @@ function colourLines(
   const pixels = new Uint32Array(image.data.buffer);
   rows.forEach((row, i) => {
     if (row === null) return;
-    const { left, right } = edges(row.columns);
-    for (let column = 0; column < left.length; column++) {
-      const begin = left[column] ?? 0;
-      const end = right[column] ?? 0;
-      if (end > begin)
-        pixels.fill(colour(row.values[column] ?? Number.NaN), i * width + begin, i * width + end);
-    }
+    for (const { column, begin, end } of heldSpans(row))
+      pixels.fill(
+        colour(row.values[column] ?? Number.NaN),
+        i * width + pixel(begin),
+        i * width + pixel(end),
+      );
   });
   ctx.putImageData(image, 0, 0);
   return canvas;
@@ -99,23 +80,26 @@ function colourLines(
 
 /** The runs of neighbouring cells with NaN or Inf, in device pixels. */
 export function* nonfiniteRuns(
-  { nonfinite }: CellRow,
-  { left, right }: Edges,
+  row: CellRow,
+  pixel: (position: number) => number,
   narrowest: number,
 ): Generator<[from: number, to: number]> {
-  if (nonfinite === undefined) return;
-  let begin = -1;
-  let end = -1;
-  for (let column = 0; column <= left.length; column++) {
-    const bad = column < left.length && nonfinite(column);
-    if (bad && begin < 0) begin = left[column] ?? 0;
-    if (bad) end = right[column] ?? 0;
-    else if (begin >= 0) {
-      // A column outside of the view has no width.
-      if (end > begin) yield [begin, Math.max(end, begin + narrowest)];
-      begin = -1;
-    }
+  if (row.nonfinite === undefined) return;
+  let run: [from: number, to: number] | null = null;
+  for (const { column, begin, end } of heldSpans(row)) {
+    const [from, to] = [pixel(begin), pixel(end)];
+    // Cells outside of the view have no width.
+    if (from === to) continue;
+    if (!row.nonfinite(column)) {
+      if (run) yield widened(run, narrowest);
+      run = null;
+    } else run = [run ? run[0] : from, to];
   }
+  if (run) yield widened(run, narrowest);
+}
+
+function widened([from, to]: [number, number], narrowest: number): [from: number, to: number] {
+  return [from, Math.max(to, from + narrowest)];
 }
 
 type Context = CanvasRenderingContext2D;

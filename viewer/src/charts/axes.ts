@@ -12,6 +12,8 @@ export function stepAxis(columns: Pick<Columns, "first" | "last">, run: RunData)
     name: (i) => stepRange(first[i] ?? 0, last[i] ?? 0),
     head: ["first_step", "last_step"],
     cells: (i) => [first[i] ?? 0, last[i] ?? 0],
+    // All charts of a run begin and end with the run.
+    limits: { low: run.first_step ?? 0, high: run.last_step ?? 0 },
     sections: epochSections(run),
     whole: true,
   };
@@ -32,7 +34,10 @@ export function positionAxis(position: Float64Array, align: "step" | "fraction")
 }
 
 function epochSections(run: RunData): Axis["sections"] {
-  return run.epochs.map(({ epoch, first }) => ({ position: first, label: `epoch ${epoch}` }));
+  return run.epochs.map(({ epoch, first, exact }) => ({
+    position: first,
+    label: `epoch ${epoch}${exact ? "" : "?"}`,
+  }));
 }
 
 /** "from step 12", or "from 25 % of training". */

@@ -1,10 +1,10 @@
-import { count, printable } from "../format";
+import { count, figures, printable } from "../format";
 import { cellText, type Table } from "./table";
 
 /** The greatest number of rows; more would make the page slow. Exported files have all rows. */
 const MOST = 2000;
 
-/** The exact numbers of a chart, to read and copy, also for screen readers. */
+/** The numbers of a chart, also for screen readers. Titles and exported files have all digits. */
 export function DataTable({ table, caption }: { table: Table; caption: string }) {
   const left = table.rows.length - MOST;
   return (
@@ -28,7 +28,9 @@ export function DataTable({ table, caption }: { table: Table; caption: string })
           {table.rows.slice(0, MOST).map((row, i) => (
             <tr key={i}>
               {row.map((cell, j) => (
-                <td key={j}>{printable(cellText(cell))}</td>
+                <td key={j} title={printable(cellText(cell))}>
+                  {typeof cell === "number" ? figures(cell) : printable(cell)}
+                </td>
               ))}
             </tr>
           ))}

@@ -12,7 +12,7 @@ interface DensityBandProps {
   run: RunData;
   unit: string;
   name: readonly string[];
-  range: Range;
+  range: Range | null;
   onZoom: (range: Range | null) => void;
   sync: string;
 }

@@ -23,8 +23,10 @@ export function shownBands({ bands = [] }: LineModel, { hidden }: Pick<View, "hi
 export function visiblePositions({ axis }: LineModel, { range }: View): Interval {
   if (range) return { low: range.from, high: Math.max(range.to, range.from + 1e-9) };
   const { position } = axis;
-  const low = position[0] ?? 0;
-  const high = position[position.length - 1] ?? 1;
+  const { low, high } = axis.limits ?? {
+    low: position[0] ?? 0,
+    high: position[position.length - 1] ?? 1,
+  };
   if (low < high) return { low, high };
   // A single column is in the middle.
   return { low: low - 1, high: low + 1 };

@@ -1,3 +1,5 @@
+import type { Interval } from "./scale";
+
 /** The content of a line chart, for the screen, for exports and for tables. */
 
 /** The name of a colour in theme.css, without the leading dashes. */
@@ -42,6 +44,8 @@ export interface Axis {
   /** The names of the table columns that contain the position. */
   head: string[];
   cells(index: number): (number | string)[];
+  /** Where the axis begins and ends; by default at the first and the last column. */
+  limits?: Interval;
   /** Positions to mark, such as the beginnings of epochs. */
   sections: { position: number; label: string }[];
   /** Whether positions are whole numbers. */

@@ -1,14 +1,6 @@
-import { count, short } from "../format";
+import { count, scientific, short } from "../format";
 
 /** Formats numbers for read-outs and axes; see also format.ts. */
-
-/** A value to six figures, for read-outs. Tables have exact values. */
-export function figures(value: number): string {
-  if (!Number.isFinite(value) || value === 0) return short(value);
-  const size = Math.abs(value);
-  if (size < 1e-3 || size >= 1e6) return power(value, 6);
-  return trimmed(value.toPrecision(6));
-}
 
 /** A share from 0 to 1 in per cent: "0.3 %". */
 export function percent(share: number): string {
@@ -24,17 +16,8 @@ export function tickTexts(ticks: readonly number[]): string[] {
   const largest = Math.max(...ticks.map(Math.abs));
   if (largest < 1e-3 || largest >= 1e6) {
     const digits = Math.max(1, Math.ceil(Math.log10(largest / gap) - 1e-9) + 1);
-    return ticks.map((tick) => (tick === 0 ? "0" : power(tick, digits)));
+    return ticks.map((tick) => (tick === 0 ? "0" : scientific(tick, digits)));
   }
   const decimals = Math.min(12, Math.max(0, -Math.floor(Math.log10(gap) + 1e-9)));
   return ticks.map((tick) => (decimals === 0 ? count(tick) : tick.toFixed(decimals)));
-}
-
-function power(value: number, digits: number): string {
-  const [mantissa = "", exponent = ""] = value.toExponential(digits - 1).split("e");
-  return `${trimmed(mantissa)}e${exponent.replace("+", "")}`;
-}
-
-function trimmed(text: string): string {
-  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }

@@ -1,6 +1,5 @@
-import { exact, short } from "../format";
+import { exact, figures, short } from "../format";
 import type { LineModel } from "./model";
-import { figures } from "./numbers";
 
 /** The legend of a chart, with the values under the pointer, or else the last values. */
 export function Readout({

@@ -1,7 +1,8 @@
 import { decodeDoubles } from "../api/doubles";
 import { joinedSteps, keptColumns } from "../api/growth";
 import type { HeatmapData } from "../api/types";
-import { type CellRow, columnAt, columnEnds } from "../cells/grid";
+import type { CellRow } from "../cells/grid";
+import { spanAt } from "../cells/spans";
 
 /** The cells of some rows, with their columns. Bands are immutable; new data makes a new band. */
 export interface Band {
@@ -9,8 +10,6 @@ export interface Band {
   place: Map<number, number>;
   first: number[];
   last: number[];
-  /** The end of each column on the axis: see `columnEnds`. */
-  ends: number[];
   width: number;
   values: Float64Array;
   /** The number of elements that were not finite, by cell. */
@@ -31,7 +30,6 @@ export function bandOf(data: HeatmapData): Band {
     place: new Map(data.rows.map((node, place) => [node, place])),
     first: data.first,
     last: data.last,
-    ends: columnEnds(data.first, data.last),
     width: data.width,
     values: decodeDoubles(data.values),
     nonfinite: new Map(
@@ -62,25 +60,29 @@ export function grownBand(old: Band, data: HeatmapData): Band {
   const first = joinedSteps(old.first, kept, fresh.first);
   const last = joinedSteps(old.last, kept, fresh.last);
   const { nodes, place, width } = old;
-  return { nodes, place, first, last, ends: columnEnds(first, last), width, values, nonfinite };
+  return { nodes, place, first, last, width, values, nonfinite };
 }
 
-/** The cell of a node at a step; null if there is none. */
-export function cellAt(band: Band, node: number, step: number): Cell | null {
-  const row = band.place.get(node);
-  const column = columnAt(band, step);
-  return row === undefined || column < 0 ? null : cellOf(band, row, column);
+/** The cell that is shown for a node at a step; null if there is none. */
+export function cellAt(band: Band, node: number, step: number, end: number): Cell | null {
+  const cells = cellRow(band, node, end);
+  const span = cells && spanAt(cells, step);
+  return span && cellOf(band, band.place.get(node) ?? 0, span.column);
 }
 
-/** A node's cells as a row of a cell grid; null if the band does not have the node. */
-export function cellRow(band: Band, node: number): CellRow | null {
+/**
+ * A node's cells as a row of a cell grid; null if the band does not have the node. `end` is that of
+ * the run.
+ */
+export function cellRow(band: Band, node: number, end: number): CellRow | null {
   const row = band.place.get(node);
   if (row === undefined) return null;
   const begin = row * band.first.length;
   const values = band.values.subarray(begin, begin + band.first.length);
-  const { nonfinite } = band;
-  if (nonfinite.size === 0) return { columns: band, values };
-  return { columns: band, values, nonfinite: (column) => nonfinite.has(begin + column) };
+  const { first, nonfinite } = band;
+  const columns = { first, end };
+  if (nonfinite.size === 0) return { columns, values };
+  return { columns, values, nonfinite: (column) => nonfinite.has(begin + column) };
 }
 
 export function cellOf(band: Band, row: number, column: number): Cell {

@@ -1,6 +1,6 @@
 import type { StatisticData } from "../api/types";
 import { ColourScale, type Tick } from "../cells/colour-scale";
-import { type ColourMap, divergingMap, sequentialMap, ZERO } from "../cells/colours";
+import { type ColourMap, divergingMap, sequentialMap, shareMap, ZERO } from "../cells/colours";
 import { short } from "../format";
 
 /** The most decades of a scale. Smaller values have the colour of the smallest, or of 0. */
@@ -25,6 +25,7 @@ export class ValueColours extends ColourScale {
   }
 
   override get map(): ColourMap {
+    if (this.scale === "linear") return shareMap();
     return this.scale === "signed" ? divergingMap() : sequentialMap();
   }
 
@@ -37,10 +38,11 @@ export class ValueColours extends ColourScale {
       if (size < this.least) this.least = size;
       if (size > this.greatest) this.greatest = size;
     }
-    if (this.greatest === 0) return;
+    // Shares that are all 0 have a scale, too.
+    if (this.greatest === 0 && (this.scale !== "linear" || !values.includes(0))) return;
     const [low, high] =
       this.scale === "linear"
-        ? [0, roundUp(this.greatest)]
+        ? [0, this.greatest === 0 ? 1 : roundUp(this.greatest)]
         : [Math.floor(Math.log10(this.least)), Math.ceil(Math.log10(this.greatest))];
     // A scale has at least one decade.
     const bottom =

@@ -1,6 +1,7 @@
 import { memo } from "preact/compat";
-import { count, ending, printable } from "../format";
+import { count, printable } from "../format";
 import { type Forest, isBlock } from "./rows";
+import { foundLabels } from "./search";
 
 interface LabelsProps {
   forest: Forest;
@@ -11,8 +12,8 @@ interface LabelsProps {
   rowHeight: number;
   width: number;
   open: ReadonlySet<number>;
-  /** Whether rows are search results, which have full paths. */
-  flat: boolean;
+  /** The labels of search results; null if the rows are a tree. */
+  found: readonly string[] | null;
   active: number;
   linkOf: (node: number) => string | null;
   toggle: (node: number) => void;
@@ -20,27 +21,33 @@ interface LabelsProps {
 }
 
 /** The id of a row, for aria-activedescendant. */
-export function rowId(node: number): string {
+function rowId(node: number): string {
   return `row-${node}`;
 }
 
 const INDENT = 12;
 const CHARACTER = 6.65;
 
-/** The labels of the visible rows, with carets to open blocks. */
+/** The visible rows as a tree of their labels, with carets to open blocks. */
 export const Labels = memo((props: LabelsProps) => {
-  const { forest, rows, offset, top, rowHeight, width, flat, active } = props;
+  const { forest, rows, offset, top, rowHeight, width, found, active } = props;
+  const activeNode = rows[active - offset];
   return (
-    <div class="labels" style={{ width: `${width}px` }}>
+    <div
+      class="labels"
+      role="tree"
+      aria-label="Layers in network order"
+      aria-activedescendant={activeNode === undefined ? undefined : rowId(activeNode)}
+      tabIndex={0}
+      style={{ width: `${width}px` }}
+    >
       {rows.map((node, i) => {
-        const block = !flat && isBlock(forest, node);
+        const block = found === null && isBlock(forest, node);
         const opened = props.open.has(node);
-        const depth = flat ? 0 : (forest.depth[node] ?? 0);
+        const depth = found ? 0 : (forest.depth[node] ?? 0);
         const path = forest.path[node] ?? "";
         const link = props.linkOf(node);
-        const label = printable(flat ? path : (forest.tree.label[node] ?? ""));
-        const room = (width - 44 - depth * INDENT) / CHARACTER;
-        const text = flat ? ending(label, room) : label;
+        const text = found?.[i] ?? printable(forest.tree.label[node] ?? "");
         return (
           <div
             key={node}
@@ -86,6 +93,12 @@ export const Labels = memo((props: LabelsProps) => {
     </div>
   );
 });
+
+/** The labels of search results, for a width. */
+export function labelsOfFound(forest: Forest, rows: readonly number[], width: number): string[] {
+  const paths = rows.map((node) => printable(forest.path[node] ?? ""));
+  return foundLabels(paths, Math.max(4, Math.floor((width - 44) / CHARACTER)));
+}
 
 /** A width that fits most labels. */
 export function labelWidth(forest: Forest, rows: readonly number[], flat: boolean): number {

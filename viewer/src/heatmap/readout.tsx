@@ -1,5 +1,6 @@
 import type { StatisticData } from "../api/types";
-import { count, exact, printable, stepRange } from "../format";
+import { percent } from "../charts/numbers";
+import { count, exact, figures, printable, stepRange } from "../format";
 import { Tooltip } from "../frame/tooltip";
 import type { Cell } from "./band";
 
@@ -17,7 +18,7 @@ export interface ReadoutProps {
   y: number;
 }
 
-/** The exact value of the cell under the pointer, with its site and step. */
+/** The value of the cell under the pointer, with its site and step. */
 export function Readout({ path, what, cell, step, statistic, loading, x, y }: ReadoutProps) {
   const measured = cell !== null && (!Number.isNaN(cell.value) || cell.nonfinite > 0);
   const several = cell !== null && cell.first !== cell.last;
@@ -38,7 +39,14 @@ export function Readout({ path, what, cell, step, statistic, loading, x, y }: Re
       </div>
       {measured ? (
         <div>
-          {statistic.label} <b>{exact(cell.value)}</b> {statistic.unit}
+          {statistic.label}{" "}
+          {statistic.unit === "share" ? (
+            <b>{percent(cell.value)}</b>
+          ) : (
+            <>
+              <b>{figures(cell.value)}</b> {statistic.unit}
+            </>
+          )}
           {several && <span class="muted"> (average step)</span>}
         </div>
       ) : (

@@ -7,7 +7,7 @@ import { useTheme } from "../theme";
 import { type Hover, useTimeGestures } from "../time/gestures";
 import type { TimePlot } from "../time/plot";
 import { cellRow } from "./band";
-import { Labels, rowId } from "./labels";
+import { Labels, labelsOfFound } from "./labels";
 import type { Loader } from "./loader";
 import type { Forest } from "./rows";
 import "./heatmap.css";
@@ -52,6 +52,12 @@ export function HeatmapView(props: ViewProps) {
   const [begin, end] = visibleRows(rows.length, view);
   const top = begin * ROW_HEIGHT - scrolled;
   const visible = useMemo(() => rows.slice(begin, end), [rows, begin, end]);
+  const { labelWidth } = props;
+  const found = useMemo(
+    () => (flat ? labelsOfFound(forest, rows, labelWidth) : null),
+    [flat, forest, rows, labelWidth],
+  );
+  const named = useMemo(() => found?.slice(begin, end) ?? null, [found, begin, end]);
 
   const pointing = useRef({ props, view });
   pointing.current = { props, view };
@@ -102,7 +108,11 @@ export function HeatmapView(props: ViewProps) {
   // Labels and cells must move together, so cells are painted before the browser paints.
   useLayoutEffect(() => {
     if (canvas.current)
-      drawOn(canvas.current, { width: scale.width, height }, sceneOf(gridOf(rows, loader), view));
+      drawOn(
+        canvas.current,
+        { width: scale.width, height },
+        sceneOf(gridOf(rows, loader, props.time.full.to), view),
+      );
   }, [
     rows,
     begin,
@@ -112,31 +122,23 @@ export function HeatmapView(props: ViewProps) {
     scale.width,
     scale.range.from,
     scale.range.to,
+    props.time.full.to,
     loader,
     arrived,
     theme,
   ]);
 
-  const activeNode = rows[active];
   return (
-    <div
-      class="heat-scroll"
-      ref={scroller}
-      role="tree"
-      aria-label="Layers in network order"
-      aria-activedescendant={activeNode === undefined ? undefined : rowId(activeNode)}
-      tabIndex={0}
-      style={{ height: `${height}px` }}
-      onScroll={onScroll}
-    >
+    <div class="heat-scroll" ref={scroller} style={{ height: `${height}px` }} onScroll={onScroll}>
       <div style={{ height: `${rows.length * ROW_HEIGHT}px` }}>
         <div class="heat-window" style={{ height: `${height}px` }}>
           <Labels
-            {...{ forest, open, flat, active, top, linkOf, toggle, activate }}
+            {...{ forest, open, active, top, linkOf, toggle, activate }}
             rows={visible}
+            found={named}
             offset={begin}
             rowHeight={ROW_HEIGHT}
-            width={props.labelWidth}
+            width={labelWidth}
           />
           <div class="heat-plot" ref={plot} style={{ width: `${scale.width}px` }}>
             <canvas
@@ -162,14 +164,14 @@ export function HeatmapView(props: ViewProps) {
   );
 }
 
-/** The cells of some rows as a grid. */
-export function gridOf(rows: readonly number[], loader: Loader): CellGrid {
+/** The cells of some rows as a grid; `end` is that of the run. */
+export function gridOf(rows: readonly number[], loader: Loader, end: number): CellGrid {
   return {
     rows: rows.length,
     row: (index) => {
       const node = rows[index] ?? -1;
       const band = loader.band(node);
-      return band && cellRow(band, node);
+      return band && cellRow(band, node, end);
     },
     colours: loader.colours,
   };

@@ -3,7 +3,7 @@ import { type CellView, cellAt } from "../cells/grid";
 import { Legend } from "../cells/legend";
 import { stepTicks } from "../charts/scale";
 import { drawOn } from "../charts/scene-canvas";
-import { count, exact, short, stepRange } from "../format";
+import { count, exact, figures, short, stepRange } from "../format";
 import { Tooltip } from "../frame/tooltip";
 import { useTheme } from "../theme";
 import { type Range, timeScale } from "../time/range";
@@ -150,7 +150,7 @@ function RankReadout({ table, title, at }: { table: RankTable; title: string; at
         <div class="muted">Not recorded</div>
       ) : (
         <div>
-          {title} <b>{exact(value)}</b>
+          {title} <b>{figures(value)}</b>
         </div>
       )}
       <div class="muted">median of all ranks {short(median)}</div>

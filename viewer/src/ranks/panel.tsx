@@ -30,7 +30,7 @@ function Panel({ source, run, query, changes, processes }: RunProps & { processe
   const numbers = processes.numbers.filter(({ kind, path }) => source.hasRanks(kind, path));
   const chosen = numbers.find((one) => keyOf(one) === query.of) ?? numbers[0];
   const order: Order = query.order === "value" ? "value" : "rank";
-  const full = useMemo(() => wholeRange(run), [run.first_step, run.last_step, run.steps]);
+  const full = useMemo(() => wholeRange(run), [run.first_step, run.last_step]);
   const time = useTimeRange(full, query);
   const from = time.settled && Math.floor(time.settled.from);
   const to = time.settled && Math.ceil(time.settled.to);
@@ -45,8 +45,8 @@ function Panel({ source, run, query, changes, processes }: RunProps & { processe
     changes,
   );
   const table = useMemo(
-    () => data && rankTable(data, processes, run.findings, order),
-    [data, processes, run.findings, order],
+    () => data && rankTable(data, processes, run.findings, order, full.to),
+    [data, processes, run.findings, order, full.to],
   );
   const colours = useMemo(() => new RankColours(table?.values ?? new Float64Array()), [table]);
   const title = chosen ? nameOf(chosen) : "";

@@ -1,7 +1,7 @@
 import { decodeDoubles } from "../api/doubles";
 import type { Finding, Processes, RanksData, Severity, Status } from "../api/types";
 import type { ColourScale } from "../cells/colour-scale";
-import { type CellColumns, type CellGrid, columnEnds } from "../cells/grid";
+import type { CellColumns, CellGrid } from "../cells/grid";
 import { count } from "../format";
 
 /** A row of the heatmap: one rank or several neighbouring ranks. */
@@ -52,11 +52,13 @@ export function severities(findings: readonly Finding[]): Map<number, Severity> 
   return found;
 }
 
+/** The rows of an answer; `end` is that of the run. */
 export function rankTable(
   about: RanksData,
   processes: Processes,
   findings: readonly Finding[],
   order: Order,
+  end: number,
 ): RankTable {
   const values = decodeDoubles(about.values);
   const width = about.first.length;
@@ -87,8 +89,8 @@ export function rankTable(
   const nonfinite = new Map(
     about.nonfinite.map(([row, column, number]) => [row * width + column, number]),
   );
-  const { first, last } = about;
-  const columns = { first, ends: columnEnds(first, last) };
+  const { first } = about;
+  const columns = { first, end };
   return { about, values, median: decodeDoubles(about.median), nonfinite, rows, columns };
 }
 

@@ -47,6 +47,8 @@ export function useTimeGestures<E extends HTMLElement>(options: Options) {
       const pan = event.shiftKey || event.button === 1 ? latest.current.time.range : null;
       drag = { x: place(event).x, moved: false, pan };
       target.setPointerCapture(event.pointerId);
+      // A finger points without moving.
+      latest.current.hover(place(event));
     };
 
     const move = (event: PointerEvent) => {
@@ -67,6 +69,7 @@ export function useTimeGestures<E extends HTMLElement>(options: Options) {
       const ended = drag;
       drag = null;
       select(null);
+      if (event.type === "pointercancel") latest.current.hover(null);
       if (ended === null || event.type === "pointercancel") return;
       if (!ended.moved) {
         click?.(place(event));
@@ -77,8 +80,13 @@ export function useTimeGestures<E extends HTMLElement>(options: Options) {
       if (part !== null) time.set(part);
     };
 
-    const leave = () => {
-      if (drag === null) latest.current.hover(null);
+    // What a finger has pointed at stays until it points elsewhere.
+    const leave = (event: PointerEvent) => {
+      if (drag === null && event.pointerType !== "touch") latest.current.hover(null);
+    };
+    const elsewhere = (event: PointerEvent) => {
+      if (event.pointerType === "touch" && !target.contains(event.target as Node))
+        latest.current.hover(null);
     };
 
     const wheel = (event: WheelEvent) => {
@@ -104,6 +112,7 @@ export function useTimeGestures<E extends HTMLElement>(options: Options) {
     target.addEventListener("pointerup", up, { signal });
     target.addEventListener("pointercancel", up, { signal });
     target.addEventListener("pointerleave", leave, { signal });
+    document.addEventListener("pointerdown", elsewhere, { signal });
     target.addEventListener("dblclick", reset, { signal });
     // `preventDefault` needs a listener that is not passive.
     target.addEventListener("wheel", wheel, { signal, passive: false });

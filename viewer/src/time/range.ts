@@ -55,14 +55,7 @@ export function timeScale(range: Range, width: number): TimeScale {
 }
 
 /** All steps of a run. */
-export function wholeRange(run: {
-  first_step: number | null;
-  last_step: number | null;
-  steps: number;
-}): Range {
+export function wholeRange(run: { first_step: number | null; last_step: number | null }): Range {
   const first = run.first_step ?? 0;
-  const last = run.last_step ?? first;
-  // The last value is shown for one usual interval, like the others.
-  const usual = run.steps > 1 ? Math.ceil((last - first) / (run.steps - 1)) : 1;
-  return { from: first, to: last + Math.max(1, usual) };
+  return { from: first, to: (run.last_step ?? first) + 1 };
 }

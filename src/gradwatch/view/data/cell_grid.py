@@ -18,7 +18,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class CellGrid:
-    """Rows over columns of steps; a value is NaN where nothing was measured.
+    """Rows over columns of steps; a value is NaN where there is nothing to show.
 
     `edges` are where each column begins, and where the last one ends; `ends` are captions of
     the first and the last column.
@@ -85,11 +85,29 @@ def step_grid(
     first, last = steps
     if not first.size:
         return CellGrid(labels, values, nonfinite > 0, np.zeros(0), ("", ""), label, scale)
-    between = (last[:-1] + first[1:]) / 2
-    edges = np.concatenate([[first[0] - 0.5], between, [last[-1] + 0.5]])
+    # A step is in the middle of its column.
+    edges = np.append(first, last[-1:] + 1).astype(np.float64) - 0.5
     ends = f"step {int(first[0]):,}", f"step {int(last[-1]):,}"
     bad = (nonfinite > 0) | np.isinf(values)
-    return CellGrid(labels, values, bad, edges, ends, label, scale)
+    held = _held(bad | ~np.isnan(values), first)
+    rows = np.arange(len(values))[:, None]
+    shown = np.where(held >= 0, values[rows, held], np.nan)
+    return CellGrid(labels, shown, bad[rows, held] & (held >= 0), edges, ends, label, scale)
+
+
+def _held(known: NDArray[np.bool_], first: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The column whose value each cell shows; -1 for none.
+
+    A value is shown until the row's next one. The last value is shown for as long as the longest
+    stretch before it; `viewer/src/cells/spans.ts` has the same rule.
+    """
+    columns = np.arange(first.size)
+    held = np.maximum.accumulate(np.where(known, columns, -1), axis=1)
+    for row, own in zip(held, known, strict=True):
+        measured = first[own]
+        longest = int(np.diff(measured).max()) if measured.size > 1 else 0
+        row[first >= measured[-1:].sum() + max(longest, 1)] = -1
+    return held
 
 
 def comparison_grid(comparison: Comparison, run: int = 1, base: int = 0) -> CellGrid:

@@ -12,6 +12,7 @@ NOT_FINITE = "#ff00c8"
 LEVELS = 24
 """The number of colours: more look alike and make the picture larger."""
 _SEQUENTIAL = ((53, 18, 92), (47, 84, 138), (30, 140, 139), (104, 190, 92), (250, 230, 60))
+_SHARES = ((250, 246, 238), (250, 205, 140), (231, 142, 62), (178, 68, 38), (88, 14, 22))
 _DIVERGING = ((22, 74, 134), (104, 160, 204), (226, 226, 226), (232, 160, 84), (150, 72, 8))
 
 
@@ -19,7 +20,7 @@ class ColourScale(NamedTuple):
     """Maps numbers to positions from 0 to 1; `low` and `high` are those at 0 and 1.
 
     On a logarithmic scale of magnitudes, they are logarithms to base 10. On a diverging one,
-    0.5 stands for 0, with other colours on each side.
+    0.5 stands for 0, with other colours on each side. Any other begins at 0, its lightest colour.
     """
 
     low: float
@@ -41,17 +42,17 @@ class ColourScale(NamedTuple):
 
     def colours(self) -> list[str]:
         """`LEVELS` colours, from 0 to 1."""
-        points = _DIVERGING if self.is_diverging else _SEQUENTIAL
+        points = _DIVERGING if self.is_diverging else _SEQUENTIAL if self.is_log else _SHARES
         return [_between(points, i / (LEVELS - 1)) for i in range(LEVELS)]
 
 
 def scale_for(values: Values, scale: str) -> ColourScale:
-    """The scale for numbers: `"log"`, or `"linear"` or `"signed"`, which diverge around 0."""
+    """The scale for numbers: `"log"`, or `"linear"` or `"signed"`, which may diverge around 0."""
     known = values[np.isfinite(values)]
     if scale != "log":
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         if low >= 0:
-            return ColourScale(low, high if high > low else low + 1.0, False, False)
+            return ColourScale(0.0, high if high > 0 else 1.0, False, False)
         most = max(-low, high)
         return ColourScale(-most, most, False, True)
     heights = np.log10(np.abs(known[known != 0]))

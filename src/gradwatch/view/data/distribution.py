@@ -22,7 +22,7 @@ _TAIL = 0.002
 def distribution(view: RunView, kind: str, path: str, window: Window) -> Answer:
     """`DistributionData` of `types.ts`; neighbouring steps are merged until they fit."""
     recorded, histograms = view.run.histograms(view.kind(kind), path, rank=view.rank)
-    chosen = np.isin(recorded, within(recorded, window.stretch))
+    chosen = np.isin(recorded, within(recorded, window.around(recorded).stretch))
     steps = recorded[chosen]
     own = [each for each, is_chosen in zip(histograms, chosen, strict=True) if is_chosen]
     columns = window.bucketing(steps).of(steps)

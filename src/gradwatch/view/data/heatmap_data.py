@@ -56,7 +56,9 @@ def row_table(
 ) -> tuple[RowTable, Answer, slice]:
     """The statistics of rows, their `Columns` of `types.ts`, and which columns these are."""
     chosen = view.kind(kind)
-    bucketing = window.bucketing(view.steps(chosen))
+    steps = view.steps(chosen)
+    window = window.around(steps)
+    bucketing = window.bucketing(steps)
     table = view.run.row_table(chosen, rows, statistics, bucketing, window.stretch, view.rank)
     kept = window.changed(bucketing, table.last)
     columns = {

@@ -45,21 +45,22 @@ def numbers(view: RunView, window: Window, max_cells: int = 150_000) -> Answer:
         return {"numbers": []}
     columns = max(1, min(window.columns, max_cells // len(sites)))
     window = replace(window, columns=columns)
-    steps = np.unique(np.concatenate([view.steps(kind) for kind in kinds]))
-    bucketing = window.bucketing(steps)
+    steps = {kind: view.steps(kind) for kind in kinds}
+    bucketing = window.bucketing(np.unique(np.concatenate(list(steps.values()))))
     answers = []
     of_ranks = rank_number_sites(view)[:MAX_SPREADS]
     for kind in kinds:
         own = [site for site in sites if site.kind is kind]
         rows = RowGroups.of([[site] for site in own])
-        table = view.run.row_table(kind, rows, [VALUE.name], bucketing, window.stretch, view.rank)
+        stretch = window.around(steps[kind]).stretch
+        table = view.run.row_table(kind, rows, [VALUE.name], bucketing, stretch, view.rank)
         for i, site in enumerate(own):
             measured = np.flatnonzero(table.steps[i] > 0)
             last = table.cell_last[i][measured].astype(np.int64)
             chosen = measured[window.changed(bucketing, last)]
             spread = None
             if site in of_ranks:
-                found = spread_in(view.run, site, bucketing, window.stretch, table.numbers)
+                found = spread_in(view.run, site, bucketing, stretch, table.numbers)
                 spread = {name: doubles(values[chosen]) for name, values in found.items()}
             answers.append(
                 {

@@ -36,7 +36,13 @@ def overview(view: RunView, findings: Sequence[Finding], *, complete: bool = Tru
         "rank": FIRST if view.rank is None else str(view.rank),
         "processes": processes(view),
         "epochs": [
-            {"epoch": e.number, "first": e.first_step, "last": e.last_step} for e in run.epochs
+            {
+                "epoch": e.number,
+                "first": e.first_step,
+                "last": e.last_step,
+                "exact": e.is_exact,
+            }
+            for e in run.epochs
         ],
         "kinds": kinds_of(view),
         "numbers": [{"kind": str(s.kind), "path": s.path} for s in number_sites(view)],

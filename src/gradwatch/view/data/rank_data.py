@@ -33,7 +33,9 @@ def ranks(view: RunView, kind: str, path: str, window: Window, max_rows: int) ->
     ValueError is raised for a site that is not a number.
     """
     chosen = view.kind(kind)
-    bucketing = window.bucketing(view.run.steps(chosen))
+    steps = view.run.steps(chosen)
+    window = window.around(steps)
+    bucketing = window.bucketing(steps)
     table = view.run.rank_table(chosen, path, VALUE.name, bucketing, window.stretch)
     values, nonfinite, size = merged_rows(table, max_rows)
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,14 @@ class Window:
     stretch: tuple[int, int] = EVER
     since: int | None = None
     width: int | None = None
+
+    def around(self, steps: Steps) -> Window:
+        """With the steps next to its ends: a value is shown until the next one, and a line
+        leads to it."""
+        first, last = self.stretch
+        before, after = steps[steps <= first][-1:], steps[steps >= last][:1]
+        reach = (int(before[0]) if before.size else first, int(after[0]) if after.size else last)
+        return replace(self, stretch=reach)
 
     def bucketing(self, steps: Steps) -> Bucketing:
         """The columns of these steps."""

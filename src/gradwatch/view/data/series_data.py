@@ -23,6 +23,9 @@ def series(
     rows = RowGroups.of([sites])
     # All fields of a summary are read here, so zeros cost no query of their own.
     table, columns, kept = row_table(view, kind, rows, [*names, "zeros"], window)
+    # Others of its kind may have been measured more often.
+    own = np.arange(table.first.size)[kept]
+    own = own[table.steps[0, own] > 0]
     total = table.total
     with np.errstate(all="ignore"):
         elements = np.where(total.count[0] > 0, total.count[0], np.nan)
@@ -32,12 +35,14 @@ def series(
         "kind": kind,
         "path": path,
         **columns,
+        "first": whole(table.cell_first[0, own]),
+        "last": whole(table.cell_last[0, own]),
         "sites": len(sites),
         "shape": _shape(view, sites),
         "elements": int(sum(total.count[0, measured] // table.steps[0, measured])),
-        "statistics": {name: doubles(table.values[name][0, kept]) for name in names},
-        "zeros": doubles(zeros[kept]),
-        "nonfinite": doubles(bad[kept]),
+        "statistics": {name: doubles(table.values[name][0, own]) for name in names},
+        "zeros": doubles(zeros[own]),
+        "nonfinite": doubles(bad[own]),
         "meaning": view.run.meaning.get(str(chosen), ""),
         "findings": concerning(findings, sites, path),
         "histogram_steps": whole(view.run.histogram_steps(chosen, path, rank=view.rank)),

@@ -49,7 +49,7 @@ def plot_grid(grid: CellGrid, ax: Axes | None, x_label: str, title: str) -> Axes
     lines = np.arange(rows + 1) - 0.5
     bad, zeros = grid.nonfinite, grid.zeros
     shown = np.ma.masked_where(np.isnan(grid.values) | zeros | bad, grid.values)
-    colours = "PuOr_r" if scale.is_diverging else "viridis"
+    colours = "PuOr_r" if scale.is_diverging else "viridis" if scale.is_log else "OrRd"
     norm = LogNorm(scale.at(0), scale.at(1)) if scale.is_log else Normalize(scale.low, scale.high)
     mesh = ax.pcolormesh(edges, lines, shown, cmap=colours, norm=norm, rasterized=True)
     for chosen, colour, name in ((zeros, "#9a9a9a", "0"), (bad, NOT_FINITE, "NaN or Inf")):

@@ -20,12 +20,12 @@ _CRISP = 'shape-rendering="crispEdges"'  # else the background shines through be
 
 def heatmap(grid: CellGrid) -> str:
     """A heatmap with its labels, the captions of its columns, and its legend."""
-    rows, columns = grid.values.shape
+    rows = len(grid.values)
     height = 14 if rows <= 40 else max(3, 560 // rows)
     has_labels = height >= 10
     longest = max((min(display_width(x), _MAX_LABEL) for x in grid.labels), default=0)
     left = 8 + _LETTER * longest * has_labels
-    cell = left, WIDTH / max(columns, 1), height
+    cell = left + _places(grid.edges) * WIDTH, height
     parts = [
         f'<path fill="{colour}" d="{path}" {_CRISP}/>'
         for colour, chosen in _by_colour(grid).items()
@@ -87,25 +87,29 @@ def _by_colour(grid: CellGrid) -> dict[str, NDArray[np.bool_]]:
     return {**found, NOT_FINITE: grid.nonfinite}
 
 
-def _cells(chosen: NDArray[np.bool_], left: float, width: float, height: int) -> str:
-    """The cells as one path, with neighbours in a row joined."""
+def _places(edges: Values) -> Values:
+    """Where columns begin and the last one ends, from 0 to 1."""
+    return (edges - edges[:1]) / (edges[-1:] - edges[:1])
+
+
+def _cells(chosen: NDArray[np.bool_], x: Values, height: int) -> str:
+    """The cells as one path, with neighbours in a row joined; `x` are the edges of columns."""
     path = []
     for row in np.flatnonzero(chosen.any(axis=1)):
         edges = np.flatnonzero(np.diff(np.concatenate([[0], chosen[row], [0]]).astype(int)))
         for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            path.append(
-                f"M{left + start * width:.1f} {row * height}h{(end - start) * width:.1f}"
-                f"v{height}h{-(end - start) * width:.1f}z"
-            )
+            width = x[end] - x[start]
+            path.append(f"M{x[start]:.1f} {row * height}h{width:.1f}v{height}h{-width:.1f}z")
     return "".join(path)
 
 
-def _crosses(chosen: NDArray[np.bool_], left: float, width: float, height: int) -> str:
+def _crosses(chosen: NDArray[np.bool_], x: Values, height: int) -> str:
     """Crosses, for readers who cannot tell the colour."""
     lines = []
     for row, column in np.argwhere(chosen).tolist():
-        x, y = left + column * width, row * height
-        lines.append(f"M{x:.1f} {y}l{width:.1f} {height}M{x + width:.1f} {y}l{-width:.1f} {height}")
+        left, right, y = x[column], x[column + 1], row * height
+        width = right - left
+        lines.append(f"M{left:.1f} {y}l{width:.1f} {height}M{right:.1f} {y}l{-width:.1f} {height}")
     return f'<path d="{"".join(lines)}" stroke="#000" stroke-width="0.7" fill="none"/>'
 
 
