@@ -80,7 +80,8 @@ class Watched:
             self.chart(title)
             .locator(".chart-table table")
             .evaluate(
-                "table => [...table.rows].map(row => [...row.cells].map(cell => cell.textContent))"
+                "table => [...table.rows].map(row => "
+                "[...row.cells].map(cell => cell.title || cell.textContent))"
             )
         )
         return {name: [row[i] for row in rows] for i, name in enumerate(head)}

@@ -1,14 +1,27 @@
 /** Formats numbers and times for display. Exact values belong in titles, tables and exports. */
 
-/** A value to four figures: 0.00123, 1.23e-7, 45,600, nan, inf. */
+/** A value to four figures: 0.001235, 1.235e-7, 45,679, nan, inf. */
 export function short(value: number): string {
-  if (Number.isNaN(value)) return "nan";
-  if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  return rounded(value, 4);
+}
+
+/** A value to six figures, for read-outs and tables. */
+export function figures(value: number): string {
+  return rounded(value, 6);
+}
+
+function rounded(value: number, digits: number): string {
+  if (!Number.isFinite(value) || value === 0) return exact(value);
   const size = Math.abs(value);
-  if (value === 0) return "0";
-  if (size < 1e-3 || size >= 1e6) return exponent(value.toExponential(2));
-  if (size >= 1000) return Math.round(value).toLocaleString("en");
-  return String(Number(value.toPrecision(4)));
+  if (size < 1e-3 || size >= 1e6) return scientific(value, digits);
+  const decimals = digits - 1 - Math.floor(Math.log10(size));
+  return value.toLocaleString("en", { maximumFractionDigits: Math.max(0, decimals) });
+}
+
+/** A value with a power of ten: 1.5e-7. */
+export function scientific(value: number, digits: number): string {
+  const [mantissa = "", exponent = ""] = value.toExponential(digits - 1).split("e");
+  return `${Number(mantissa)}e${Number(exponent)}`;
 }
 
 /** A value with all digits, so that a program can read it back. */
@@ -79,8 +92,4 @@ export function ending(content: string, most: number): string {
 /** One step, or the first and last of several. */
 export function stepRange(first: number, last: number): string {
   return first === last ? `step ${count(first)}` : `steps ${count(first)} – ${count(last)}`;
-}
-
-function exponent(text: string): string {
-  return text.replace(/\.?0*e/, "e").replace("e+", "e");
 }

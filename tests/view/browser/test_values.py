@@ -106,7 +106,7 @@ def test_losses_and_learning_rates_have_the_values_of_the_reader(visit, ids, gol
     opened = visit(f"/run/{ids['golden']}", viewport=WIDE)
     opened.page.get_by_role("button", name="Table of loss and other numbers").click()
     rows = opened.page.eval_on_selector_all(
-        ".strips .chart-table tbody tr", "rows => rows.map(r => [...r.cells].map(c => c.innerText))"
+        ".strips .chart-table tbody tr", "rows => rows.map(r => [...r.cells].map(c => c.title))"
     )
     shown = {}
     for *_, path, first, last, value in rows:

@@ -131,9 +131,9 @@ class Visit(Watched):
         rows = self.page.eval_on_selector_all(
             ".heat-table tbody tr",
             "rows => rows.map(r => [r.dataset.path, [...r.querySelectorAll('td')].map(c => ["
-            "Number(c.dataset.first), c.textContent, Number(c.dataset.nonfinite)])])",
+            "Number(c.dataset.first), c.title, Number(c.dataset.nonfinite)])])",
         )
-        return {path: [(a, b.partition(" (")[0], c) for a, b, c in cells] for path, cells in rows}
+        return {path: [(a, b, c) for a, b, c in cells] for path, cells in rows}
 
     def labels(self) -> list[str]:
         """The paths of the rows in sight."""

@@ -45,7 +45,7 @@ def table_of_heatmap(watched, count):
     return dict(
         rows.evaluate_all(
             "rows => rows.map(r => [r.dataset.path, [...r.querySelectorAll('td')].map("
-            "c => [Number(c.dataset.first), c.textContent, Number(c.dataset.nonfinite)])])",
+            "c => [Number(c.dataset.first), c.title, Number(c.dataset.nonfinite)])])",
         )
     )
 

@@ -33,10 +33,7 @@ export function comparisonGrid(
   colours: ColourScale,
 ): CellGrid {
   const width = position.length;
-  const columns: CellColumns = {
-    first: position,
-    ends: Float64Array.of(...position.subarray(1), endOf(position)),
-  };
+  const columns: CellColumns = { first: position, end: endOf(position) };
   return {
     rows: about.paths.length,
     row: (index) => ({

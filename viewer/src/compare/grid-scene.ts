@@ -1,5 +1,6 @@
 import type { CellGrid, CellView } from "../cells/grid";
 import { cellPicture } from "../cells/picture";
+import { heldSpans } from "../cells/spans";
 import { axisTicks, bottomAxis } from "../charts/frame";
 import { tickTexts } from "../charts/numbers";
 import { stepTicks, ticks } from "../charts/scale";
@@ -93,11 +94,10 @@ function rowShapes(
     return { type: "path", lines: [box], closed: true, stroke, width: 1.5 };
   };
   if (isChosen) shapes.push(outline(left, scale.width, "--accent"));
-  const columns = grid.row(row)?.columns;
-  if (isPointed && pointed.column !== null && columns) {
-    const from = scale.x(columns.first[pointed.column] ?? 0);
-    const to = scale.x(columns.ends[pointed.column] ?? 0);
-    shapes.push(outline(left + from, to - from, "--ink"));
-  }
+  const cells = grid.row(row);
+  if (isPointed && pointed.column !== null && cells)
+    for (const { column, begin, end } of heldSpans(cells))
+      if (column === pointed.column)
+        shapes.push(outline(left + scale.x(begin), scale.x(end) - scale.x(begin), "--ink"));
   return shapes;
 }

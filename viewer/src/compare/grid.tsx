@@ -5,10 +5,9 @@ import { arrowMove } from "../charts/arrows";
 import { positionText } from "../charts/axes";
 import { SceneCanvas } from "../charts/canvas";
 import { AXIS_HEIGHT } from "../charts/frame";
-import { figures } from "../charts/numbers";
 import { ChartPanel } from "../charts/panel";
 import type { Table } from "../charts/table";
-import { counted, exact, printable } from "../format";
+import { counted, exact, figures, printable } from "../format";
 import { DistanceColours, distanceText } from "./colours";
 import { type Comparison, colourLimit, distances, type Measure } from "./comparison";
 import {

@@ -3,13 +3,14 @@ import type { Source } from "../api/source";
 import type { KindData, RunData } from "../api/types";
 import { Problem } from "../frame/problem";
 import { Page } from "../page";
-import { href, type Query, setQuery } from "../route";
+import { type Query, setQuery } from "../route";
 import { rangeOf, rangeQuery, scaleOf, scaleQuery } from "../site/state";
 import { useAnswer, useChanges } from "../use";
 import { decodeComparison, distances, MODEL, measureOf, mostDifferent } from "./comparison";
 import { Controls, RunKeys } from "./controls";
 import { DifferenceGrid } from "./grid";
 import { Overlay } from "./overlay";
+import { RunPicker } from "./picker";
 import { Ranking } from "./ranking";
 import { matchedText, mergedText, onlyText } from "./words";
 import "./compare.css";
@@ -27,13 +28,9 @@ export function ComparePage({ source, query }: { source: Source; query: Query })
   const crumbs = [{ label: runs ? runs.map(({ name }) => name).join(" and ") : "Compare" }];
   return (
     <Page source={source} crumbs={crumbs}>
-      {ids.length < 2 && (
-        <p>
-          Two or more runs can be compared. Choose them in the{" "}
-          <a href={href({ page: "runs" })}>list of runs</a>.
-        </p>
-      )}
+      {ids.length < 2 && <RunPicker source={source} chosen={ids[0] ?? ""} />}
       {error && <Problem error={error} />}
+      {ids.length >= 2 && <h1 class="hidden-visually">Compare runs</h1>}
       {ids.length >= 2 && runs && (
         <Compared source={source} runs={runs} changes={changes} query={query} />
       )}
@@ -99,6 +96,7 @@ function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData
                 {text}
               </p>
             ))}
+          <h2 class="hidden-visually">Layers</h2>
           <div class="compare-top">
             <Overlay
               source={source}

@@ -1,8 +1,6 @@
 import type { ComponentChildren, HTMLAttributes } from "preact";
-
-/** The space that a tooltip needs at the right of the pointer and below it. */
-const ROOM = { width: 340, height: 140 };
-const DISTANCE = 14;
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { beside, type Size } from "./placement";
 
 interface TooltipProps extends HTMLAttributes<HTMLDivElement> {
   /** The position of the pointer in the window. */
@@ -11,19 +9,19 @@ interface TooltipProps extends HTMLAttributes<HTMLDivElement> {
 }
 
 /** Text next to the pointer, inside of the window. */
-export function Tooltip({ at: { x, y }, children, ...attributes }: TooltipProps) {
-  const left = x > window.innerWidth - ROOM.width;
-  const above = y > window.innerHeight - ROOM.height;
+export function Tooltip({ at, children, ...attributes }: TooltipProps) {
+  const box = useRef<HTMLDivElement>(null);
+  // Its size follows from its text, so it is placed after every change, before it is painted.
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const size: Size = { width: element.offsetWidth, height: element.offsetHeight };
+    const { clientWidth: width, clientHeight: height } = document.documentElement;
+    const { left, top } = beside(at, size, { width, height });
+    element.style.transform = `translate(${left}px, ${top}px)`;
+  });
   return (
-    <div
-      class="readout"
-      {...attributes}
-      style={{
-        left: `${x + (left ? -DISTANCE : DISTANCE)}px`,
-        top: `${y + (above ? -DISTANCE : DISTANCE)}px`,
-        transform: `translate(${left ? "-100%" : "0"}, ${above ? "-100%" : "0"})`,
-      }}
-    >
+    <div class="readout" {...attributes} ref={box}>
       {children}
     </div>
   );

@@ -35,11 +35,11 @@ interface ExplorerProps extends RunProps {
 /** Charts of numbers, the axis of steps and the heatmap, with a common range and cursor. */
 export function Explorer(props: ExplorerProps) {
   const { source, run, kind, statistic, tree, query, changes } = props;
-  const shown = useRows(source, run.id, tree, query, props.openPaths);
+  const shown = useRows(tree, query, props.openPaths);
   const { forest, rows, flat } = shown;
-  const labelWidth = useMemo(() => widthOfLabels(forest, rows, flat), [forest, rows, flat]);
-  const { measure, plot } = useTimePlot(run, query, labelWidth);
-  const { time, scale, selecting } = plot;
+  const wanted = useMemo(() => widthOfLabels(forest, rows, flat), [forest, rows, flat]);
+  const { measure, plot } = useTimePlot(run, query, wanted);
+  const { time, scale, selecting, labelWidth } = plot;
   const plotWidth = scale.width;
   const cells = useCells({ ...props, rows, settled: time.settled, plotWidth, changes });
   const { loader } = cells;
@@ -101,7 +101,8 @@ export function Explorer(props: ExplorerProps) {
   const pointedNode = pointed === null ? undefined : rows[pointed.place];
   const pointedBand = pointedNode === undefined ? null : loader.band(pointedNode);
   const shared = { ...plot, cursor };
-  const exported = { run, kind, statistic, forest, loader, range: time.range };
+  const { range, full } = time;
+  const exported = { run, kind, statistic, forest, loader, range, end: full.to };
   return (
     <div class="explorer" ref={measure}>
       <Toolbar
@@ -128,8 +129,8 @@ export function Explorer(props: ExplorerProps) {
       )}
       {rows.length === 0 && (
         <p class="empty">
-          No site matches. A pattern matches whole parts of a path: <code>atten*</code>, not{" "}
-          <code>atten</code>.
+          No path contains {(query.q ?? "").includes(" ") ? "all of these words" : "this"}. A word
+          with <code>!</code> excludes what contains it; <code>*</code> stands for any characters.
         </p>
       )}
       {pointed !== null && pointedNode !== undefined && selecting === null && (
@@ -140,7 +141,7 @@ export function Explorer(props: ExplorerProps) {
               ? (forest.tree.shape[pointedNode] ?? "")
               : `${counted(forest.tree.count[pointedNode] ?? 0, "tensor")} merged`
           }
-          cell={pointedBand && cellAt(pointedBand, pointedNode, pointed.step)}
+          cell={pointedBand && cellAt(pointedBand, pointedNode, pointed.step, time.full.to)}
           step={pointed.step}
           statistic={statistic}
           loading={!loader.settled(pointedNode)}

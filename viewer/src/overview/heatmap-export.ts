@@ -21,6 +21,8 @@ export interface Exported {
   forest: Forest;
   loader: Loader;
   range: Range;
+  /** The end of the run. */
+  end: number;
 }
 
 /** The export of the heatmap of some rows. */
@@ -51,12 +53,12 @@ export function cellTable({ forest, loader, range, statistic }: Exported, rows: 
 }
 
 function pictureOf(what: Exported, rows: number[]): Picture {
-  const { run, kind, statistic, forest, loader, range } = what;
+  const { run, kind, statistic, forest, loader, range, end } = what;
   const unit = statistic.unit ? ` (${statistic.unit})` : "";
   const zero = { fill: ZERO.css, label: "0" };
   return cellPicture({
     title: `${run.name} · ${kind.label}: ${statistic.label}${unit}`,
-    grid: gridOf(rows, loader),
+    grid: gridOf(rows, loader, end),
     label: (row) => ending(forest.path[rows[row] ?? -1] ?? "", LABEL),
     labelWidth: 300,
     rowHeight: 15,

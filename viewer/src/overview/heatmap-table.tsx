@@ -1,8 +1,8 @@
-import { exact, printable, stepRange } from "../format";
+import { exact, figures, printable, stepRange } from "../format";
 import { type Band, cellOf } from "../heatmap/band";
 import type { Exported } from "./heatmap-export";
 
-/** A table of the exact values of the visible rows, also for screen readers. */
+/** A table of the values of the visible rows, also for screen readers. */
 export function HeatmapTable({ what, rows }: { what: Exported; rows: number[] }) {
   const { forest, loader, range, kind, statistic } = what;
   const first = rows[0] === undefined ? null : loader.band(rows[0]);
@@ -37,8 +37,13 @@ export function HeatmapTable({ what, rows }: { what: Exported; rows: number[] })
                   const cell = cellOf(band, row, column);
                   const measured = !Number.isNaN(cell.value) || cell.nonfinite > 0;
                   return (
-                    <td key={column} data-first={cell.first} data-nonfinite={cell.nonfinite}>
-                      {measured ? exact(cell.value) : ""}
+                    <td
+                      key={column}
+                      title={measured ? exact(cell.value) : ""}
+                      data-first={cell.first}
+                      data-nonfinite={cell.nonfinite}
+                    >
+                      {measured ? figures(cell.value) : ""}
                       {cell.nonfinite > 0 && ` (${cell.nonfinite})`}
                     </td>
                   );

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { Source } from "../api/source";
 import type { Finding, KindData } from "../api/types";
+import { NoRun } from "../frame/no-run";
 import { Problem } from "../frame/problem";
 import { Page, type RunProps } from "../page";
 import { RanksPanel } from "../ranks/panel";
@@ -30,15 +31,19 @@ export function OverviewPage({
   const actions = !source.report && (
     <a
       class="button"
-      href={href({ page: "runs" }, { chosen: run })}
-      title="Choose runs to compare with this run"
+      href={href({ page: "compare" }, { runs: run })}
+      title="Choose a run to compare with this run"
     >
       Compare
     </a>
   );
   return (
-    <Page source={source} crumbs={[{ label: data?.name ?? "…" }]} actions={actions}>
-      {error && <Problem error={error} />}
+    <Page
+      source={source}
+      crumbs={[{ label: data?.name ?? (error ? "Not found" : "…") }]}
+      actions={data && actions}
+    >
+      {error && (data ? <Problem error={error} /> : <NoRun error={error} />)}
       {data && <Overview source={source} run={data} query={query} changes={changes} />}
     </Page>
   );

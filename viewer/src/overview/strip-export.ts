@@ -1,6 +1,6 @@
 import type { RunData } from "../api/types";
 import type { Exportable } from "../charts/export";
-import type { Range } from "../time/range";
+import type { TimeRange } from "../time/use-range";
 import type { NumberGroup } from "./numbers";
 import { stripsPicture } from "./strip-scene";
 
@@ -8,11 +8,15 @@ import { stripsPicture } from "./strip-scene";
 const BAND = ["low", "median", "high"] as const;
 
 /** The export of the charts of numbers. */
-export function exportedNumbers(run: RunData, groups: NumberGroup[], range: Range): Exportable {
+export function exportedNumbers(
+  run: RunData,
+  groups: NumberGroup[],
+  { range, full }: Pick<TimeRange, "range" | "full">,
+): Exportable {
   const banded = groups.some(({ series }) => series.some(({ ranks }) => ranks !== null));
   return {
     name: [run.name, "numbers"],
-    picture: () => stripsPicture(run.name, groups, range),
+    picture: () => stripsPicture(run.name, groups, range, full.to),
     table: () => ({
       head: ["kind", "path", "first_step", "last_step", "value", ...(banded ? BAND : [])],
       rows: groups.flatMap((group) =>

@@ -1,3 +1,4 @@
+import { heldSpans } from "../cells/spans";
 import { AXIS_HEIGHT, axisTicks, bottomAxis, heading } from "../charts/frame";
 import { seriesColour } from "../charts/model";
 import { bandAreas, linePieces, type Projection } from "../charts/pieces";
@@ -18,14 +19,14 @@ export function stripScene(
   group: NumberGroup,
   scale: TimeScale,
   layout: StripLayout,
-  height: number,
+  { height, end }: { height: number; end: number },
 ): Shape[] {
   const grid = layout.ticks.map((tick) => Math.round(layout.y(tick)) + 0.5);
   return [
     ...grid.map((y) => line([0, y], [scale.width, y], "--grid")),
     ...group.series.flatMap((series, i) => [
       ...seriesShapes(series, `--${seriesColour(i)}`, { px: scale.x, py: layout.y }),
-      ...nonfiniteMarks(series, scale).map(({ x, width }) =>
+      ...nonfiniteMarks(series, scale, end).map(({ x, width }) =>
         rect({ x, y: 0, width, height }, "--nonfinite"),
       ),
     ]),
@@ -64,15 +65,17 @@ function seriesShapes(series: NumberSeries, colour: string, projection: Projecti
   ];
 }
 
-/** The columns whose value is not finite, in whole pixels, so that neighbours touch. */
+/** Where the value is not finite, in whole pixels, so that neighbours touch. */
 export function nonfiniteMarks(
-  { first, last, values }: Pick<NumberSeries, "first" | "last" | "values">,
+  { first, values }: Pick<NumberSeries, "first" | "values">,
   scale: TimeScale,
+  end: number,
 ): { x: number; width: number }[] {
-  return first.flatMap((step, column) => {
-    const left = Math.floor(scale.x(step));
-    const right = Math.ceil(scale.x((last[column] ?? step) + 1));
-    if (Number.isFinite(values[column]) || right < 0 || left > scale.width) return [];
+  const nonfinite = (column: number) => !Number.isFinite(values[column]);
+  return [...heldSpans({ columns: { first, end }, values, nonfinite })].flatMap((span) => {
+    const left = Math.floor(scale.x(span.begin));
+    const right = Math.ceil(scale.x(span.end));
+    if (!nonfinite(span.column) || right < 0 || left > scale.width) return [];
     return [{ x: left, width: Math.max(LEAST, right - left) }];
   });
 }
@@ -83,11 +86,12 @@ const HEIGHT = 110;
 const GAP = 16;
 const TOP = 30;
 
-/** The charts of several groups below each other: the export. */
+/** The charts of several groups below each other: the export. `end` is that of the run. */
 export function stripsPicture(
   title: string,
   groups: readonly NumberGroup[],
   range: Range,
+  end: number,
 ): Picture {
   const scale = timeScale(range, WIDTH);
   const bottom = TOP + groups.length * (HEIGHT + GAP) - GAP;
@@ -99,13 +103,13 @@ export function stripsPicture(
     title,
     scene: [
       heading(12, title),
-      ...groups.flatMap((group, i) => stripShapes(group, scale, TOP + i * (HEIGHT + GAP))),
+      ...groups.flatMap((group, i) => stripShapes(group, scale, TOP + i * (HEIGHT + GAP), end)),
       ...bottomAxis(ticks, "step", { left: LEFT, right: LEFT + WIDTH, top: bottom }),
     ],
   };
 }
 
-function stripShapes(group: NumberGroup, scale: TimeScale, top: number): Shape[] {
+function stripShapes(group: NumberGroup, scale: TimeScale, top: number, end: number): Shape[] {
   const layout = stripLayout(group, scale, HEIGHT);
   return [
     ...axisTicks(layout.ticks, tickLabels(layout), layout.y).map(({ at, text: label }) =>
@@ -114,7 +118,7 @@ function stripShapes(group: NumberGroup, scale: TimeScale, top: number): Shape[]
     ...group.series.map((series, i) =>
       text(12, top + 14 + i * 15, nameOf(series).slice(0, 24), { fill: `--${seriesColour(i)}` }),
     ),
-    moved(LEFT, top, stripScene(group, scale, layout, HEIGHT), {
+    moved(LEFT, top, stripScene(group, scale, layout, { height: HEIGHT, end }), {
       x: 0,
       y: 0,
       width: WIDTH,

@@ -34,9 +34,9 @@ export function Strip(props: StripProps) {
       drawOn(
         canvas.current,
         { width: scale.width, height: STRIP_HEIGHT },
-        stripScene(group, scale, layout, STRIP_HEIGHT),
+        stripScene(group, scale, layout, { height: STRIP_HEIGHT, end: time.full.to }),
       );
-  }, [group, scale.width, scale.range.from, scale.range.to, theme]);
+  }, [group, scale.width, scale.range.from, scale.range.to, time.full.to, theme]);
   const texts = tickLabels(layout);
   return (
     <div class="strip" style={{ height: `${STRIP_HEIGHT}px` }}>

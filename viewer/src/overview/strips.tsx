@@ -32,7 +32,7 @@ export function Strips(props: StripsProps) {
   if (error) return <Problem error={error} />;
   // Charts that are loading have their height, so that the page below does not move.
   const expected = Math.min(FIRST, grouped(run.numbers.map(empty)).length);
-  const chart = exportedNumbers(run, shown, time.range);
+  const chart = exportedNumbers(run, shown, time);
   const hidden = groups.length - shown.length;
   return (
     <div class="strips">

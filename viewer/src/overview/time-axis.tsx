@@ -1,4 +1,4 @@
-import type { Finding, RunData } from "../api/types";
+import type { EpochData, Finding, RunData } from "../api/types";
 import { stepTicks } from "../charts/scale";
 import { count } from "../format";
 import { TimeMarks } from "../heatmap/view";
@@ -44,9 +44,15 @@ export function TimeAxis(props: TimeAxisProps) {
         style={{ width: `${scale.width}px` }}
         title="Drag to zoom, double click for all steps"
       >
-        {spaced(run.epochs, scale).map(({ epoch, x }) => (
-          <span key={epoch} class="epoch" style={{ left: `${x}px` }}>
-            {epoch}
+        {spaced(run.epochs, scale).map(({ x, ...one }) => (
+          <span
+            key={one.first}
+            class={one.exact ? "epoch" : "epoch vague"}
+            style={{ left: `${x}px` }}
+            title={epochText(one)}
+          >
+            {one.epoch}
+            {!one.exact && "?"}
           </span>
         ))}
         {ticks.map((tick) => (
@@ -73,17 +79,24 @@ export function TimeAxis(props: TimeAxisProps) {
 }
 
 /** The epochs whose names fit, with their positions. */
-function spaced(epochs: RunData["epochs"], scale: TimeScale): { epoch: number; x: number }[] {
-  const shown: { epoch: number; x: number }[] = [];
+function spaced(epochs: readonly EpochData[], scale: TimeScale): (EpochData & { x: number })[] {
+  const shown: (EpochData & { x: number })[] = [];
+  if (epochs.length < 2) return shown;
   // An epoch that began earlier is named at the left edge.
   const current = epochs.findLast(({ first }) => first < scale.range.from);
-  if (current && epochs.length > 1) shown.push({ epoch: current.epoch, x: 0 });
-  if (epochs.length < 2) return shown;
-  for (const { epoch, first } of epochs) {
-    const x = scale.x(first);
+  if (current) shown.push({ ...current, x: 0 });
+  for (const one of epochs) {
+    const x = scale.x(one.first);
     const before = shown.at(-1);
     const fits = before === undefined || x - before.x >= EPOCH_ROOM / 2;
-    if (x >= 0 && x < scale.width - 8 && fits) shown.push({ epoch, x });
+    if (x >= 0 && x < scale.width - 8 && fits) shown.push({ ...one, x });
   }
   return shown;
+}
+
+function epochText({ epoch, first, exact }: EpochData): string {
+  const step = `step ${count(first)}`;
+  return exact
+    ? `Epoch ${epoch} begins at ${step}.`
+    : `Epoch ${epoch} begins at ${step} or before: the steps before it were not recorded.`;
 }

@@ -1,6 +1,6 @@
 import type { RefObject } from "preact";
-import { columnAt } from "../cells/grid";
-import type { Band } from "../heatmap/band";
+import { heldSpans } from "../cells/spans";
+import { type Band, cellRow } from "../heatmap/band";
 import { isBlock } from "../heatmap/rows";
 import { type Pointed, ROW_HEIGHT } from "../heatmap/view";
 import { setQuery } from "../route";
@@ -61,11 +61,13 @@ export function useExplorerKeys(options: Options): void {
   const moveCursor = (columns: number) => {
     const band = node === undefined ? null : options.bandOf(node);
     const box = scroller.current?.getBoundingClientRect();
-    if (!band || !box || band.first.length === 0) return;
-    const last = band.first.length - 1;
-    const at = cursor === null ? -1 : columnAt(band, cursor);
+    const cells = band && node !== undefined ? cellRow(band, node, time.full.to) : null;
+    const spans = cells ? [...heldSpans(cells)] : [];
+    if (!box || spans.length === 0) return;
+    const last = spans.length - 1;
+    const at = spans.findLastIndex(({ begin }) => cursor !== null && begin <= cursor);
     const next = at < 0 ? last : Math.max(0, Math.min(last, at + columns));
-    const step = (band.first[next] ?? 0) + 0.5;
+    const step = (spans[next]?.begin ?? 0) + 0.5;
     const y = active * ROW_HEIGHT - (scroller.current?.scrollTop ?? 0);
     options.setPointed({
       place: active,

@@ -64,9 +64,6 @@ function Distributions({ source, run, series, name, range, onZoom, sync }: Distr
     JSON.stringify([run.id, kind, path]),
   );
   const distribution = useMemo(() => (data ? decodeDistribution(data) : null), [data]);
-  // The same steps as in the other charts, also if histograms begin later.
-  const [from, to] = [series.about.first[0] ?? 0, series.about.last.at(-1) ?? 1];
-  const shown = useMemo(() => range ?? { from, to }, [range, from, to]);
   const unit = run.kinds
     .find((one) => one.kind === kind)
     ?.statistics.find((one) => one.name === "mean")?.unit;
@@ -75,12 +72,7 @@ function Distributions({ source, run, series, name, range, onZoom, sync }: Distr
   if (distribution === null) return null;
   return (
     <>
-      <DensityBand
-        {...{ run, name, onZoom, sync }}
-        data={distribution}
-        unit={unit ?? ""}
-        range={shown}
-      />
+      <DensityBand {...{ run, name, range, onZoom, sync }} data={distribution} unit={unit ?? ""} />
       <Ridge data={distribution} unit={label} name={name} />
     </>
   );

@@ -1,6 +1,7 @@
 import { useMemo } from "preact/hooks";
 import type { Source } from "../api/source";
 import { LineChart } from "../charts/line-chart";
+import { NoRun } from "../frame/no-run";
 import { Problem } from "../frame/problem";
 import { Page, type RunProps } from "../page";
 import { href, type Query, setQuery } from "../route";
@@ -28,12 +29,15 @@ export function SitePage({ source, run, query }: SiteProps) {
   const { data, error } = useAnswer((signal) => source.run(run, signal), [source], run, changes);
   const { kind = "", path = "", rank = "" } = query;
   const crumbs = [
-    { label: data?.name ?? "…", href: href({ page: "run", run }, { kind, rank }) },
+    {
+      label: data?.name ?? (error ? "Not found" : "…"),
+      href: href({ page: "run", run }, { kind, rank }),
+    },
     { label: path },
   ];
   return (
     <Page source={source} crumbs={crumbs}>
-      {error && <Problem error={error} />}
+      {error && (data ? <Problem error={error} /> : <NoRun error={error} />)}
       {data && <Site source={source} run={data} changes={changes} query={query} />}
     </Page>
   );
@@ -73,6 +77,7 @@ function Site({ source, run, changes, query }: RunProps) {
               </button>
             </p>
           )}
+          <h2 class="hidden-visually">Charts</h2>
           <div class="site-charts">
             {charts.map(({ id, model, scale, switchable, note = "" }) => (
               <LineChart
