@@ -3,6 +3,7 @@
 import fcntl
 import multiprocessing
 import os
+import signal
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.parallel.ranks import Rank
 from gradwatch.record import directory as rundir
+from gradwatch.record import directory_lock
 from gradwatch.record.directory import RunDirectory
 from gradwatch.store import description
 
@@ -62,7 +64,7 @@ def test_another_thread_gets_a_directory_beside_it(tmp_path):
 
 def claim_as_one_of_a_training(path, name, index, answer, done):
     rundir.training = lambda rank: name
-    rundir.PATIENCE = rundir.AT_LAST = PATIENCE
+    rundir.PATIENCE = directory_lock.AT_LAST = PATIENCE
     run = RunDirectory(path, on_lost=never, rank=Rank(index, 3))
     run.describe({"first_step": index})
     answer.put((name, index, run.path.name))
@@ -102,7 +104,7 @@ def test_processes_that_train_together_share_one_and_others_go_beside_it(tmp_pat
 
 def claim_late(path, name, began, answer):
     rundir.training = lambda rank: name
-    rundir.AT_LAST = PATIENCE
+    directory_lock.AT_LAST = PATIENCE
     began.set()
     run = RunDirectory(path, on_lost=never, rank=Rank(1, 2))
     answer.put(run.path.name)
@@ -130,6 +132,93 @@ def test_a_lock_that_does_not_say_whose_it_is_yet_is_waited_for(tmp_path, signed
     finally:
         other.join()
         os.close(lock)
+
+
+def live_on(began, done):
+    began.set()
+    done.wait(PATIENCE)
+
+
+def claim_and_be_killed(path, answer):
+    run = RunDirectory(path, on_lost=never)
+    answer.put(run.path.name)
+    worker_began = multiprocessing.get_context("fork").Event()
+    pid = os.fork()
+    if pid == 0:
+        worker_began.set()
+        signal.pause()
+    worker_began.wait(PATIENCE)
+    answer.put(pid)
+    answer.close()
+    answer.join_thread()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_that_lives_on_does_not_keep_the_lock(tmp_path):
+    context = multiprocessing.get_context("fork")
+    began, done = context.Event(), context.Event()
+    run = RunDirectory(tmp_path / "a", on_lost=never)
+    worker = context.Process(target=live_on, args=(began, done))
+    worker.start()
+    try:
+        assert began.wait(PATIENCE)
+        run.release()
+        spawn = multiprocessing.get_context("spawn")
+        answer, ended = spawn.Queue(), spawn.Event()
+        ended.set()
+        other = spawn.Process(target=claim_in_another_process, args=(run.path, answer, ended))
+        other.start()
+        assert answer.get(timeout=PATIENCE) == "a"
+        other.join()
+    finally:
+        done.set()
+        worker.join()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_the_lock_of_a_killed_process_is_free_although_its_child_lives_on(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    answer = spawn.Queue()
+    killed = spawn.Process(target=claim_and_be_killed, args=(tmp_path / "a", answer))
+    killed.start()
+    assert answer.get(timeout=PATIENCE) == "a"
+    orphan = answer.get(timeout=PATIENCE)
+    try:
+        killed.join()
+        run = RunDirectory(tmp_path / "a", on_lost=never)
+        assert run.path.name == "a"
+        run.release()
+    finally:
+        os.kill(orphan, signal.SIGKILL)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_neither_releases_the_lock_nor_writes_for_its_parent(tmp_path):
+    run = RunDirectory(tmp_path / "a", on_lost=never)
+    run.describe({"first_step": 1})
+    pid = os.fork()
+    if pid == 0:
+        run.amend("ended", "by the child")
+        run.release()
+        own = RunDirectory(tmp_path / "a", on_lost=never)
+        os._exit(0 if own.path.name == "a-2" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    run.release()
+    assert description.read(run.path / "run.json")["ended"] is None
+
+
+def test_a_thread_that_has_ended_holds_nothing(tmp_path):
+    lost = []
+    thread = threading.Thread(
+        target=lambda: RunDirectory(tmp_path / "a", on_lost=lambda: lost.append(True))
+    )
+    thread.start()
+    thread.join()
+    again = RunDirectory(tmp_path / "a", on_lost=never)
+    assert again.path.name == "a"
+    assert lost == [True]
+    again.release()
 
 
 def test_once_released_it_is_free_again(tmp_path):

@@ -16,15 +16,14 @@ class Capture(Protocol):
     def next_step(self) -> int:
         """The first step that may be recorded."""
 
-    @property
-    def reports_each_step(self) -> bool:
-        """Whether the training reports its loss after each step, later than it is measured."""
-
     def meaning(self) -> Mapping[Kind, str]:
         """The meaning of the measurements of each kind, in words."""
 
     def facts(self) -> ModelFacts:
         """The facts known about the model."""
+
+    def infos(self) -> list[SiteInfo]:
+        """The facts known about the measured sites."""
 
 
 class Source(Protocol):
@@ -58,7 +57,7 @@ class CaptureSession(Protocol):
     ) -> bool:
         """Have a reading, or several, made on another thread, and written; False if not."""
 
-    def end_epoch(self, epoch: int, logs: Mapping[str, float]) -> None:
+    def end_epoch(self, epoch: int, logs: Mapping[str, float], last_step: int) -> None:
         """An epoch has ended."""
 
     def may_measure(self, timetable: Timetable) -> bool:

@@ -56,12 +56,15 @@ class FitSource:
             return
         if self._capture is None or not self._capture.serves(model):
             session.forget()
+            # The same model, if it was compiled again, goes on where it was.
+            steps_before = 0 if self._capture is None else self._capture.steps_of(model)
             self._capture = FitCapture(
                 model,
                 session.timetable,
                 session.pacer,
                 session.submit,
                 session.reporter,
+                steps_before,
             )
         self._is_measuring = session.may_measure(session.timetable)
 
@@ -100,7 +103,9 @@ class FitSource:
         if self._capture is None:
             return
         self._capture.end_batch(batch)
-        self._capture.report(batch, logs)
+        loss = self._capture.report(batch, logs)
+        if loss is not None:
+            self._session.report(loss)
 
     def end_evaluation(self, logs: Mapping[str, Any]) -> None:
         """An evaluation has ended: the validation that belongs to `fit`, or another within it."""
@@ -151,4 +156,5 @@ class FitSource:
             epoch, logs = self._ended_epoch
             self._ended_epoch = None
             with self._session.reporter.guard("ending an epoch", "the numbers of that epoch"):
-                self._session.end_epoch(epoch, logs)
+                last_step = 0 if self._capture is None else self._capture.next_step - 1
+                self._session.end_epoch(epoch, logs, last_step)

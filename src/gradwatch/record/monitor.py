@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from gradwatch.capture import guarded
 from gradwatch.capture.loop import LoopSource
@@ -14,7 +16,7 @@ from gradwatch.diagnosis import DiagnosisSpec, Finding, Severity
 from gradwatch.record.fit_source import FitSource
 from gradwatch.record.keras_callback import KerasCallback, Logs
 from gradwatch.record.loop_interface import LoopInterface
-from gradwatch.record.monitor_arguments import MONITOR_SYNONYMS
+from gradwatch.record.monitor_arguments import MONITOR_SYNONYMS, as_sinks
 from gradwatch.record.session import Session
 from gradwatch.sinks import Sink
 from gradwatch.store.remote import Remote
@@ -22,6 +24,8 @@ from gradwatch.util import suggests_arguments
 from gradwatch.util.json_type import Json
 from gradwatch.watches import Watch
 from gradwatch.watches.budget import Cost
+
+M = TypeVar("M", bound="Monitor")
 
 
 class Monitor(KerasCallback, LoopInterface):
@@ -32,17 +36,18 @@ class Monitor(KerasCallback, LoopInterface):
     keeps all of it in the run's directory, and writes TensorBoard event files and a table at each
     epoch's end. A diagnosis reports what is wrong with the training. Training itself is not
     changed: not its results, not its random numbers, not the model. An internal error of the
-    monitor is reported once and never stops it.
+    monitor is reported once and never stops it. A copy, by `copy` or `pickle`, is a new monitor
+    with the same arguments. A monitor that nobody holds any more closes its run.
 
     In `fit`, pass it as a callback. In a loop, call `record`, or `measure` inside
     a compiled step; see also `tape` for TensorFlow and `gradwatch.watch` for torch.
 
     Args:
-        directory: where the run is kept; `runs/<date>-<time>` by default. A run
-            that is there already is continued. If another process is writing
-            there, this one writes to `<directory>-2`; processes that train
-            together share it, see docs/distributed.md. A URL such as
-            `"s3://bucket/runs/a"`, or a `gradwatch.store.Remote`: sealed segments are uploaded
+        directory: where the run is kept; `runs/<date>-<time>` by default. A run that is
+            there already is continued from a later step by the same model. Another training,
+            or one while another process is writing there, is kept in `<directory>-2`, see
+            docs/files.md; processes that train together share it, see docs/distributed.md.
+            A URL such as `"s3://bucket/runs/a"`, or a `gradwatch.store.Remote`: sealed segments are uploaded
             there, see docs/remote.md.
         every: how often to measure, see `gradwatch.schedule`: a number of batches,
             `"epoch"`, a list of steps, ... Instead of a budget.
@@ -104,6 +109,7 @@ class Monitor(KerasCallback, LoopInterface):
         tags: Sequence[str] | str = (),
         note: str = "",
     ) -> None:
+        before = set(vars(self))
         self._arguments: dict[str, Any] = {
             "directory": directory,
             "every": every,
@@ -123,6 +129,7 @@ class Monitor(KerasCallback, LoopInterface):
         super().__init__(LoopSource(self._session))
         self._fit = FitSource(self._session)
         self._session.sources = (self._fit, self._loop)
+        self._own = {*vars(self), "_own", "_model", "params"} - before
 
     @property
     def directory(self) -> Path:
@@ -189,16 +196,37 @@ class Monitor(KerasCallback, LoopInterface):
     def on_train_end(self, logs: Logs = None) -> None:
         self._fit.end()
 
+    # A copy begins a run of its own: sessions have threads and files.
+
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy begins a run of its own: sessions have threads and files.
-        own = {name: value for name, value in vars(self).items() if name not in _OWN}
-        return _make, (type(self), self._arguments), own or None
+        # All of it as the state: a function among the arguments may refer to the monitor.
+        return _blank, (type(self),), (self._arguments, self._attributes())
+
+    def __setstate__(self, state: tuple[dict[str, Any], dict[str, Any]]) -> None:
+        arguments, attributes = state
+        Monitor.__init__(self, **arguments)
+        vars(self).update(attributes)
+
+    def __copy__(self) -> Self:
+        arguments = dict(self._arguments)
+        if arguments["sinks"] is not None:
+            arguments["sinks"] = [copy.copy(sink) for sink in as_sinks(arguments["sinks"])]
+        other = _blank(type(self))
+        other.__setstate__((arguments, self._attributes()))
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # The arguments are the user's own objects: layers, functions, streams.
+        other = memo[id(self)] = self.__copy__()
+        for name, value in self._attributes().items():
+            with suppress(Exception):  # One that cannot be copied is shared.
+                vars(other)[name] = copy.deepcopy(value, memo)
+        return other
+
+    def _attributes(self) -> dict[str, Any]:
+        """Those that a subclass or the user has set."""
+        return {name: x for name, x in vars(self).items() if name not in self._own}
 
 
-_OWN = {"_arguments", "_session", "_reporter", "_loop", "_fit", "_model", "params"}
-
-
-def _make(cls: type[Monitor], arguments: dict[str, Any]) -> Monitor:
-    monitor = cls.__new__(cls)
-    Monitor.__init__(monitor, **arguments)
-    return monitor
+def _blank(cls: type[M]) -> M:
+    return cls.__new__(cls)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,15 @@ from gradwatch.capture import Capture, Source
 from gradwatch.core import (
     Grouping,
     Kind,
+    ModelFacts,
     Reading,
+    ReportedLoss,
 )
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
 from gradwatch.diagnosis import DiagnosisSpec, Finding, Severity
 from gradwatch.parallel import MEANING, Heartbeat, agreement, ranks
+from gradwatch.record.continuation import Beginning
 from gradwatch.record.directory import RunDirectory, claim_directory
 from gradwatch.record.monitor_arguments import (
     as_alerts,
@@ -25,8 +29,10 @@ from gradwatch.record.monitor_arguments import (
     as_sinks,
     as_watches,
 )
+from gradwatch.record.open_run import OpenRun, close_abandoned, now
 from gradwatch.record.run_description import as_description
-from gradwatch.sinks import Pipeline, RunInfo, Sink
+from gradwatch.record.sink_view import SinkView
+from gradwatch.sinks import CLOSING_TIME, Pipeline, RunInfo, Sink
 from gradwatch.store.remote import Remote, as_remote
 from gradwatch.util import Reporter, environment, exits
 from gradwatch.watches import Timetable, Watch, diagnosis_watches, number_watches
@@ -48,6 +54,8 @@ class Session:
 
     `sources`, what is recorded, is set once, before the first step. `pipeline` is None while the
     session is closed, `alerts` without a diagnosis, `uploader` if the run stays on this machine.
+
+    What a session has open is closed when nobody holds it any more, see `OpenRun`.
     """
 
     def __init__(
@@ -73,11 +81,15 @@ class Session:
         watches = as_watches(layers, watch)
         if budget is None and every is None and any(w.every is None for w in watches):
             budget = BUDGET
-        self.pacer = Pacer(budget, lambda: self.is_idle)
+        # Weak references: threads hold the pacer and the directory, and must not hold the session.
+        weak = weakref.ref(self)
+        self.pacer = Pacer(budget, lambda: (own := weak()) is None or own.is_idle)
         schedule = self.pacer.schedule if every is None else schedules.as_schedule(every)
         self._description = as_description(config, tags, note)
         self._remote = as_remote(directory)
         self.directory = as_place(directory, self._remote)
+        self._wished = self.directory
+        self._latest: Path | None = None
         self._is_named = directory is not None
         self.reporter = Reporter()
         self.alerts = as_alerts(diagnose, on_finding, stop_on, self.reporter)
@@ -91,6 +103,7 @@ class Session:
         self.uploader: Uploader | None = None
         self._sinks = as_sinks(sinks)
         self._run: RunDirectory | None = None
+        self._opened: OpenRun | None = None
         self._is_displaced = False
         """Whether another monitor has taken the directory, and will keep it."""
         self._grouping = Grouping({n: g for s in self._sinks for n, g in s.groups.items()})
@@ -110,27 +123,31 @@ class Session:
         if self.pipeline is not None:
             return
         self.rank = rank = ranks.current()
-        self._claim()
+        facts = ModelFacts()
+        with self.reporter.guard("reading the model", "the facts about the model"):
+            facts = capture.facts()
+        self._claim(Beginning.of(capture.next_step, facts, capture.infos()))
         self._upload()
         meaning = {**self.timetable.probe_meaning, **capture.meaning()}
         if rank.is_one_of_many and rank.measures_alike:
             self._heartbeat = self._heartbeat or Heartbeat(rank.count)
             known = meaning.get(Kind.SCALAR)
             meaning[Kind.SCALAR] = f"{known}; {MEANING}" if known else MEANING
+        pacer = self.pacer
         run = RunInfo(
             self.directory,
             capture.next_step,
             meaning,
-            lambda: self.pacer.cost().words(),
+            lambda: pacer.cost().words(),
             rank.index,
         )
         sinks = [s for s in self._sinks if self._run is not None or not s.threaded]
         sinks = [s for s in sinks if rank.is_first or s.of_each_rank]
-        self.pipeline = Pipeline(sinks, self.reporter, self._view)
-        with self.reporter.guard(
-            "beginning the diagnosis", "findings, and the facts about the model"
-        ):
-            self._begin_diagnosis(capture)
+        view = SinkView(self._grouping, self._heartbeat, rank.is_first)
+        self.pipeline = Pipeline(sinks, self.reporter, view)
+        self._opened = OpenRun(self, self.pipeline, self._run, self.uploader, pacer, self.reporter)
+        with self.reporter.guard("beginning the diagnosis", "findings"):
+            self._begin_diagnosis(facts)
         self.pipeline.open(run)
         if self._run is not None:
             with self.reporter.guard("describing the run", "the run's entry in run.json"):
@@ -139,32 +156,17 @@ class Session:
                     self._run.amend(name, value)
             self.tell_sites()
 
-    def _begin_diagnosis(self, capture: Capture) -> None:
+    def _begin_diagnosis(self, facts: ModelFacts) -> None:
         if self.alerts is None or self.pipeline is None:
             return
-        rank, diagnosis, facts = self.rank, self.alerts.diagnosis, capture.facts()
+        rank, diagnosis = self.rank, self.alerts.diagnosis
         is_kept = self._run is not None and rank.is_first
-        self.alerts.begin(
-            facts,
-            self.directory if is_kept else None,
-            rank.index,
-            capture.next_step,
-            awaits_reports=capture.reports_each_step,
-        )
+        self.alerts.begin(facts, self.directory if is_kept else None, rank.index)
         if rank.is_first or not rank.measures_alike:
             self.pipeline.add(diagnosis)
         if self._run is not None:
             self._run.amend("model", facts.to_json())
             self._run.amend("diagnose", diagnosis.settings.facts())
-
-    def _view(self, reading: Reading) -> list[Reading]:
-        """The readings that sinks get for one that was measured."""
-        readings = []
-        if self._heartbeat is None or self.rank.is_first:
-            readings.append(self._grouping.attach(reading))
-        if self._heartbeat is not None and (beat := self._heartbeat.beat(reading)) is not None:
-            readings.append(beat)
-        return readings
 
     def submit(
         self,
@@ -183,9 +185,16 @@ class Session:
             self.tell_sites()
         return is_taken
 
-    def end_epoch(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """An epoch has ended, with these numbers."""
+    def report(self, loss: ReportedLoss) -> None:
+        """Tell the diagnosis the loss of a step, measured or not; on any thread."""
+        if self.alerts is not None:
+            self.alerts.diagnosis.report(loss)
+
+    def end_epoch(self, epoch: int, logs: Mapping[str, float], last_step: int) -> None:
+        """An epoch has ended, with these numbers, after that step."""
         if self.pipeline is not None:
+            if self.alerts is not None:
+                self.alerts.diagnosis.reach(last_step)
             self.pipeline.epoch_end(epoch, logs)
             self.alert()
         cost = self.pacer.cost()
@@ -234,44 +243,41 @@ class Session:
         for source in self.sources:
             with self.reporter.guard("closing the run", "perhaps the last steps"):
                 source.stop()
-        if self.pipeline is not None:
-            with self.reporter.guard("closing the run", "perhaps the last steps"):
-                try:
-                    self.pipeline.close()
-                finally:
-                    self.pipeline = None
-                for name in self._grouping.unmatched():
-                    self.reporter.notice(f"The group {name!r} matched nothing that was recorded.")
+        if self._opened is None:
+            return
+        self._opened.finish()
+        self.pipeline = None
+        for name in self._grouping.unmatched():
+            self.reporter.notice(f"The group {name!r} matched nothing that was recorded.")
         with self.reporter.guard("reporting findings", "nothing; they are in monitor.findings"):
             self.alert()
-        if self._run is not None:
-            self.tell_sites()
-            with self.reporter.guard(
-                "closing the run", "the cost of measuring, and the run's end, in run.json"
-            ):
-                self._run.amend("cost", self.pacer.cost().facts())
-                self._run.amend("ended", _now())
-            run, self._run = self._run, None
-            run.release()
-        if self.uploader is not None:
-            with exits.critical:
-                self.uploader.close()
-            self.uploader = None
+        self.tell_sites()
+        opened, self._opened = self._opened, None
+        self._run = self.uploader = None
+        opened.release()
 
-    def _claim(self) -> None:
+    def _claim(self, beginning: Beginning) -> None:
         if not self._is_named:
             self._is_named = True  # Each process may have chosen another name.
             key = f"directory/{next(_directories)}"
             agreed = ranks.agreed(self.rank, key, str(self.directory))
-            self.directory = Path(agreed or self.directory)
+            self.directory = self._wished = Path(agreed or self.directory)
+        weak = weakref.ref(self)
         self._run = claim_directory(
-            self.directory, self._is_displaced, self._lose_directory, self.rank, self.reporter
+            self._wished,
+            self._is_displaced,
+            lambda: _lose_directory(weak),
+            self.rank,
+            self.reporter,
+            beginning,
+            self._latest,
         )
         if self._run is not None:
-            self.directory = self._run.path
+            self.directory = self._latest = self._run.path
             self._is_displaced = False
 
-    def _lose_directory(self) -> None:
+    def lose_directory(self) -> None:
+        """Another monitor continues the run."""
         self._is_displaced = any(source.reopens for source in self.sources)
         self.close()
 
@@ -285,7 +291,7 @@ class Session:
                 f"upload to cannot be known here. gradwatch upload {self.directory} uploads it."
             )
             return
-        from gradwatch.store.remote import uploader_for
+        from gradwatch.store.remote import upload_leftover, uploader_for
 
         with (
             self.reporter.guard(
@@ -293,19 +299,23 @@ class Session:
             ),
             exits.critical,
         ):
+            # Where the run is in another directory than was asked for, it is at another URL.
+            remote = self._remote.next_to(self.directory.name.removeprefix(self._wished.name))
             self.uploader = uploader_for(
-                self._remote, self.directory, self._run.training, self.rank.index
+                remote, self.directory, self._run.training, self.rank.index
             )
+            if self._run.left is not None and not self._run.training:
+                upload_leftover(self._remote, self._run.left)
             if self.rank.is_first:
                 self.reporter.notice(
-                    f"The run is kept in {self.directory} and uploaded to {self._remote.shown}."
+                    f"The run is kept in {self.directory} and uploaded to {remote.shown}."
                 )
 
     def _facts(self, run: RunInfo) -> dict[str, Any]:
         """What `run.json` tells of this fit, or loop."""
         training = None if self.uploader is None else self.uploader.training
         return {
-            "started": _now(),
+            "started": now(),
             "first_step": run.first_step,
             **({"ranks": self.rank.count} if self.rank.is_one_of_many else {}),
             **({"training": training} if training else {}),
@@ -316,5 +326,9 @@ class Session:
         }
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+def _lose_directory(weak: weakref.ref[Session]) -> None:
+    session = weak()
+    if session is not None:
+        session.lose_directory()
+    else:
+        close_abandoned(time.monotonic() + CLOSING_TIME)

@@ -5,13 +5,14 @@ from gradwatch.sinks.console import Console
 from gradwatch.sinks.csv import CSV, safe
 from gradwatch.sinks.event_records import DamagedBytes, read_records
 from gradwatch.sinks.outlet import ActiveSink, View
-from gradwatch.sinks.pipeline import Pipeline
+from gradwatch.sinks.pipeline import CLOSING_TIME, Pipeline
 from gradwatch.sinks.png_files import PNG
 from gradwatch.sinks.store import Store
 from gradwatch.sinks.tensorboard import TensorBoard
 from gradwatch.sinks.totals import Totals
 
 __all__ = [
+    "CLOSING_TIME",
     "CSV",
     "PNG",
     "ActiveSink",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from gradwatch.core import Kind, Reading
 
@@ -16,6 +16,8 @@ SINK_SYNONYMS = {
     **dict.fromkeys(("freq", "interval", "update_freq"), "Monitor(every=...)"),
 }
 """What is meant by arguments that sinks do not have."""
+
+S = TypeVar("S", bound="Sink")
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,29 @@ class Sink:
     and may raise: the fault is reported once and training goes on. `threaded`
     is False for a sink that only keeps readings and prints them from the
     training thread.
+
+    A copy, by `copy` or `pickle`, is a new sink made with the same arguments: what a sink has
+    open belongs to one run.
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if cls.__init__ is object.__init__ and (args or kwargs):
+            raise TypeError(f"{cls.__name__}() takes no arguments")
+        sink = super().__new__(cls)
+        object.__setattr__(sink, "_made_with", (args, kwargs))
+        return sink
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _make, (type(self), *self._made_with)
+
+    def __copy__(self) -> Self:
+        # The arguments themselves, such as a stream.
+        return _make(type(self), *self._made_with)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.__copy__()
+
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     threaded = True
 
@@ -81,3 +105,7 @@ class Sink:
 
     def close(self) -> None:
         """The run has ended: write out what is kept, close files."""
+
+
+def _make(cls: type[S], args: tuple[Any, ...], kwargs: dict[str, Any]) -> S:
+    return cls(*args, **kwargs)

@@ -116,6 +116,42 @@ def test_what_is_recorded_is_there_while_training_goes_on_and_equals_the_truth(h
     assert "summaries.csv" in kept
 
 
+@pytest.mark.parametrize("what", ["segments/", "manifest-", "run.json", ""])
+def test_what_vanishes_at_the_url_is_sent_again_while_the_run_lasts(home, what):
+    url = f"{home}/runs/a"
+    remote = gradwatch.store.Remote(url, every=0.2)
+    monitor = gradwatch.Monitor(remote, every=1, sinks=[gradwatch.Store()])
+    record(monitor, range(1, 6))
+    until(lambda: {"segments/", "manifest-"} <= {p[:9] for p in remote_files(url)})
+    folder = Folder(remote)
+    gone = [path for path in remote_files(url) if what in path and SEALED.fullmatch(path)]
+    assert gone
+    for path in gone:
+        folder.delete(path)
+    until(lambda: set(gone) <= set(remote_files(url)))
+    record(monitor, range(6, 8))
+    monitor.close()
+    drain()
+    run = gradwatch.open(url)
+    assert not run.damage
+    steps, values = l2(run)
+    assert steps.tolist() == list(range(1, 8))
+    np.testing.assert_allclose(values, truth(range(1, 8)), rtol=1e-12)
+
+
+def test_a_training_that_does_not_continue_the_run_is_uploaded_next_to_it(memory):
+    url = f"{memory}/runs/a"
+    for name in ("a", "a-2"):
+        monitor = gradwatch.Monitor(url, every=1, sinks=[gradwatch.Store()])
+        record(monitor, range(1, 4))
+        monitor.close()
+        drain()
+        run = gradwatch.open(f"{memory}/runs/{name}")
+        assert l2(run)[0].tolist() == [1, 2, 3]
+        assert len(_attempts(run)) == 1
+    assert {path.partition("/")[0] for path in remote_files(f"{memory}/runs")} == {"a", "a-2"}
+
+
 def test_findings_go_there_too_and_others_files_stay(memory):
     url = f"{memory}/runs/a"
     monitor = gradwatch.Monitor(url, every=1, sinks=[gradwatch.Store()])
@@ -334,9 +370,11 @@ def test_a_restarted_process_uploads_what_the_killed_one_left(memory):
     record(monitor, [1])
     monitor.close()
     drain()
-    run = gradwatch.open(url)
-    assert len(run.sql("select distinct step from all_summaries where rank = 0").fetchall()) == 5
-    assert len({attempt["writer"] for attempt in _attempts(run)}) == 2
+    for place, steps in ((url, 5), (f"{url}-2", 1)):
+        run = gradwatch.open(place)
+        found = run.sql("select distinct step from all_summaries where rank = 0").fetchall()
+        assert len(found) == steps
+        assert len({attempt["writer"] for attempt in _attempts(run)}) == 1
 
 
 def _attempts(run):
@@ -398,7 +436,7 @@ def test_a_run_that_is_resumed_on_another_machine_is_one_run(memory, tmp_path, m
     for machine, steps in (("one", range(1, 9)), ("two", range(1, 5))):
         # Not in the same second: by that, one fit is told from another.
         monkeypatch.setattr(
-            "gradwatch.record.session._now", lambda machine=machine: f"time {machine}"
+            "gradwatch.record.session.now", lambda machine=machine: f"time {machine}"
         )
         remote = gradwatch.store.Remote(url, staging=tmp_path / machine)
         with gradwatch.Monitor(remote, every=1, sinks=[gradwatch.Store()]) as monitor:

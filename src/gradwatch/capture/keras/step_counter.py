@@ -12,16 +12,17 @@ class FitStepCounter:
     """Counts training steps without waiting for the device.
 
     It starts from the optimizer's own counter. Every batch counts, also a micro-batch of an
-    accumulated gradient, and one whose update loss scaling skipped.
+    accumulated gradient, and one whose update loss scaling skipped. An optimizer that has counted
+    nothing yet, of a model that is compiled again, goes on after `steps_before`.
     """
 
-    def __init__(self, model: KerasModel) -> None:
+    def __init__(self, model: KerasModel, steps_before: int = 0) -> None:
         self._model = model
         self._optimizers: list[KerasOptimizer] = []
         self._fit: Any = None
         self._epoch = 0
         self._batches: int | None = None
-        self._before_epoch = 0
+        self._before_epoch = steps_before
         self._begun = 0
         """The steps of the epoch, the one that is under way included."""
         self._ended = 0
@@ -77,7 +78,9 @@ class FitStepCounter:
         counters = [_number(innermost(o)._iterations.value) for o in self._optimizers]
         counted = max(counters, default=0)
         self.went_back = self._optimizer_before is not None and counted < self._optimizer_before
-        if self._optimizer_before is None or self.went_back:
+        if self._optimizer_before is None:
+            self._before_epoch = counted or self._before_epoch
+        elif self.went_back:
             self._before_epoch = counted
         else:
             run = counted - self._optimizer_before

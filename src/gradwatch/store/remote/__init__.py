@@ -5,7 +5,7 @@ from gradwatch.store.remote.claims import Claim, WaitingError, is_claim
 from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.segment_files import segment_files
 from gradwatch.store.remote.transfer import Transfer
-from gradwatch.store.remote.uploader import Uploader, uploader_for
+from gradwatch.store.remote.uploader import Uploader, upload_leftover, uploader_for
 
 __all__ = [
     "Claim",
@@ -17,5 +17,6 @@ __all__ = [
     "as_remote",
     "is_claim",
     "segment_files",
+    "upload_leftover",
     "uploader_for",
 ]

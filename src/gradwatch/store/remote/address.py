@@ -1,11 +1,13 @@
 """The address of a remote run, and its local directories."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -89,6 +91,11 @@ class Remote:
         root = Path(self.staging or os.environ.get(STAGING) or _home("staging"))
         digest = hashlib.sha256(self.shown.encode()).hexdigest()[:10]
         return root.expanduser().absolute() / f"{quote(self.parts[-1], safe='')}-{digest}"
+
+    def next_to(self, suffix: str) -> Remote:
+        """The run whose name has a suffix: `s3://bucket/runs/a-2`."""
+        path, mark, query = self.url.partition("?")
+        return replace(self, url=f"{path.rstrip('/')}{suffix}{mark}{query}")
 
     @property
     def cache_directory(self) -> Path:

@@ -24,8 +24,9 @@ class Transfer:
     reader never finds a manifest without its segments; and `run.json` and
     `findings.jsonl`. Journals stay.
 
-    The folder is listed once; files that are there are not sent again. Without a `share`, all of
-    the run is sent. `damaged` are local segments that are not what was sealed and were not sent.
+    Files that are there, when the folder is listed, are not sent again; `look` lists it again, and
+    files that have vanished since are sent once more. Without a `share`, all of the run is sent.
+    `damaged` are local segments that are not what was sealed and were not sent.
     """
 
     def __init__(self, directory: Path, folder: Folder, share: RankShare | None = None) -> None:
@@ -37,12 +38,26 @@ class Transfer:
         self._directory = directory
         self._sent: dict[str, Identity] = {}
         self._before: dict[str, bytes] = {}
-        present = {entry.name for entry in folder.listed()}
-        for name in self._shared:
-            if name in present:
-                self._before[name] = folder.read(name)
+        self._segments: set[tuple[str, int]] = set()
+        for name in self._look() & {*self._shared}:
+            self._before[name] = folder.read(name)
+
+    def look(self) -> None:
+        """See what is in the folder: someone may have deleted files."""
+        segments = self._segments
+        present = self._look()
+        is_whole = segments <= self._segments
+        # A manifest is sent after its segments, so with them again.
+        self._sent = {
+            name: identity
+            for name, identity in self._sent.items()
+            if name in present and (is_whole or names.parse_manifest(name) is None)
+        }
+
+    def _look(self) -> set[str]:
         # By size too: a file system that is no object store may have half of one.
-        self._segments = {(e.name, e.size) for e in folder.listed(names.SEGMENTS)}
+        self._segments = {(e.name, e.size) for e in self.folder.listed(names.SEGMENTS)}
+        return {entry.name for entry in self.folder.listed()}
 
     def advance(self) -> None:
         """Send all that is new; after an `OSError` the next call goes on from there."""

@@ -18,6 +18,7 @@ from gradwatch.store.remote.folder import Folder
 from gradwatch.store.remote.rank_share import RankShare, is_journal_of, share_of
 from gradwatch.store.remote.transfer import Transfer
 from gradwatch.util import Background, exits, say
+from gradwatch.util.files import DamagedError
 
 RETRY, RETRY_AT_MOST = 1.0, 300.0
 PAUSE = 0.1
@@ -57,6 +58,7 @@ class Uploader:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._retry = RETRY
+        self._looked = 0.0
         self._is_open = self.is_done = False
         self._last_fault = ""
 
@@ -156,6 +158,10 @@ class Uploader:
                     )
                 self.place = folder.shown
             self._note()
+            self._looked = time.monotonic()
+        elif not self._is_open or time.monotonic() - self._looked >= self._remote.every:
+            self._looked = time.monotonic()
+            self._transfer.look()
         damaged = len(self._transfer.damaged)
         self._transfer.advance()
         if len(self._transfer.damaged) > damaged:
@@ -216,6 +222,16 @@ def uploader_for(remote: Remote, directory: Path, training: str = "", rank: int 
         uploader = _uploaders[key] = Uploader(remote, directory, share=share)
     uploader.open()
     return uploader
+
+
+def upload_leftover(remote: Remote, directory: Path) -> None:
+    """Upload what a process that has ended left in a run's directory, unless all is there."""
+    try:
+        is_complete = bool(upload_note.read(directory).get("complete"))
+    except (FileNotFoundError, DamagedError):
+        is_complete = False
+    if not is_complete:
+        uploader_for(remote, directory).close()
 
 
 def _at_exit(deadline: float) -> None:
