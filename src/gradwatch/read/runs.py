@@ -19,9 +19,9 @@ NOT_RUNS = frozenset({names.SEGMENTS, "quarantine", "pictures"})
 
 
 def is_run(directory: Path) -> bool:
+    """Whether there is a file that only runs have; a folder of that name is none."""
     return any(
-        name == names.DESCRIPTION or names.parse_journal(name) or names.parse_manifest(name)
-        for name in names.listed(directory)
+        _is_of_run(name) and not (directory / name).is_dir() for name in names.listed(directory)
     )
 
 
@@ -130,12 +130,17 @@ class Runs:
 def _find(root: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
         here = Path(folder)
-        if any(
-            f == names.DESCRIPTION or names.parse_journal(f) or names.parse_manifest(f)
-            for f in files
-        ):
+        if any(map(_is_of_run, files)):
             yield here
         folders[:] = [f for f in folders if f not in NOT_RUNS and not f.startswith(".")]
+
+
+def _is_of_run(file: str) -> bool:
+    return (
+        file == names.DESCRIPTION
+        or names.parse_journal(file) is not None
+        or names.parse_manifest(file) is not None
+    )
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:

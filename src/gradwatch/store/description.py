@@ -70,7 +70,7 @@ class Description:
             content, faults = fitting(read(self.path))
         except FileNotFoundError:
             return {}
-        except DamagedError as error:
+        except (DamagedError, regular.UnreadableError) as error:
             content, faults = {}, [str(error)]
         if faults:
             # Not ours to delete: a person may read what we cannot.

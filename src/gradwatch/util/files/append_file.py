@@ -5,6 +5,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from gradwatch.util.files import regular
+
 
 class AppendFile:
     """A file to which records are appended, each wholly or not at all.
@@ -109,4 +111,12 @@ class AppendFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        return os.open(self.path, flags | (os.O_EXCL if exclusive else 0), 0o666)
+        # To open a pipe would wait for a reader.
+        flags |= getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(self.path, flags | (os.O_EXCL if exclusive else 0), 0o666)
+        try:
+            regular.check(os.fstat(descriptor).st_mode, self.path)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor

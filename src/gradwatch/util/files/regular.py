@@ -24,7 +24,7 @@ class UnreadableError(OSError):
 def status(path: Path) -> os.stat_result:
     """Of a regular file, or a link to one; raises `UnreadableError` in words for anything else."""
     found = path.stat()
-    _check(found.st_mode, path)
+    check(found.st_mode, path)
     return found
 
 
@@ -34,7 +34,7 @@ def open_file(path: Path) -> BinaryIO:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0))
     try:
-        _check(os.fstat(descriptor).st_mode, path)  # It may be another one by now.
+        check(os.fstat(descriptor).st_mode, path)  # It may be another one by now.
         return os.fdopen(descriptor, "rb", buffering=1 << 16)
     except BaseException:
         os.close(descriptor)
@@ -52,7 +52,8 @@ def read_bytes(path: Path, largest: int = LARGEST_JSON) -> bytes:
     return data
 
 
-def _check(mode: int, path: Path) -> None:
+def check(mode: int, path: Path) -> None:
+    """Raise `UnreadableError` in words unless the mode is that of a regular file."""
     if not stat.S_ISREG(mode):
         what = f"it is {_NAMES.get(stat.S_IFMT(mode), 'something else')}, not a file"
         raise UnreadableError(errno.EINVAL, what, str(path))
