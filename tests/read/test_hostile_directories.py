@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import struct
+import subprocess
 
 import google_crc32c
 import numpy as np
@@ -113,6 +114,19 @@ def test_a_segment_without_a_manifest_that_is_far_too_large_is_not_read(place):
 def test_a_folder_named_as_a_description_hides_no_runs(place):
     (place.parent / "run.json").mkdir()
     assert gradwatch.open(place.parent).names == ["a", "b"]
+
+
+def test_directories_that_are_nested_a_thousand_times_hide_no_runs(place, monkeypatch):
+    monkeypatch.chdir(place)
+    for _ in range(1500):
+        os.mkdir("x")  # noqa: PTH102 - its path is too long for any other way
+        os.chdir("x")
+    (place.parent / "y").symlink_to(place.parent)
+    try:
+        assert gradwatch.open(place.parent).names == ["a", "b"]
+        assert [each["name"] for each in json.loads(invoke("ls", place.parent, "--json").output)]
+    finally:
+        subprocess.run(["rm", "-rf", place / "x"], check=True, timeout=60)
 
 
 def with_manifest(place, **changes):

@@ -128,11 +128,22 @@ class Runs:
 
 
 def _find(root: Path) -> Iterator[Path]:
-    for folder, folders, files in os.walk(root):
-        here = Path(folder)
-        if any(map(_is_of_run, files)):
+    """The runs below a directory; links to other directories are not followed."""
+    waiting = [root]
+    while waiting:  # Not os.walk, which fails at a thousand nested directories.
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as entries:
+                found = [(entry.name, entry.is_dir(), entry.is_symlink()) for entry in entries]
+        except OSError:
+            continue
+        if any(_is_of_run(name) for name, is_folder, _ in found if not is_folder):
             yield here
-        folders[:] = [f for f in folders if f not in NOT_RUNS and not f.startswith(".")]
+        waiting += [
+            here / name
+            for name, is_folder, is_link in found
+            if is_folder and not is_link and name not in NOT_RUNS and not name.startswith(".")
+        ]
 
 
 def _is_of_run(file: str) -> bool:

@@ -1,7 +1,9 @@
 """What a run is, and what is wrong with its numbers: what `gradwatch show` shows."""
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gradwatch.core import Site
@@ -87,11 +89,14 @@ def damage_facts(run: Run) -> list[Answer]:
 def directory_size(place: Path) -> int:
     """The bytes of all files below a directory; files that vanish meanwhile do not count."""
     total = 0
-    for path in place.rglob("*"):
-        try:
-            total += path.lstat().st_size if path.is_file() else 0
-        except OSError:
-            continue
+    waiting = [str(place)]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.is_file():
+                    total += entry.stat(follow_symlinks=False).st_size
     return total
 
 
