@@ -143,6 +143,7 @@ def with_manifest(place, **changes):
         ({"sites": 5}, "sites: 5 is no list"),
         ({"sites": [["gradient", 3, ""]]}, "3 is no text"),
         ({"sites": [["gradient"]]}, "is no site"),
+        ({"sites": [["gradient", "a", ""]] * 2}, "one site has two numbers"),
         ({"attempts": "x"}, "attempts: 'x' is no list"),
         ({"attempts": [{"attempt": 1, "first_step": 10**400}]}, "is too large"),
         ({"groups": {"g": ["x"]}}, "groups: 'x' is no whole number"),
@@ -214,6 +215,7 @@ def test_a_small_journal_that_asks_for_gigabytes_gets_none(place, rows, cells):
     [
         ("S", columns.pack({**SITES, "first": 10**9}, {}), "1000000000 is too large"),
         ("S", columns.pack({**SITES, "sites": [[1, 2, 3]]}, {}), "1 is no text"),
+        ("S", columns.pack({**SITES, "first": 1}, {}), "one site has two numbers"),
         ("A", columns.pack({"attempt": 1, "first_step": None}, {}), "first_step"),
         ("F", columns.pack({"groups": [1]}, {}), "[1] is no mapping"),
         ("E", columns.pack({"time": "x"}, {}), "'x' is no time"),

@@ -249,7 +249,7 @@ class Catalog:
             )
         damage += journal.damage
         writer.journals[name.number] = journal
-        writer.lost_rows += sum(block.facts["lost_rows"] or 0 for block in journal.readings)
+        writer.lost_rows += sum(block.facts["lost_rows"] for block in journal.readings)
         if name.number >= writer.newest:
             # Each journal knows all that the ones before it did.
             writer.newest = name.number
@@ -260,7 +260,7 @@ class Catalog:
             writer.groups = journal.groups or writer.groups
             writer.end = journal.end
         if journal.end is not None:
-            writer.lost_rows += journal.end.get("lost_rows") or 0
+            writer.lost_rows += journal.end["lost_rows"]
 
     def _sites_of(self, journal: Journal, older: list[SiteName | None]) -> list[SiteName | None]:
         """The sites of a journal; the same list for as long as there are no more."""
@@ -275,10 +275,8 @@ class Catalog:
 def encodable_names(sites: Iterable[Json]) -> list[SiteName | None]:
     """Kind, path and group of sites; raises `ValueError` in words for what is no site."""
     found: list[SiteName | None] = []
-    for entry in sites:
-        kind, path, group = (
-            ("", "", "") if entry is None else map(tables.encodable, checks.site(entry))
-        )
+    for entry in checks.sites(sites):
+        kind, path, group = ("", "", "") if entry is None else map(tables.encodable, entry)
         found.append(None if entry is None else (kind, path, group))
     return found
 

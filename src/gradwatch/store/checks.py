@@ -50,6 +50,12 @@ def number(value: Json) -> float:
     return float(value)
 
 
+def flag(value: Json) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{shown(value)} is neither true nor false")
+    return value
+
+
 def text(value: Json) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{shown(value)} is no text")
@@ -89,6 +95,15 @@ def site(entry: Json) -> tuple[str, str, str]:
         raise ValueError(f"{shown(entry)} is no site")
     kind, path, group = entry
     return text(kind), text(path), text(group)
+
+
+def sites(entries: Iterable[Json]) -> list[tuple[str, str, str] | None]:
+    """The sites of a writer, each once; None for one that is not known."""
+    found = [optional(site, entry) for entry in entries]
+    known = [entry for entry in found if entry is not None]
+    if len(set(known)) < len(known):
+        raise ValueError("one site has two numbers")
+    return found
 
 
 def attempt(about: Json) -> dict[str, Json]:

@@ -74,7 +74,11 @@ def _evidence(value: Json) -> None:
 
 
 _LINE: Mapping[str, Callable[[Json], Any]] = {"diagnosis": checks.text, "event": _event}
-_EXTENT: Mapping[str, Callable[[Json], Any]] = {"first_step": checks.step, "last_step": checks.step}
+_EXTENT: Mapping[str, Callable[[Json], Any]] = {
+    "first_step": checks.step,
+    "last_step": checks.step,
+    "is_whole": checks.flag,
+}
 _FINDING: Mapping[str, Callable[[Json], Any]] = {
     **dict.fromkeys(("rule", "title", "layer", "remedy", "group", "explained_by"), checks.text),
     **dict.fromkeys(("since", "detected"), checks.step),

@@ -76,6 +76,7 @@ class Journal:
     _next: int = 0
     _settled: int = 0
     _more: int = 0
+    _known: set[tuple[str, str, str]] = field(default_factory=set)
 
     @property
     def frame_count(self) -> int:
@@ -142,12 +143,16 @@ class Journal:
             entries = checks.each(checks.site, checks.sequence(facts["sites"]))
             # Each has a place in the file, unless that was cut out.
             first = checks.whole(facts["first"], 0, _UNKNOWN_SITES + frame.end)
+            if len(set(entries)) < len(entries) or not self._known.isdisjoint(entries):
+                raise ValueError("one site has two numbers")
+            self._known.update(entries)
             self.sites += [None] * (first + len(entries) - len(self.sites))
             self.sites[first : first + len(entries)] = entries
         elif kind == ATTEMPT:
             self.attempts.append(checks.attempt(facts))
         elif kind == READING:
             checks.fields(facts, _READING)
+            facts["lost_rows"] = facts.get("lost_rows") or 0
             _check_rows(arrays)
             self.readings.append(JournalBlock(facts, arrays))
         elif kind == PICTURE:
@@ -158,7 +163,7 @@ class Journal:
         elif kind == FACTS:
             self.groups.update(checks.groups(facts.get("groups", {})))
         elif kind == END:
-            self.end = checks.end(facts)
+            self.end = {**checks.end(facts), "lost_rows": facts.get("lost_rows") or 0}
         else:
             raise ValueError(f"it is of the unknown kind {checks.shown(kind)}")
 
