@@ -22,6 +22,10 @@ def main() -> None:
     generating.add_argument(
         "--only-confirm", action="store_true", help="record nothing, only see how they come out"
     )
+    live = commands.add_parser("live", help="does the diagnosis find the same live and afterwards")
+    live.add_argument("names", nargs="*", help="only these programs")
+    live.add_argument("--every", type=int, help="measure every so many steps; else by the budget")
+    live.add_argument("--backend", default="torch", choices=("torch", "jax", "tensorflow"))
     scoring = commands.add_parser("score", help="diagnose the recorded runs, next to rivals")
     scoring.add_argument("--write", action="store_true", help="keep the result in results/")
     scoring.add_argument("--misses", action="store_true", help="list what was not right")
@@ -32,13 +36,16 @@ def main() -> None:
         for program in catalog().values():
             if program.half == args.half:
                 print(f"{program.fault.kind if program.fault else 'healthy':20} {program.name}")
-    elif args.command == "generate":
-        os.environ["KERAS_BACKEND"] = args.backend
-        if args.backend == "torch":
-            import torch
+    elif args.command == "live":
+        _use(args.backend)
+        from .catalog import catalog
+        from .live_and_replayed import compare
 
-            # Tensors are tiny: threads only get into each other's way.
-            torch.set_num_threads(1)
+        programs = [p for p in catalog().values() if p.half == args.half]
+        chosen = [p for p in programs if not args.names or p.name in args.names]
+        raise SystemExit(compare(chosen, every=args.every) > 0)
+    elif args.command == "generate":
+        _use(args.backend)
         from .generate import generate
 
         generate(args.folder, args.half, args.seeds, args.names, not args.only_confirm)
@@ -46,6 +53,15 @@ def main() -> None:
         from .report import report
 
         report(args.folder / args.half, args.half, args.write, args.misses)
+
+
+def _use(backend: str) -> None:
+    os.environ["KERAS_BACKEND"] = backend
+    if backend == "torch":
+        import torch
+
+        # Tensors are tiny: threads only get into each other's way.
+        torch.set_num_threads(1)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,12 +39,7 @@ def train(program: Program, seed: int, folder: Path | None, twin: dict[str, Any]
     Returns:
         The label: what the program is, and how it came out.
     """
-    rng = np.random.default_rng([seed, zlib.crc32(program.data.encode())])
-    data = make(program.data, rng, program.size, dict(program.data_options))
-    keras.utils.set_random_seed(1000 + seed)
-    model = build(program, data)
-    given = _Batches(program, data, np.random.default_rng([seed, 1]))
-    _train_before(program, model, data)
+    data, model, given = _prepared(program, seed)
     told = _Told(model, given)
     kept = _Kept()
     watches: list[Any] = []
@@ -53,15 +49,9 @@ def train(program: Program, seed: int, folder: Path | None, twin: dict[str, Any]
             gradwatch.gradients(), gradwatch.weights(), gradwatch.updates(),
             gradwatch.outputs(per_unit=True), gradwatch.output_gradients()])]  # fmt: skip
     first_facts = facts(program, model, data)
-    epochs = -(-program.steps // given.per_epoch)
-    validation = (data.val_x, data.val_y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(
-            given.forever(), steps_per_epoch=given.per_epoch, epochs=epochs, verbose=0,
-            validation_data=validation, validation_batch_size=len(data.val_x),
-            callbacks=[told, *watches, *map(_Unhurried, watches)],
-        )  # fmt: skip
+        _fit(program, data, model, given, [told, *watches, *map(_Unhurried, watches)])
         result = _score(program, model, data)
     if folder is not None:
         readings = [given.added_to(reading) for reading in kept.readings]
@@ -73,6 +63,34 @@ def train(program: Program, seed: int, folder: Path | None, twin: dict[str, Any]
     if folder is not None:
         (folder / "label.json").write_text(json.dumps(label, indent=1))
     return label
+
+
+def train_live(program: Program, seed: int, monitor: gradwatch.Monitor) -> None:
+    """Run a program once with a monitor, as a user would; whatever it raises ends it."""
+    data, model, given = _prepared(program, seed)
+    with warnings.catch_warnings(), suppress(Exception):
+        warnings.simplefilter("ignore")
+        _fit(program, data, model, given, [monitor])
+    monitor.close()
+
+
+def _prepared(program: Program, seed: int) -> tuple[Data, Any, _Batches]:
+    """The data, the compiled model and the batches of a program."""
+    rng = np.random.default_rng([seed, zlib.crc32(program.data.encode())])
+    data = make(program.data, rng, program.size, dict(program.data_options))
+    keras.utils.set_random_seed(1000 + seed)
+    model = build(program, data)
+    given = _Batches(program, data, np.random.default_rng([seed, 1]))
+    _train_before(program, model, data)
+    return data, model, given
+
+
+def _fit(program: Program, data: Data, model: Any, given: _Batches, callbacks: list[Any]) -> None:
+    model.fit(
+        given.forever(), steps_per_epoch=given.per_epoch, verbose=0, callbacks=callbacks,
+        epochs=-(-program.steps // given.per_epoch),
+        validation_data=(data.val_x, data.val_y), validation_batch_size=len(data.val_x),
+    )  # fmt: skip
 
 
 class _Batches:

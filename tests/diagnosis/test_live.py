@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch import Kind, Site
-from gradwatch.core import ReportedLoss
+from gradwatch import Kind, Site, Summary
 from gradwatch.diagnosis import ModelFacts, findings_file
 from gradwatch.diagnosis.live import LiveDiagnosis
-from gradwatch.diagnosis.running_means import StepLosses, is_report_missing
 from gradwatch.diagnosis.settings import Settings
 from gradwatch.sinks import RunInfo
 from gradwatch.sinks.outlet import Outlet, whole
@@ -26,11 +24,11 @@ from tests.diagnosis.support import reading
 class Live(LiveDiagnosis):
     """A diagnosis in an outlet, as in a pipeline, to which the test brings the readings."""
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, *, awaits_reports: bool = False) -> None:
         self.said: list[str] = []
         self.reporter = Reporter(self.said.append)
         super().__init__(Settings(), self.reporter)
-        self.begin(ModelFacts(), directory)
+        self.begin(ModelFacts(), directory, awaits_reports=awaits_reports)
         run = RunInfo(directory or Path())
         room, interval = 1 << 20, 0.0
         self.calls = Outlet(self, whole, "Live", run, self.reporter, room, interval)
@@ -57,123 +55,57 @@ def settle(diagnosis: Live) -> None:
         time.sleep(0.001)
 
 
-def running_means(losses: list[float]) -> list[float]:
-    return [float(np.mean(losses[: i + 1])) for i in range(len(losses))]
+def report(step: int, mean: float) -> gradwatch.Reading:
+    """What `fit` reports after a step."""
+    site = Site(Kind.METRIC, "loss")
+    return gradwatch.Reading(step, 1, 0.0, [site], Summary.of_numbers([mean]))
 
 
-def test_losses_come_back_from_running_means():
-    truth = [3.0, 1.0, 2.0, 0.5, 0.25, 4.0]
-    told = StepLosses()
-    means = running_means(truth)
-    for step in (1, 2):
-        assert told.add_mean(step, step, means[step - 1]) is None
-    told.add_measured(2, truth[1])
-    found = [told.add_mean(step, step, means[step - 1]) for step in range(3, 7)]
-    np.testing.assert_allclose(found, truth[2:], rtol=1e-12)
-    # The next epoch counts from 1 again.
-    assert told.add_mean(7, 1, 9.0) == 9.0
-
-
-def test_what_is_no_running_mean_is_not_believed():
-    told = StepLosses()
-    for step, loss in enumerate([3.0, 1.0, 2.0, 0.5], 1):
-        told.add_mean(step, step, loss)
-        told.add_measured(step, loss)
-    assert told.add_mean(5, 5, 0.7) is None
-
-
-def test_a_mean_that_is_not_finite_is_said_once_an_epoch():
-    told = StepLosses()
-    assert told.add_mean(1, 1, 1.0) is None
-    assert math.isnan(told.add_mean(2, 2, math.nan))
-    assert told.add_mean(3, 3, math.nan) is None
-    assert math.isnan(told.add_mean(4, 1, math.nan))
-
-
-def test_nan_in_an_unmeasured_step_names_the_step_even_if_reports_come_out_of_order():
-    diagnosis = Live()
-    for step in (1, 2, 4, 5, 3):
-        diagnosis.report(ReportedLoss(step, step, 1.0 if step < 3 else math.nan))
-        settle(diagnosis)
+def test_nan_in_an_unmeasured_step_names_the_step():
+    diagnosis = Live(awaits_reports=True)
+    for step in (1, 2, 3, 4):
+        diagnosis.calls.expect()
+        diagnosis.take(report(step, 1.0 if step < 3 else math.nan))
     diagnosis.end()
     [finding] = diagnosis.new_findings()
     assert finding.title == "NaN in the loss of step 3; nothing else was measured in it."
 
 
 def test_a_reading_that_overtakes_reports_of_earlier_steps_waits_for_them():
-    diagnosis = Live()
-    for step in (1, 2, 3, 5):
-        diagnosis.report(ReportedLoss(step, step, 1.0 if step < 4 else math.nan))
-    diagnosis.calls.expect()
-    diagnosis.take(weights(8, math.nan, loss=math.nan))
+    diagnosis = Live(awaits_reports=True)
+    for each in (report(1, 1.0), weights(8, math.nan, loss=math.nan)):
+        diagnosis.calls.expect()
+        diagnosis.take(each)
     settle(diagnosis)
     assert diagnosis.findings == []
-    for step in (7, 6, 4):
-        diagnosis.report(ReportedLoss(step, step, math.nan))
+    for step in range(2, 8):
+        diagnosis.calls.expect()
+        diagnosis.take(report(step, 1.0 if step < 4 else math.nan))
     settle(diagnosis)
     [finding] = diagnosis.new_findings()
     assert finding.title == "NaN in the loss of step 4; nothing else was measured in it."
     diagnosis.end()
 
 
-@pytest.mark.parametrize("number", [1, 40])
-def test_a_report_that_never_comes_holds_readings_up_for_an_epoch_at_most(number):
-    diagnosis = Live()
-    diagnosis.report(ReportedLoss(1, 1, 1.0))
-    for step in range(4, 4 + number):  # Step 2 is never reported.
+def test_a_report_that_never_comes_holds_readings_up_for_an_epoch_at_most():
+    diagnosis = Live(awaits_reports=True)
+    for step in range(4, 8):  # Nothing is ever reported.
         diagnosis.calls.expect()
         diagnosis.take(weights(step, math.nan))
     settle(diagnosis)
-    # Nor for more than some measured steps.
-    assert bool(diagnosis.findings) is (number > 32)
-    diagnosis.reach(3 + number)
+    assert diagnosis.findings == []
     diagnosis.epoch_end(1, {})
     settle(diagnosis)
     assert [finding.since for finding in diagnosis.findings] == [4]
     diagnosis.end()
 
 
-def test_which_reports_are_missing_is_told_from_the_steps_between_them():
-    def missing(step, *reports, last=None):
-        return is_report_missing(last, sorted(reports), step)
-
-    three = [ReportedLoss(step, step, 1.0) for step in (1, 2, 3)]
-    assert not missing(100)  # of a training that reports nothing
-    assert not missing(4, *three)
-    assert missing(5, *three)
-    assert not missing(5, *three, ReportedLoss(4, 4, 1.0))
-    assert missing(5, *three, ReportedLoss(5, 5, 1.0))
-    assert missing(3, *three[1:])
-    assert not missing(4, *three[1:], last=three[0])
-    # An epoch begins: all of the one before has been reported, and taken.
-    assert not missing(51, ReportedLoss(50, 1, 1.0), last=three[2])
-    assert not missing(2, ReportedLoss(1, 1, 1.0), last=ReportedLoss(90, 90, 1.0))
-    # Four steps at a time.
-    four = [ReportedLoss(step, step, 1.0, 4) for step in (4, 8)]
-    assert not missing(12, *four)
-    assert missing(13, *four)
-    assert missing(12, four[0])
-
-
-def test_a_report_waits_for_the_reading_of_its_step():
-    diagnosis = Live()
-    for step in (1, 2, 3):
-        diagnosis.calls.expect()
-        diagnosis.report(ReportedLoss(step, step, 1.0 if step < 3 else math.nan))
-    for step in (1, 2):
-        diagnosis.take(weights(step, loss=1.0))
-    diagnosis.take(weights(3, math.nan, loss=math.nan))
-    diagnosis.end()
-    [finding] = diagnosis.new_findings()
-    assert finding.title == "NaN in step 3, first in the loss."
-    assert Site(Kind.WEIGHT, "a/kernel") in finding.sites
-
-
 def test_a_reading_that_never_comes_holds_nothing_up():
     diagnosis = Live()
     diagnosis.calls.expect()
     diagnosis.take(None)
-    diagnosis.report(ReportedLoss(1, 1, math.inf))
+    diagnosis.calls.expect()
+    diagnosis.take(report(1, math.inf))
     diagnosis.end()
     assert [finding.rule for finding in diagnosis.new_findings()] == ["non-finite"]
 
@@ -237,27 +169,6 @@ def test_a_training_that_goes_back_is_diagnosed_anew(tmp_path):
     diagnosis.end()
     assert diagnosis.findings == []
     assert [finding.since for finding in findings_file.read(tmp_path).findings] == [3]
-
-
-def test_epochs_are_told_after_the_readings_of_their_steps():
-    heard = []
-
-    @gradwatch.diagnosis.rule("listens")
-    def listens(history):
-        heard.append((history.step, [epoch.epoch for epoch in history.epochs]))
-
-    try:
-        diagnosis = Live()
-        diagnosis.calls.expect()
-        diagnosis.reach(5)
-        diagnosis.epoch_end(1, {"loss": 1.0, "val_loss": 2.0})
-        diagnosis.take(weights(5, loss=1.0))
-        diagnosis.end()
-    finally:
-        from gradwatch.diagnosis.rule import RULES
-
-        del RULES["listens"]
-    assert heard == [(5, []), (5, [1])]
 
 
 @pytest.mark.parametrize("stop_on", ["error", "warning", None])

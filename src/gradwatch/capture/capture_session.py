@@ -16,6 +16,10 @@ class Capture(Protocol):
     def next_step(self) -> int:
         """The first step that may be recorded."""
 
+    @property
+    def reports_each_step(self) -> bool:
+        """Whether the training reports its loss after each step, later than it is measured."""
+
     def meaning(self) -> Mapping[Kind, str]:
         """The meaning of the measurements of each kind, in words."""
 
@@ -57,7 +61,7 @@ class CaptureSession(Protocol):
     ) -> bool:
         """Have a reading, or several, made on another thread, and written; False if not."""
 
-    def end_epoch(self, epoch: int, logs: Mapping[str, float], last_step: int) -> None:
+    def end_epoch(self, epoch: int, logs: Mapping[str, float]) -> None:
         """An epoch has ended."""
 
     def may_measure(self, timetable: Timetable) -> bool:

@@ -19,8 +19,8 @@ def diagnose(run: Path, strict: bool, as_json: bool) -> int:
     """Diagnose RUN from what was recorded.
 
     The rules are the same as during training, and rules that the monitor silenced stay
-    silent. Findings of the training itself are printed too: it may have seen losses of
-    steps that were not recorded.
+    silent. Findings of the training itself are printed too: it may have seen steps that
+    were trained again, from a checkpoint.
 
     The exit code is 2 if there is an error and 0 if there is none; with --strict, it is 1
     if there are only warnings.

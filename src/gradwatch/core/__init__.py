@@ -23,7 +23,6 @@ from gradwatch.core.histogram import Histogram
 from gradwatch.core.kinds import KIND_SYNONYMS, KINDS, Kind, add_kind
 from gradwatch.core.model_facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
 from gradwatch.core.reading import Reading, SiteFilter, scope, stacked
-from gradwatch.core.reported_loss import ReportedLoss
 from gradwatch.core.schedule import Moment, Schedule
 from gradwatch.core.select import SelectionError
 from gradwatch.core.sites import Site, SiteInfo
@@ -73,7 +72,6 @@ __all__ = [
     "Moment",
     "OptimizerFacts",
     "Reading",
-    "ReportedLoss",
     "Schedule",
     "SelectionError",
     "Site",

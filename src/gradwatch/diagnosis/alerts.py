@@ -37,8 +37,16 @@ class Alerts:
         self._reporter = reporter
         self._file = file
 
-    def begin(self, facts: ModelFacts, directory: Path | None, rank: int = 0) -> None:
-        """A training begins, or goes on.
+    def begin(
+        self,
+        facts: ModelFacts,
+        directory: Path | None,
+        rank: int = 0,
+        first_step: int = 1,
+        *,
+        awaits_reports: bool = False,
+    ) -> None:
+        """A training begins, or goes on; see `LiveDiagnosis.begin`.
 
         The first rank asks all rules about what the processes have in common; another rank asks
         only those that its own measurements answer.
@@ -47,7 +55,7 @@ class Alerts:
         if rank:
             self._who = f"rank {rank} · "
             self.diagnosis.ask_only(_RULES_OF_EACH_RANK)
-        self.diagnosis.begin(facts, directory)
+        self.diagnosis.begin(facts, directory, first_step, awaits_reports=awaits_reports)
 
     def deliver(self) -> None:
         """Tell the user about the findings since the last call."""

@@ -1,11 +1,10 @@
 """Merges the readings of a step that a loop has recorded in several calls."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from gradwatch.core import Reading, SiteFilter, Summary
+from gradwatch.core import Reading, Summary
 
 
 def has_no_tensors(reading: Reading) -> bool:
@@ -28,20 +27,3 @@ def merged(reading: Reading, other: Reading) -> Reading:
     return replace(
         reading, sites=[*reading.sites, *other.sites], summary=Summary.unpack(rows), members={}
     )
-
-
-def one_per_step(readings: Iterable[Reading]) -> Iterator[Reading]:
-    """The readings, with those that complete each other merged."""
-    held: Reading | None = None
-    only_measured = SiteFilter(lambda site: site.kind.is_reported)
-    for reading in map(only_measured, readings):
-        if not len(reading):
-            continue
-        if held is not None and completes(held, reading):
-            held = merged(held, reading)
-            continue
-        if held is not None:
-            yield held
-        held = reading
-    if held is not None:
-        yield held

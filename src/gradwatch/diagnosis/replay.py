@@ -11,8 +11,8 @@ from gradwatch.core import ModelFacts, Reading
 from gradwatch.diagnosis import findings_file
 from gradwatch.diagnosis.engine import Diagnosis, Thresholds
 from gradwatch.diagnosis.finding import Finding, worst_first
-from gradwatch.diagnosis.merge_readings import one_per_step
 from gradwatch.diagnosis.rank_rule import RankData
+from gradwatch.diagnosis.sequencer import Sequencer
 from gradwatch.diagnosis.silence import Silence
 from gradwatch.util import Json, say, suggests_arguments
 
@@ -95,13 +95,15 @@ def diagnose(
     diagnosis = Diagnosis(
         facts, rules=rules, thresholds=thresholds, silence=silence, on_error=on_error
     )
+    sequencer = Sequencer(diagnosis, begins=() if run is None else _first_steps(run.facts))
     ended = sorted(epochs, key=lambda epoch: epoch[1])
-    for reading in one_per_step(readings):
+    for reading in readings:
         while ended and ended[0][1] < reading.step:
-            diagnosis.observe_epoch(*ended.pop(0))
-        diagnosis.observe(reading)
+            sequencer.add_epoch(*ended.pop(0))
+        sequencer.add(reading)
     for epoch in ended:
-        diagnosis.observe_epoch(*epoch)
+        sequencer.add_epoch(*epoch)
+    sequencer.finish()
     if hasattr(run, "sql") and _has_several(whole := cast("Run", run)):
         diagnosis.compare_ranks(RankData(whole, diagnosis.facts))
     return diagnosis
@@ -152,6 +154,13 @@ def _model_facts(facts: Mapping[str, Json]) -> ModelFacts:
     fits = facts.get("fits") or [{}]
     model = facts.get("model") or (fits[-1].get("model") if isinstance(fits[-1], Mapping) else None)
     return ModelFacts.from_json(model or {})
+
+
+def _first_steps(facts: Mapping[str, Json]) -> list[int]:
+    """The first step of each `fit`, or loop."""
+    fits = facts.get("fits") or ()
+    known = [fit.get("first_step") for fit in fits if isinstance(fit, Mapping)]
+    return sorted(step for step in known if isinstance(step, int))
 
 
 def _silences(facts: Mapping[str, Json]) -> Iterator[Silence]:

@@ -1,32 +1,9 @@
 """Recovers the losses of single steps from the running means that Keras reports."""
 
 import math
-from collections.abc import Iterable
-
-from gradwatch.core import ReportedLoss
 
 _REMEMBERED = 256
 _TOLERANCE = 1e-3
-
-
-def is_report_missing(
-    last: ReportedLoss | None, reports: Iterable[ReportedLoss], step: int
-) -> bool:
-    """Whether the report of a step before `step` has not arrived yet.
-
-    Nothing is missing if nothing was ever reported. `last` is the newest report that was processed,
-    and `reports` are those that have arrived since, in the order of their steps.
-    """
-    known, stride = (None, 1) if last is None else (last.step, last.stride)
-    for each in reports:
-        # When an epoch begins, all reports of the previous ones have arrived.
-        before_epoch = each.step - each.count
-        known = before_epoch if known is None else max(known, before_epoch)
-        stride = each.stride
-        if each.step > known + stride:
-            break
-        known = each.step
-    return known is not None and known + stride < step
 
 
 class StepLosses:
@@ -38,6 +15,11 @@ class StepLosses:
     """
 
     def __init__(self) -> None:
+        self._step: int | None = None
+        """The last step that was reported."""
+        self._epoch: int | None = None
+        self._before: int | None = None
+        """The last step before the epoch."""
         self._count = 0
         self._mean = 0.0
         self._is_broken = False
@@ -45,17 +27,25 @@ class StepLosses:
         self._recovered: dict[int, float] = {}
         self._measured: dict[int, float] = {}
 
-    def is_next(self, count: int, stride: int = 1) -> bool:
-        """Whether a report follows the previous one directly."""
-        return count <= max(stride, 1) or count == self._count + stride
+    def begin(self, step: int) -> None:
+        """A `fit` begins with this step, and with it an epoch."""
+        self._epoch, self._before = None, step - 1
 
-    def add_mean(self, step: int, count: int, mean: float) -> float | None:
-        """Add the mean of the first `count` steps of an epoch; returns the loss of its last step.
+    def add_mean(self, step: int, epoch: int, mean: float) -> float | None:
+        """Add the mean over an epoch up to a step; returns the loss of that step.
 
-        None if that is unknown. Within an epoch, reports come in the order of the steps.
+        None if that is unknown. Reports come in the order of the steps.
         """
-        if count <= self._count:  # An epoch begins.
+        if epoch != self._epoch:
+            self._before = self._before if self._epoch is None else self._step
+            self._epoch = epoch
             self._count, self._mean, self._is_broken = 0, 0.0, False
+        if self._before is None:
+            self._before = step - 1
+        count = step - self._before
+        if count <= self._count:
+            return None
+        self._step = step
         if not math.isfinite(mean):
             was_broken, self._is_broken = self._is_broken, True
             self._count = count

@@ -103,9 +103,7 @@ class FitSource:
         if self._capture is None:
             return
         self._capture.end_batch(batch)
-        loss = self._capture.report(batch, logs)
-        if loss is not None:
-            self._session.report(loss)
+        self._capture.report(batch, logs)
 
     def end_evaluation(self, logs: Mapping[str, Any]) -> None:
         """An evaluation has ended: the validation that belongs to `fit`, or another within it."""
@@ -156,5 +154,4 @@ class FitSource:
             epoch, logs = self._ended_epoch
             self._ended_epoch = None
             with self._session.reporter.guard("ending an epoch", "the numbers of that epoch"):
-                last_step = 0 if self._capture is None else self._capture.next_step - 1
-                self._session.end_epoch(epoch, logs, last_step)
+                self._session.end_epoch(epoch, logs)

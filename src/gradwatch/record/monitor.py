@@ -46,8 +46,8 @@ class Monitor(KerasCallback, LoopInterface):
         directory: where the run is kept; `runs/<date>-<time>` by default. A run that is
             there already is continued from a later step by the same model. Another training,
             or one while another process is writing there, is kept in `<directory>-2`, see
-            docs/files.md; processes that train together share it, see docs/distributed.md.
-            A URL such as `"s3://bucket/runs/a"`, or a `gradwatch.store.Remote`: sealed segments are uploaded
+            docs/files.md; processes that train together share it, see docs/distributed.md. A URL such as
+            `"s3://bucket/runs/a"`, or a `gradwatch.store.Remote`: sealed segments are uploaded
             there, see docs/remote.md.
         every: how often to measure, see `gradwatch.schedule`: a number of batches,
             `"epoch"`, a list of steps, ... Instead of a budget.

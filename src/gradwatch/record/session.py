@@ -15,7 +15,6 @@ from gradwatch.core import (
     Kind,
     ModelFacts,
     Reading,
-    ReportedLoss,
 )
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
@@ -161,7 +160,13 @@ class Session:
             return
         rank, diagnosis = self.rank, self.alerts.diagnosis
         is_kept = self._run is not None and rank.is_first
-        self.alerts.begin(facts, self.directory if is_kept else None, rank.index)
+        self.alerts.begin(
+            facts,
+            self.directory if is_kept else None,
+            rank.index,
+            capture.next_step,
+            awaits_reports=capture.reports_each_step,
+        )
         if rank.is_first or not rank.measures_alike:
             self.pipeline.add(diagnosis)
         if self._run is not None:
@@ -185,16 +190,9 @@ class Session:
             self.tell_sites()
         return is_taken
 
-    def report(self, loss: ReportedLoss) -> None:
-        """Tell the diagnosis the loss of a step, measured or not; on any thread."""
-        if self.alerts is not None:
-            self.alerts.diagnosis.report(loss)
-
-    def end_epoch(self, epoch: int, logs: Mapping[str, float], last_step: int) -> None:
-        """An epoch has ended, with these numbers, after that step."""
+    def end_epoch(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """An epoch has ended, with these numbers."""
         if self.pipeline is not None:
-            if self.alerts is not None:
-                self.alerts.diagnosis.reach(last_step)
             self.pipeline.epoch_end(epoch, logs)
             self.alert()
         cost = self.pacer.cost()

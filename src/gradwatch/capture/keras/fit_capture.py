@@ -26,7 +26,7 @@ from gradwatch.capture.recorder import Recorder, Submit
 from gradwatch.capture.replicas import replica_name
 from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.values import names_due
-from gradwatch.core import KerasModel, Kind, ModelFacts, Moment, ReportedLoss, Site, SiteInfo
+from gradwatch.core import KerasModel, Kind, ModelFacts, Moment, Site, SiteInfo
 from gradwatch.measure import Fetched
 from gradwatch.util import Reporter
 from gradwatch.watches import Due, Plan, Timetable
@@ -77,6 +77,8 @@ class FitCapture:
         self._observer = self._make_observer()
         self._plan.make_if_built()
 
+    reports_each_step = True
+
     def serves(self, model: KerasModel) -> bool:
         """Whether this capture, with all that it has compiled, can be used for another `fit`."""
         # compile() makes Keras build a new train function.
@@ -91,19 +93,10 @@ class FitCapture:
         """The number of the next step, as far as it is known before it begins."""
         return self._counter.steps_so_far() + 1
 
-    def report(self, batch: int, logs: Mapping[str, Any]) -> ReportedLoss | None:
-        """Keras reports that the batch with that index in the epoch has ended; on any thread.
-
-        Returned is the loss, if it is among the logs.
-        """
-        step, count, stride = (
-            self._counter.step_of(batch),
-            batch + 1,
-            self._model.steps_per_execution,
-        )
-        self._reports.add(step, self._counter.epoch, count, stride, logs)
-        loss = logs.get("loss")
-        return None if loss is None else ReportedLoss(step, count, float(loss), stride)
+    def report(self, batch: int, logs: Mapping[str, Any]) -> None:
+        """Keras reports that the batch with that index in the epoch has ended; on any thread."""
+        step, stride = self._counter.step_of(batch), self._model.steps_per_execution
+        self._reports.add(step, self._counter.epoch, batch + 1, stride, logs)
 
     def send_reports(self, *, everything: bool = False) -> None:
         """Send what Keras has reported, as far as nothing before it is missing."""
@@ -204,6 +197,8 @@ class FitCapture:
             if not due.summaries:
                 return  # It was measured for the sake of its random numbers alone.
             fetch = self._backend.framework.fetch
+            # What is reported from now on comes after this.
+            self._numbers.close_batch()
             self._recorder.send(
                 moment,
                 fetch(measured, names_due(due, measured)),

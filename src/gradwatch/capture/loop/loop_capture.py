@@ -70,6 +70,8 @@ class LoopCapture:
 
     # For the session, when it opens a run.
 
+    reports_each_step = False
+
     @property
     def next_step(self) -> int:
         return self._first_step

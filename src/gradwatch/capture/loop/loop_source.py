@@ -59,7 +59,7 @@ class LoopSource:
                 session.pacer,
                 session.submit,
                 session.open,
-                lambda epoch: session.end_epoch(epoch, {}, 0),
+                lambda epoch: session.end_epoch(epoch, {}),
                 session.reporter,
                 session.may_measure,
             )
