@@ -46,9 +46,9 @@ class Monitor(KerasCallback, LoopInterface):
         directory: where the run is kept; `runs/<date>-<time>` by default. A run that is
             there already is continued from a later step by the same model. Another training,
             or one while another process is writing there, is kept in `<directory>-2`, see
-            docs/files.md; processes that train together share it, see docs/distributed.md. A URL such as
-            `"s3://bucket/runs/a"`, or a `gradwatch.store.Remote`: sealed segments are uploaded
-            there, see docs/remote.md.
+            docs/files.md; processes that train together share it, see docs/distributed.md. A
+            URL such as `"s3://bucket/runs/a"`, or a `gradwatch.store.Remote`: sealed segments
+            are uploaded there, see docs/remote.md.
         every: how often to measure, see `gradwatch.schedule`: a number of batches,
             `"epoch"`, a list of steps, ... Instead of a budget.
         budget: how much measuring may slow training down, as a fraction; 0.01 if neither
