@@ -146,7 +146,7 @@ class Session:
         self.pipeline = Pipeline(sinks, self.reporter, view)
         self._opened = OpenRun(self, self.pipeline, self._run, self.uploader, pacer, self.reporter)
         with self.reporter.guard("beginning the diagnosis", "findings"):
-            self._begin_diagnosis(facts)
+            self._begin_diagnosis(capture, facts)
         self.pipeline.open(run)
         if self._run is not None:
             with self.reporter.guard("describing the run", "the run's entry in run.json"):
@@ -155,7 +155,7 @@ class Session:
                     self._run.amend(name, value)
             self.tell_sites()
 
-    def _begin_diagnosis(self, facts: ModelFacts) -> None:
+    def _begin_diagnosis(self, capture: Capture, facts: ModelFacts) -> None:
         if self.alerts is None or self.pipeline is None:
             return
         rank, diagnosis = self.rank, self.alerts.diagnosis
