@@ -7,6 +7,7 @@ import pytest
 
 from gradwatch import Kind, Site
 from tests.cli.support import PATHS, arrays, invoke, make_run, strict
+from tests.view.data.made_metrics import metric_run
 
 
 def finite_l2(*tensors):
@@ -202,3 +203,29 @@ def test_a_run_in_the_folder_runs_can_be_named_without_it(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     assert "mine  finished  ok  runs/mine" in invoke("show", "mine").stdout
     assert "mine" in invoke("ls").stdout
+
+
+def test_ls_has_metrics_settings_tags_and_notes(tmp_path):
+    told = {"config": {"lr": 0.01, "net": {"units": 8}}, "tags": ["sweep"], "note": "a try"}
+    truth = metric_run(tmp_path / "a", **told)
+    metric_run(tmp_path / "b", 1, config={"lr": 0.5, "net": {"units": 8}})
+    first, second = strict(invoke("ls", tmp_path, "--json").stdout)
+    last = {(site.kind, site.path): list(own.values())[-1] for site, own in truth.items()}
+    assert first["metrics"] == pytest.approx(
+        {
+            "accuracy": last["metric", "accuracy"],
+            "val_loss": last["epoch_metric", "val_loss"],
+            "val_accuracy": last["epoch_metric", "val_accuracy"],
+        },
+        rel=1e-12,
+    )
+    assert first["config"] == {"lr": 0.01, "net.units": 8}
+    assert (first["tags"], first["note"]) == (["sweep"], "a try")
+    assert second["config"]["lr"] == 0.5
+    header, *rows = invoke("ls", tmp_path).stdout.splitlines()
+    for word in ("val_loss", "accuracy", "lr", "tags", "note"):
+        assert word in header
+    # A setting that all runs have alike says nothing.
+    assert "net.units" not in header
+    assert "0.01" in rows[0]
+    assert "a try" in rows[0]

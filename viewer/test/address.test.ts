@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { RunEntry } from "../src/api/types";
 import { href, parseRoute } from "../src/route";
-import { arranged, NEWEST, parseOrder, spellOrder } from "../src/runs/columns";
+import { arranged, COLUMNS, NEWEST, parseOrder, spellOrder } from "../src/runs/columns";
 import { rangeOf, rangeQuery, scaleOf, scaleQuery } from "../src/site/state";
 
 test("a hash names a page and its state", () => {
@@ -70,7 +70,7 @@ test("runs are filtered and sorted; unknown values come last in both directions"
     run("run4", "nan"),
   ];
   const names = (order: string, text: string) =>
-    arranged(runs, parseOrder(order), text).map(({ name }) => name);
+    arranged(runs, COLUMNS, parseOrder(order), text).map(({ name }) => name);
   expect(names("name", "run")).toEqual(["run2", "RUN3", "run4", "run10"]);
   expect(names("loss", "")).toEqual(["other", "run2", "run10", "RUN3", "run4"]);
   expect(names("-loss", "")).toEqual(["run10", "run2", "other", "RUN3", "run4"]);

@@ -12,14 +12,27 @@ from gradwatch.cli.exit_codes import FOUND, OK, user_errors
 from gradwatch.cli.opening import HOME
 from gradwatch.cli.output import echo_json, echo_table, progress
 from gradwatch.diagnosis import known_findings
-from gradwatch.read import Run, Runs, Status
+from gradwatch.read import Run, Runs, Status, outline_of
 from gradwatch.read import open as open_place
-from gradwatch.util import TextColumn, bytes_, compact, duration, printable
-from gradwatch.view.data import Health, damage_facts, directory_size, health_of, unreadable
+from gradwatch.util import TextColumn, bytes_, compact, duration, printable, shortened
+from gradwatch.view.data import (
+    Health,
+    damage_facts,
+    directory_size,
+    health_of,
+    metric_names,
+    metric_text,
+    outline_facts,
+    setting_names,
+    setting_text,
+    unreadable,
+)
 from gradwatch.view.text import has_stopped
 
 Entry = dict[str, Any]
 _NAMED = 3
+_EXTRAS, _LONGEST = 8, 32
+"""How many metrics and settings are columns, and how long their texts are."""
 
 
 @click.command(short_help="List runs: status, health, steps, loss, size.")
@@ -60,7 +73,7 @@ def _entries(found: Run | Runs) -> list[Entry]:
 
 def _entry(run: Run, name: str) -> Entry:
     ranks = run.rank_statuses
-    losses = {path: float(values[-1]) for path, (_, values) in run.losses().items() if len(values)}
+    outline = outline_of(run)
     return {
         "name": name,
         "path": str(run.path),
@@ -71,7 +84,8 @@ def _entry(run: Run, name: str) -> Entry:
         "last_step": run.last_step,
         "measured_steps": len(run.measured_steps),
         "sites": len(run.sites()),
-        "losses": losses,
+        "losses": outline.losses,
+        **outline_facts(outline),
         "bytes": directory_size(run.path),
         "ranks": len(ranks),
         "stopped_ranks": [rank.rank for rank in ranks if has_stopped(rank)],
@@ -90,6 +104,7 @@ def _broken(place: Path, name: str, error: Exception) -> Entry:
         "health": unreadable(message).facts(),
         **unknown,
         "losses": {},
+        **dict.fromkeys(("metrics", "course", "config", "tags", "note")),
         "bytes": directory_size(place),
         "ranks": 0,
         "stopped_ranks": [],
@@ -112,6 +127,7 @@ def _print(entries: list[Entry]) -> None:
         TextColumn("last step", [_whole(e["last_step"]) for e in entries], weight=8),
         TextColumn("measured", [_whole(e["measured_steps"]) for e in entries], weight=2),
         TextColumn("loss", [_loss(e["losses"]) for e in entries], weight=7),
+        *_extras(entries),
         TextColumn("sites", [_whole(e["sites"]) for e in entries], weight=4),
         TextColumn("size", [bytes_(e["bytes"]) for e in entries], weight=4),
     ]
@@ -125,6 +141,29 @@ def _print(entries: list[Entry]) -> None:
     if any(headlines):
         columns.append(TextColumn("what is wrong", headlines, left=True, weight=0))
     echo_table(columns)
+
+
+def _extras(entries: list[Entry]) -> list[TextColumn]:
+    """The last metrics, the settings that differ, tags and notes, as far as there are any."""
+    # In a narrow terminal, the first metrics and the first settings stay.
+    columns = [
+        TextColumn(printable(name), [metric_text(e, name) for e in entries], weight=max(2, 7 - i))
+        for i, name in enumerate(metric_names(entries, _EXTRAS))
+    ]
+    for i, name in enumerate(setting_names(entries, _EXTRAS)):
+        cells = [_short(setting_text(e, name)) for e in entries]
+        columns.append(TextColumn(printable(name), cells, weight=max(2, 7 - i)))
+    for title, cells in {
+        "tags": [", ".join(e["tags"] or ()) for e in entries],
+        "note": [e["note"] or "" for e in entries],
+    }.items():
+        if any(cells):
+            columns.append(TextColumn(title, list(map(_short, cells)), left=True, weight=2))
+    return columns
+
+
+def _short(text: str) -> str:
+    return shortened(printable(text), _LONGEST)
 
 
 def _rows(entries: list[Entry], condition: Callable[[Entry], object]) -> frozenset[int]:

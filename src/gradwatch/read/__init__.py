@@ -14,6 +14,7 @@ from gradwatch.read.row_groups import RowGroups
 from gradwatch.read.row_tables import RowTable
 from gradwatch.read.run import Run
 from gradwatch.read.run_json import bare_info, read_facts
+from gradwatch.read.run_outline import Outline, outline_of, settings_of
 from gradwatch.read.runs import Runs, is_run
 from gradwatch.read.site_matching import common_counterparts, counterparts
 from gradwatch.read.status import RankStatus, Status, is_live
@@ -30,6 +31,7 @@ __all__ = [
     "Heatmap",
     "MatchedBy",
     "NotRecordedError",
+    "Outline",
     "QueryError",
     "RankChoice",
     "RankSeries",
@@ -54,7 +56,9 @@ __all__ = [
     "is_run",
     "kind_of",
     "open",
+    "outline_of",
     "read_facts",
+    "settings_of",
     "whole_model",
     "within",
 ]

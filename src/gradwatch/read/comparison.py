@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Align = Literal["step", "fraction"]
-_NUMBERS = (Kind.LOSS,)
 _MATCHED = {
     MatchedBy.PATH: "path",
     MatchedBy.NAME: "path without the model's name and counters",
@@ -52,8 +51,8 @@ class Comparison:
         measured: runs by sites by columns, whether there is a value; of a loss, it may be NaN.
         model: runs by columns: all sites of the run merged, with or without a
             counterpart; NaN for kinds that are single numbers.
-        numbers: comparisons of the losses of those runs that have recorded any, unless this
-            is one of them itself.
+        numbers: comparisons of the losses and metrics of those runs that have recorded any,
+            unless this is one of them itself.
     """
 
     names: tuple[str, ...]
@@ -193,13 +192,28 @@ def comparison_of(
 
 
 def _numbers(runs: Sequence[Run], align: Align, max_cells: int) -> tuple[Comparison, ...]:
-    """Of each kind of `_NUMBERS`, a comparison of the runs that have recorded it."""
-    found = []
-    for kind in _NUMBERS:
-        own = [run for run in runs if run.sites(kind)]
-        if len(own) > 1:
-            found.append(comparison_of(own, kind, align=align, max_cells=max_cells))
-    return tuple(each for each in found if each.sites)
+    """Comparisons of losses and metrics, each of the runs that have recorded any.
+
+    Metrics of steps are left out if they are reported of epochs, too.
+    """
+    found = [_losses_or_metrics(runs, Kind.LOSS, align, max_cells)]
+    found.append(_losses_or_metrics(runs, Kind.EPOCH_METRIC, align, max_cells))
+    known = {site.path for each in found if each is not None for site in each.sites}
+    found.append(_losses_or_metrics(runs, Kind.METRIC, align, max_cells, known))
+    return tuple(each for each in found if each is not None and each.sites)
+
+
+def _losses_or_metrics(
+    runs: Sequence[Run],
+    kind: Kind,
+    align: Align,
+    max_cells: int,
+    known: Collection[str] = (),
+) -> Comparison | None:
+    """A comparison of a kind, but for paths that are known; None if too few runs have it."""
+    others = select.where(lambda info: info.path not in known)
+    own = [run for run in runs if run.sites(kind, others)]
+    return comparison_of(own, kind, None, others, align, max_cells) if len(own) > 1 else None
 
 
 def _bucketings(steps: Sequence[Steps], most: int, align: Align) -> list[Bucketing]:

@@ -76,6 +76,7 @@ class Database:
             types = ", ".join(f"{quoted(column)} {t}" for column, t in columns.items())
             self._connection.execute(f"CREATE TABLE {name} ({types})")
         self._has_attempts: bool | None = None
+        self._defined: bool | None = None
         self._filled: dict[str, object] = {}
         self._waiting_lock = threading.Lock()
         self._waiting: dict[str, tuple[object, Callable[[], Iterable[tuple[Any, ...]]]]] = {}
@@ -121,13 +122,11 @@ class Database:
         with self._waiting_lock:
             self._waiting[table] = key, rows
 
-    def define(self, has_attempts: bool) -> None:
-        if has_attempts == self._has_attempts:
-            return
-        with self._lock:
-            for statement in views.definitions(dict(self._segments), has_attempts):
-                self._connection.execute(statement)
-        self._has_attempts = has_attempts
+    def define_later(self, has_attempts: bool) -> None:
+        """Make the views before the next query of a user: no other query needs them, and to make
+        them takes as long as to open a small run."""
+        with self._waiting_lock:
+            self._has_attempts = has_attempts
 
     def fetch(
         self,
@@ -166,6 +165,11 @@ class Database:
             for table, (key, rows) in self._waiting.items():
                 self.fill(table, key, rows())
             self._waiting.clear()
+            if self._has_attempts != self._defined:
+                with self._lock:
+                    for each in views.definitions(dict(self._segments), bool(self._has_attempts)):
+                        self._connection.execute(each)
+                self._defined = self._has_attempts
         with self.cursor() as cursor:
             try:
                 if not is_checked:

@@ -16,7 +16,7 @@ from gradwatch.read.members import kind_of, members
 from gradwatch.read.moments import MomentCache, Moments, RecordedEpoch
 from gradwatch.read.snapshot import Snapshot
 from gradwatch.read.status import RankStatus, Status, rank_statuses, status_of
-from gradwatch.read.steps import Steps
+from gradwatch.read.steps import Steps, Values
 from gradwatch.store import SCHEMAS, Damage
 
 
@@ -193,6 +193,14 @@ class RunState:
             if kind.owner in ("step", "training"):
                 is_tensor &= kinds != str(kind)
         return (self._moments.where(is_tensor) if is_tensor.any() else self._moments).steps
+
+    def times(self) -> tuple[Steps, Values]:
+        """The recorded steps, ascending, and when each was recorded, in seconds since 1970."""
+        columns = self._moments.columns
+        steps, place = np.unique(columns["step"], return_inverse=True)
+        times = np.full(steps.size, -np.inf)
+        np.maximum.at(times, place, columns["last"])
+        return steps.astype(np.int64), times
 
     def steps_shown(self, kind: Kind | str, rank: RankChoice = None) -> Steps:
         """The steps that a heatmap of a kind has, where `rank` is as in `Run`."""

@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from gradwatch.read.comparison import Comparison, comparison_of
 from gradwatch.read.run import Run
+from gradwatch.read.run_outline import outline_of
 from gradwatch.store import file_names as names
 from gradwatch.util.display import notebook
 
@@ -107,6 +109,17 @@ class Runs:
         """Put runs side by side; all of them if none is named. See `gradwatch.compare`."""
         return comparison_of([self[name] for name in chosen] or list(self), **options)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each run that can be opened: status, times, last numbers, settings.
+
+        Losses and metrics have their own names, and settings too, with `config.` before them.
+        """
+        return [_row(run, str(run.path.relative_to(self.path))) for run in self]
+
+    def to_pandas(self) -> Any:
+        """The `rows` as a `pandas.DataFrame`."""
+        return import_module("pandas").DataFrame(self.rows())
+
     def close(self) -> None:
         """Close those that are open."""
         for run in self._opened.values():
@@ -125,6 +138,22 @@ class Runs:
     def __repr__(self) -> str:
         shown = ", ".join(self.names[:5]) + (", ..." if len(self) > 5 else "")
         return f"Runs({str(self.path)!r}: {len(self)}: {shown})"
+
+
+def _row(run: Run, name: str) -> dict[str, Any]:
+    outline = outline_of(run)
+    return {
+        "name": name,
+        "status": str(run.status),
+        "started": run.started,
+        "duration": run.duration,
+        "last_step": run.last_step,
+        **outline.losses,
+        **outline.metrics,
+        **{f"config.{key}": value for key, value in outline.config.items()},
+        "tags": list(outline.tags),
+        "note": outline.note,
+    }
 
 
 def _find(root: Path) -> Iterator[Path]:

@@ -9,6 +9,8 @@ from gradwatch.read.layer_names import named_layers
 from gradwatch.read.run import Run
 from gradwatch.read.run_json import layer_classes
 
+_OF_LAYERS = ("variable", "layer")
+
 
 @dataclass(frozen=True)
 class Counterpart:
@@ -26,7 +28,7 @@ def counterparts(first: Run, other: Run, kind: Kind) -> dict[Site, Counterpart]:
     """
     ours = [info for info in first.infos if info.kind is kind]
     theirs = [info for info in other.infos if info.kind is kind]
-    if kind.owner in ("step", "batch"):
+    if kind.owner not in _OF_LAYERS:
         return _numbers_or_batches(ours, theirs)
     pairs = align(
         *(
@@ -58,7 +60,7 @@ def common_counterparts(
 
 
 def _has_layer(info: SiteInfo) -> bool:
-    return info.kind.owner in ("variable", "layer")
+    return info.kind.owner in _OF_LAYERS
 
 
 def _by_layer(infos: Iterable[SiteInfo]) -> dict[str, dict[str, SiteInfo]]:

@@ -218,7 +218,7 @@ class Snapshot:
         )
         begun = ((a.rank, a.writer, a.number, a.first_step, a.group, a.time) for a in self.attempts)
         fill("attempts", tuple((a.writer, a.number) for a in self.attempts), begun)
-        self.database.define(has_attempts=bool(self.bounds))
+        self.database.define_later(has_attempts=bool(self.bounds))
 
 
 def _site(kind: str, path: str, group: str) -> Site | None:

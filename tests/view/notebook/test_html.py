@@ -14,6 +14,7 @@ from gradwatch.view.data.colour_scale import LEVELS, NOT_FINITE, scale_for
 from gradwatch.view.data.layer_grid import MAX_ROWS, layer_grid
 from gradwatch.view.notebook import svg
 from tests.cli.support import arrays, make_run
+from tests.view.data.made_metrics import metric_run
 
 ALLOWED = {
     "b", "circle", "div", "path", "rect", "span", "svg", "table", "tbody", "td", "text", "th",
@@ -273,3 +274,28 @@ def test_a_diagnosis_shows_its_findings(run):
     nothing = gradwatch.diagnose([])
     assert repr(nothing) == "Diagnosis: no findings"
     assert "No findings." in Checker(nothing._repr_html_()).texts
+
+
+def test_a_table_of_runs_has_metrics_settings_tags_and_notes(tmp_path):
+    told = {"config": {"lr": 0.01, "<b>": 1}, "tags": ["<i>sweep"], "note": "a try"}
+    truth = metric_run(tmp_path / "a", **told)
+    metric_run(tmp_path / "b", 1, config={"lr": 0.5})
+    page = gradwatch.open(tmp_path)._repr_html_()
+    last = {(site.kind, site.path): list(own.values())[-1] for site, own in truth.items()}
+    for key in (("epoch_metric", "val_loss"), ("metric", "accuracy"), ("loss", "loss")):
+        assert compact(last[key]) in page
+    for words in ("val_accuracy", "lr", "0.01", "0.5", "[&lt;i&gt;sweep]", "a try", "&lt;b&gt;"):
+        assert words in page
+    assert page.count("<svg") == 2
+
+
+def test_a_comparison_has_losses_and_metrics(tmp_path):
+    gradients = {Site(Kind.GRADIENT, "net/w"): {1: np.ones(3)}}
+    truth = metric_run(tmp_path / "a", 0, gradients)
+    metric_run(tmp_path / "b", 1, gradients)
+    page = gradwatch.compare(tmp_path / "a", tmp_path / "b")._repr_html_()
+    for site, own in truth.items():
+        # Metrics that are reported of steps and of epochs are shown once.
+        if site.kind is not Kind.METRIC or site.path == "accuracy":
+            assert compact(list(own.values())[-1]) in page
+    assert "matched by path" in page

@@ -35,6 +35,7 @@ def requests(run, revision):
             "columns": 9,
         },
         "numbers": {"run": run, "columns": 9},
+        "curves": {"runs": run, "columns": 9},
         "ranks": {"run": run, "kind": "loss", "path": "loss", "rows": 9, "columns": 9},
         "series": {"run": run, **site, "columns": 9},
         "distribution": {"run": run, **site, "columns": 9},
@@ -68,6 +69,7 @@ def test_answers_are_what_the_data_says(asker, shown, good):
         "tree": data.tree(shown, "gradient"),
         "heatmap": data.heatmap(shown, "gradient", "l2", [0, 1, 2], Window(9)),
         "numbers": data.numbers(shown, Window(9)),
+        "curves": data.curves([shown], 9),
         "ranks": data.ranks(shown, "loss", "loss", Window(9), 9),
         "series": data.series(shown, "gradient", path, Window(9)),
         "distribution": data.distribution(shown, "gradient", path, Window(9)),
@@ -77,7 +79,7 @@ def test_answers_are_what_the_data_says(asker, shown, good):
     for name, answer in true.items():
         found = asker.get(name, **good[name])
         # In which order sums are made is left to the database: so much for the last bit.
-        inexact = {"values", "statistics", "zeros", "nonfinite", "runs", "findings"}
+        inexact = {"values", "model", "statistics", "zeros", "nonfinite", "runs", "findings"}
         for key in set(answer) - inexact:
             assert found[key] == answer[key], (name, key)
         assert set(found) == set(answer)

@@ -14,6 +14,7 @@ import {
 import type {
   ComparedSeries,
   ComparisonData,
+  CurvesData,
   DistributionData,
   HeatmapData,
   NumbersData,
@@ -61,6 +62,11 @@ export class HttpSource implements Source {
 
   numbers(run: string, window: Window, signal?: AbortSignal): Promise<NumbersData> {
     return ask("api/numbers", { ...this.of(run), ...window }, signal);
+  }
+
+  async curves(runs: readonly string[], columns: number, signal?: AbortSignal) {
+    const parameters = { runs: runs.join(","), columns, rank: this.rank || undefined };
+    return allNamed(await ask<CurvesData>("api/curves", parameters, signal));
   }
 
   ranks(run: string, request: RanksRequest, signal?: AbortSignal): Promise<RanksData> {

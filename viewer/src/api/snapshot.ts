@@ -51,6 +51,11 @@ export class SnapshotSource implements Source {
       steps: run.steps,
       sites: null,
       loss: null,
+      metrics: null,
+      course: null,
+      config: null,
+      tags: null,
+      note: null,
       health: run.health,
       error: null,
     };
@@ -86,6 +91,10 @@ export class SnapshotSource implements Source {
 
   async numbers(_run: string, window: Window) {
     return sliceNumbers(this.snapshot.numbers, window);
+  }
+
+  async curves() {
+    return this.snapshot.curves;
   }
 
   async ranks(_run: string, request: RanksRequest) {

@@ -1,6 +1,7 @@
 import type {
   ComparedSeries,
   ComparisonData,
+  CurvesData,
   DistributionData,
   HeatmapData,
   NumbersData,
@@ -81,6 +82,8 @@ export interface Source {
   tree(run: string, kind: string, signal?: AbortSignal): Promise<Tree>;
   heatmap(run: string, request: HeatmapRequest, signal?: AbortSignal): Promise<HeatmapData>;
   numbers(run: string, window: Window, signal?: AbortSignal): Promise<NumbersData>;
+  /** The losses and metrics of one or more runs. */
+  curves(runs: readonly string[], columns: number, signal?: AbortSignal): Promise<CurvesData>;
   ranks(run: string, request: RanksRequest, signal?: AbortSignal): Promise<RanksData>;
   series(run: string, site: Site, window: Window, signal?: AbortSignal): Promise<SeriesData>;
   distribution(

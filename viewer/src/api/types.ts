@@ -9,6 +9,7 @@
  *   /api/tree?run&kind                                              Tree
  *   /api/heatmap?run&kind&statistic&revision&rows&columns[&from&to][&since&width]   HeatmapData
  *   /api/numbers?run&columns[&from&to][&since&width]                NumbersData
+ *   /api/curves?runs&columns                                        CurvesData
  *   /api/ranks?run&kind&path&rows&columns[&from&to]                 RanksData
  *   /api/series?run&kind&path&columns[&from&to][&since&width]       SeriesData
  *   /api/distribution?run&kind&path&columns[&from&to]               DistributionData
@@ -83,10 +84,21 @@ export interface RunEntry {
   sites: number | null;
   /** The last value of the first loss. */
   loss: JsonNumber | null;
+  /** The last value of each metric, by name. */
+  metrics: Record<string, JsonNumber> | null;
+  /** The first loss over the run, in a few means. */
+  course: JsonNumber[] | null;
+  /** The settings of the run, by name. */
+  config: Record<string, Setting> | null;
+  tags: string[] | null;
+  note: string | null;
   health: Health | null;
   /** Why the run cannot be opened; its status is "broken". */
   error: string | null;
 }
+
+/** A setting; numbers that are not finite are strings. */
+export type Setting = boolean | number | string | null;
 
 export interface RunData {
   id: string;
@@ -236,6 +248,30 @@ export interface NumbersData {
   })[];
 }
 
+/** The losses and metrics of runs. */
+export interface CurvesData {
+  runs: {
+    id: string;
+    name: string;
+    /** Whether epochs are known. */
+    has_epochs: boolean;
+    curves: CurveData[];
+  }[];
+}
+
+export interface CurveData {
+  /** "loss" of single steps, "metric" as reported after steps, "epoch_metric" after epochs. */
+  kind: string;
+  path: string;
+  /** The step of each point; of a column of several steps, the last. */
+  step: number[];
+  /** The number of epochs that have passed, with their fraction; NaN if not known. */
+  epoch: Doubles;
+  /** Seconds since the run was started. */
+  time: Doubles;
+  values: Doubles;
+}
+
 /** The least, the median and the greatest finite value of all ranks, by column. */
 export interface RankBand<Numbers> {
   low: Numbers;
@@ -353,6 +389,7 @@ export interface Snapshot {
   /** The heatmaps of the chosen statistics, of as many nodes as fit. */
   heatmaps: HeatmapData[];
   numbers: NumbersData;
+  curves: CurvesData;
   /** The first few numbers of several ranks. */
   ranks: RanksData[];
   /** The series of the most important sites, the worst first. */

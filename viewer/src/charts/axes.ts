@@ -33,7 +33,8 @@ export function positionAxis(position: Float64Array, align: "step" | "fraction")
   };
 }
 
-function epochSections(run: RunData): Axis["sections"] {
+/** The beginnings of epochs. */
+export function epochSections(run: Pick<RunData, "epochs">): Axis["sections"] {
   return run.epochs.map(({ epoch, first, exact }) => ({
     position: first,
     label: `epoch ${epoch}${exact ? "" : "?"}`,

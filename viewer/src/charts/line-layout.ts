@@ -19,6 +19,11 @@ export function shownBands({ bands = [] }: LineModel, { hidden }: Pick<View, "hi
   return bands.filter(({ name }) => !hidden.has(name));
 }
 
+/** The lines with raw values behind them. */
+export function rawLines(model: LineModel, view: Pick<View, "hidden">): Required<Line>[] {
+  return shownLines(model, view).filter((line): line is Required<Line> => line.raw !== undefined);
+}
+
 /** The visible positions. */
 export function visiblePositions({ axis }: LineModel, { range }: View): Interval {
   if (range) return { low: range.from, high: Math.max(range.to, range.from + 1e-9) };
@@ -56,7 +61,7 @@ function drawnValues(
   view: Pick<View, "hidden">,
 ): ArrayLike<number | undefined>[] {
   return [
-    ...shownLines(model, view).map(({ values }) => values),
+    ...shownLines(model, view).flatMap(({ values, raw }) => (raw ? [values, raw] : [values])),
     ...shownBands(model, view).flatMap(({ low, high }) => [low, high]),
   ];
 }

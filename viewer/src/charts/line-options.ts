@@ -1,9 +1,16 @@
 import type uPlot from "uplot";
 import { colour } from "../theme";
 import type { Range } from "../time/range";
-import { shownBands, shownLines, type View, visiblePositions, visibleValues } from "./line-layout";
+import {
+  rawLines,
+  shownBands,
+  shownLines,
+  type View,
+  visiblePositions,
+  visibleValues,
+} from "./line-layout";
 import { overScene, type Plot, underScene, unitText } from "./line-scene";
-import type { Line, LineModel } from "./model";
+import { FAINT, type Line, type LineModel } from "./model";
 import { tickTexts } from "./numbers";
 import { stepTicks, ticks } from "./scale";
 import type { Scene } from "./scene";
@@ -33,6 +40,7 @@ export function plotOptions(
   const font = () => `11px ${colour("--sans")}`;
   const axis = { stroke: () => colour("--muted"), font: font(), labelFont: font() };
   const bands = shownBands(model, view);
+  const raws = rawLines(model, view);
   return {
     ...size,
     // The names of epochs are above the plot, where no line crosses them.
@@ -79,6 +87,11 @@ export function plotOptions(
         width: 0,
         points: { show: false },
       })),
+      ...raws.map(({ colour: tone }) => ({
+        stroke: () => withOpacity(colour(`--${tone}`), FAINT),
+        width: 1,
+        points: { show: false },
+      })),
       ...shownLines(model, view).map(lineSeries),
     ],
     bands: bands.map(({ colour: tone, opacity }, i) => ({
@@ -88,7 +101,7 @@ export function plotOptions(
     cursor: {
       y: false,
       drag: { x: true, y: false, setScale: false },
-      points: { size: (_, series) => (series > 2 * bands.length ? 7 : 0) },
+      points: { size: (_, series) => (series > 2 * bands.length + raws.length ? 7 : 0) },
       bind: {
         dblclick: () => () => {
           handlers.onZoom(null);
@@ -123,6 +136,7 @@ export function plotData({ model, view }: Shown): uPlot.AlignedData {
   return [
     model.axis.position,
     ...shownBands(model, view).flatMap(({ low, high }) => [column(high), column(low)]),
+    ...rawLines(model, view).map(({ raw }) => column(raw)),
     ...shownLines(model, view).map(({ values }) => column(values)),
   ];
 }
@@ -132,7 +146,12 @@ export function structureOf({ model, view }: Shown): string {
   return JSON.stringify([
     model.unit,
     view.scale,
-    model.lines.map(({ name, colour: tone, dashed }) => [name, tone, dashed]),
+    model.lines.map(({ name, colour: tone, dashed, raw }) => [
+      name,
+      tone,
+      dashed,
+      raw !== undefined,
+    ]),
     (model.bands ?? []).map(({ name, colour: tone, opacity }) => [name, tone, opacity]),
     [...view.hidden],
   ]);

@@ -3,13 +3,14 @@ import { axisTicks, bottomAxis, heading } from "./frame";
 import {
   belowLog,
   fittingSections,
+  rawLines,
   shownBands,
   shownLines,
   type View,
   visiblePositions,
   visibleValues,
 } from "./line-layout";
-import type { LineModel } from "./model";
+import { FAINT, type LineModel } from "./model";
 import { tickTexts } from "./numbers";
 import { bandAreas, linePieces, type Projection } from "./pieces";
 import { placed, stepTicks, ticks } from "./scale";
@@ -126,6 +127,14 @@ function dataShapes(model: LineModel, view: View, plot: Plot): Shape[] {
         closed: true,
         fill: `--${colour}`,
         fillOpacity: opacity,
+      }),
+    ),
+    ...rawLines(model, view).map(
+      ({ raw, colour }): Shape => ({
+        type: "path",
+        lines: linePieces(position, raw, plot),
+        stroke: `--${colour}`,
+        strokeOpacity: FAINT,
       }),
     ),
     ...shownLines(model, view).map(

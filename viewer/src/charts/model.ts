@@ -11,7 +11,12 @@ export interface Line {
   values: ArrayLike<number | undefined>;
   colour: Colour;
   dashed?: boolean;
+  /** The values before they were smoothed, as a faint line behind. */
+  raw?: ArrayLike<number | undefined>;
 }
+
+/** The opacity of raw values. */
+export const FAINT = 0.3;
 
 /** The area between two lines. */
 export interface Band {

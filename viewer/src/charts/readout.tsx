@@ -29,13 +29,21 @@ export function Readout({
   return (
     <div class="chart-readout" data-index={index} data-position={axis.position[index] ?? ""}>
       <span class="chart-where">{cursor === null && where ? `last: ${where}` : where}</span>
-      {lines.map(({ name, values, colour }) => {
-        const value = cursor === null ? lastValue(values) : valueAt(values, index);
+      {lines.map(({ name, values, colour, raw }) => {
+        const at = (own: ArrayLike<number | undefined>) =>
+          cursor === null ? lastValue(own) : valueAt(own, index);
+        const value = at(values);
+        const before = raw && at(raw);
         return (
           <button {...key(name)} data-value={value === undefined ? "" : exact(value)}>
             <i style={{ background: `var(--${colour})` }} />
             <span>{name}</span>
             <b>{value === undefined || Number.isNaN(value) ? "–" : format(value)}</b>
+            {before !== undefined && (
+              <small data-raw={exact(before)} title="Before smoothing">
+                {format(before)}
+              </small>
+            )}
           </button>
         );
       })}

@@ -24,13 +24,15 @@ export function lineTable({ axis, lines, bands = [], marks = [] }: LineModel): T
   const marked = new Map(marks.map(({ index, text }) => [index, text]));
   const head = [
     ...axis.head,
-    ...lines.map(({ name }) => name),
+    ...lines.flatMap(({ name, raw }) => (raw ? [name, `${name} smoothed`] : [name])),
     ...bands.flatMap(({ name }) => [`${name} low`, `${name} high`]),
     ...(marks.length > 0 ? ["marked"] : []),
   ];
   const rows = Array.from(axis.position, (_, i) => [
     ...axis.cells(i),
-    ...lines.map(({ values }) => values[i] ?? ""),
+    ...lines.flatMap(({ values, raw }) =>
+      (raw ? [raw, values] : [values]).map((own) => own[i] ?? ""),
+    ),
     ...bands.flatMap(({ low, high }) => [low[i] ?? "", high[i] ?? ""]),
     ...(marks.length > 0 ? [marked.get(i) ?? ""] : []),
   ]);

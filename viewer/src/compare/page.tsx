@@ -1,6 +1,7 @@
 import { useMemo } from "preact/hooks";
 import type { Source } from "../api/source";
 import type { KindData, RunData } from "../api/types";
+import { Curves } from "../curves/panel";
 import { Problem } from "../frame/problem";
 import { Page } from "../page";
 import { type Query, setQuery } from "../route";
@@ -48,13 +49,25 @@ interface ComparedProps {
 function Compared({ source, runs, changes, query }: ComparedProps) {
   const kinds = commonKinds(runs);
   const kind = kinds.find((one) => one.kind === query.kind) ?? kinds[0];
-  if (kind === undefined)
-    return <p>These runs cannot be compared: no kind is measured in all of them.</p>;
-  return <ComparedKind {...{ source, runs, changes, query, kinds, kind }} />;
+  const ids = useMemo(() => runs.map(({ id }) => id), [runs]);
+  const compared = Math.max(1, ids.indexOf(query.with ?? ""));
+  return (
+    <>
+      <RunKeys runs={runs} compared={compared} onCompare={(id) => setQuery({ with: id })} />
+      <Curves source={source} runs={ids} query={query} changes={changes} />
+      {kind ? (
+        <ComparedKind {...{ source, runs, changes, query, kinds, kind, compared }} />
+      ) : (
+        <p>The layers cannot be compared: no kind is measured in all of these runs.</p>
+      )}
+    </>
+  );
 }
 
-function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData }) {
-  const { source, runs, changes, query, kinds, kind } = props;
+function ComparedKind(
+  props: ComparedProps & { kinds: KindData[]; kind: KindData; compared: number },
+) {
+  const { source, runs, changes, query, kinds, kind, compared } = props;
   const ids = runs.map(({ id }) => id);
   const statistic = kind.statistics.find(({ name }) => name === query.stat) ?? kind.statistics[0];
   const align = query.align === "fraction" ? "fraction" : "step";
@@ -73,7 +86,6 @@ function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData
   );
   const comparison = useMemo(() => (data ? decodeComparison(data) : null), [data]);
   const measure = measureOf(statistic);
-  const compared = Math.max(1, ids.indexOf(query.with ?? ""));
   const ranked = useMemo(
     () => (comparison ? mostDifferent(comparison, distances(comparison, compared, measure)) : []),
     [comparison, compared, measure],
@@ -84,7 +96,7 @@ function ComparedKind(props: ComparedProps & { kinds: KindData[]; kind: KindData
   const choose = (chosen: string) => setQuery({ path: chosen });
   return (
     <>
-      <RunKeys runs={runs} compared={compared} onCompare={(id) => setQuery({ with: id })} />
+      <h2>Layers</h2>
       <Controls {...{ kinds, kind, align, query }} statistic={request.statistic} />
       {error && <Problem error={error} />}
       {comparison && !error && (

@@ -1,6 +1,7 @@
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Source } from "../api/source";
 import type { Finding, KindData } from "../api/types";
+import { Curves } from "../curves/panel";
 import { NoRun } from "../frame/no-run";
 import { Problem } from "../frame/problem";
 import { Page, type RunProps } from "../page";
@@ -51,6 +52,7 @@ export function OverviewPage({
 
 function Overview({ source, run, query, changes }: RunProps) {
   const kind = run.kinds.find((one) => one.kind === query.kind) ?? run.kinds[0];
+  const ids = useMemo(() => [run.id], [run.id]);
   const choose = useCallback((finding: Finding) => {
     const element = document.getElementById(findingId(finding));
     element?.scrollIntoView({ block: "center" });
@@ -60,6 +62,7 @@ function Overview({ source, run, query, changes }: RunProps) {
     <>
       <RunHead source={source} run={run} rank={query.rank ?? ""} />
       <Findings source={source} run={run} />
+      <Curves source={source} runs={ids} query={query} changes={changes} epochs={run.epochs} />
       <RanksPanel source={source} run={run} query={query} changes={changes} />
       {kind ? (
         <KindExplorer {...{ source, run, query, changes, kind, choose }} />

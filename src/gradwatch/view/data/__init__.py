@@ -2,8 +2,9 @@
 
 from gradwatch.view.data.cell_grid import CellGrid, comparison_grid, heatmap_grid
 from gradwatch.view.data.colour_scale import LEVELS, NOT_FINITE
+from gradwatch.view.data.curves import curves
 from gradwatch.view.data.distribution import distribution, picture, pictures
-from gradwatch.view.data.entries import broken_entry, entry, unknown_entry
+from gradwatch.view.data.entries import broken_entry, entry, outline_facts, unknown_entry
 from gradwatch.view.data.health import Health, health_of, unreadable
 from gradwatch.view.data.heatmap_data import heatmap, tree
 from gradwatch.view.data.layer_data import (
@@ -17,6 +18,12 @@ from gradwatch.view.data.overview import overview
 from gradwatch.view.data.plain import Answer
 from gradwatch.view.data.quantity import quantity
 from gradwatch.view.data.rank_data import ranks
+from gradwatch.view.data.run_columns import (
+    metric_names,
+    metric_text,
+    setting_names,
+    setting_text,
+)
 from gradwatch.view.data.run_facts import damage_facts, directory_size, show_data, statistic_data
 from gradwatch.view.data.run_progress import ProgressReader, RunProgress
 from gradwatch.view.data.run_view import FIRST, RunView, StaleTreeError, Window
@@ -45,6 +52,7 @@ __all__ = [
     "compare",
     "compare_series",
     "comparison_grid",
+    "curves",
     "damage_facts",
     "directory_size",
     "distribution",
@@ -56,14 +64,19 @@ __all__ = [
     "is_of_network",
     "jsonable",
     "layer_grid",
+    "metric_names",
+    "metric_text",
     "number_rows",
     "numbers",
+    "outline_facts",
     "overview",
     "picture",
     "pictures",
     "quantity",
     "ranks",
     "series",
+    "setting_names",
+    "setting_text",
     "show_data",
     "statistic_data",
     "to_json",

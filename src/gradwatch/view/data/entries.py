@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from gradwatch.diagnosis import Finding
-from gradwatch.read import Run
+from gradwatch.read import Outline, Run, outline_of
 from gradwatch.view.data.health import health_of, unreadable
 from gradwatch.view.data.plain import Answer, number
 
 _UNKNOWN = (
     "status", "started", "duration", "last_step", "steps", "sites", "loss", "health", "error",
+    "metrics", "course", "config", "tags", "note",
 )  # fmt: skip
 
 
@@ -27,10 +26,7 @@ def broken_entry(id: str, name: str, error: str) -> Answer:
 
 def entry(run: Run, id: str, name: str, findings: Sequence[Finding] | None) -> Answer:
     """The entry of a run; findings are None if it was not diagnosed."""
-    losses = run.sites("loss")
-    last = np.zeros(0)
-    if losses:
-        _, last = run.series("loss", losses[0].path, "value")
+    outline = outline_of(run)
     return {
         **unknown_entry(id, name),
         "status": str(run.status),
@@ -39,6 +35,21 @@ def entry(run: Run, id: str, name: str, findings: Sequence[Finding] | None) -> A
         "last_step": run.last_step,
         "steps": int(run.measured_steps.size),
         "sites": len(run.site_order),
-        "loss": number(float(last[-1])) if last.size else None,
+        "loss": next(map(number, outline.losses.values()), None),
         "health": health_of(run, findings).facts(),
+        **outline_facts(outline),
+    }
+
+
+def outline_facts(outline: Outline) -> Answer:
+    """Metrics, the course of the loss, and what the user told of the run."""
+    return {
+        "metrics": {name: number(value) for name, value in outline.metrics.items()},
+        "course": [number(value) for value in outline.course],
+        "config": {
+            name: number(value) if isinstance(value, float) else value
+            for name, value in outline.config.items()
+        },
+        "tags": list(outline.tags),
+        "note": outline.note,
     }

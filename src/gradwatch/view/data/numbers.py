@@ -16,11 +16,13 @@ MAX_SPREADS = 8
 
 
 def number_sites(view: RunView) -> list[Site]:
-    """The sites that are one number, losses first."""
+    """The sites that are one number of a step, losses first; `curves` has what is reported."""
     sites = [
         site
         for site in view.run.site_order
-        if site.kind.is_number and site.path.rpartition("/")[2] not in BOOKKEEPING
+        if site.kind.is_number
+        and not site.kind.is_reported
+        and site.path.rpartition("/")[2] not in BOOKKEEPING
     ]
     return sorted(sites, key=lambda site: site.kind != "loss")
 

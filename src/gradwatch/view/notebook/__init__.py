@@ -4,8 +4,9 @@ from gradwatch.view.notebook.comparison_html import comparison_html, heatmap_htm
 from gradwatch.view.notebook.heatmap_plot import plot_comparison, plot_heatmap
 from gradwatch.view.notebook.inspection import inspection_html
 from gradwatch.view.notebook.readings_html import diagnosis_html, readings_html
-from gradwatch.view.notebook.run_html import run_html, runs_html
+from gradwatch.view.notebook.run_html import run_html
 from gradwatch.view.notebook.run_plots import RunPlots
+from gradwatch.view.notebook.runs_html import runs_html
 
 __all__ = [
     "RunPlots",

@@ -61,6 +61,10 @@ class _PageData:
         if not self._fits(numbers):
             numbers = {"numbers": []}
             self.left_out.append("losses and other numbers")
+        curves = data.curves([self.view], MAX_COLUMNS)
+        if not self._fits(curves):
+            curves = {"runs": []}
+            self.left_out.append("losses and metrics")
         ranks = self._ranks(run["processes"])
         heatmaps = self._heatmaps(run["kinds"], plots)
         series = self._series(plots, findings)
@@ -79,6 +83,7 @@ class _PageData:
             "trees": self.trees,
             "heatmaps": heatmaps,
             "numbers": numbers,
+            "curves": curves,
             "ranks": ranks,
             "series": series,
             "distributions": distributions,

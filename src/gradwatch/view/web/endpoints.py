@@ -37,6 +37,7 @@ class Endpoints:
             "tree": lambda p: data.tree(view(p), p.kind),
             "heatmap": self._heatmap,
             "numbers": lambda p: data.numbers(view(p), p.window, MAX_CELLS),
+            "curves": lambda p: data.curves(self._several(p), p.columns),
             "ranks": self._ranks,
             "series": self._series,
             "distribution": lambda p: data.distribution(view(p), p.kind, p.path, p.window),
@@ -89,6 +90,11 @@ class Endpoints:
 
     def _views(self, params: QueryParams) -> list[RunView]:
         return [self._library.view(id) for id in params.runs]
+
+    def _several(self, params: QueryParams) -> list[RunView]:
+        """One run or more, of the chosen rank."""
+        views = [self._library.view(id) for id in params.some_runs]
+        return [view.with_rank(params.rank) if params.has_rank else view for view in views]
 
     def _findings(self, view: RunView) -> tuple[list[Finding], bool]:
         return self._diagnosis.findings(view.id, view.run, self._library.signature(view.id))

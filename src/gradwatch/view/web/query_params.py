@@ -31,9 +31,12 @@ class QueryParams:
     @property
     def runs(self) -> list[str]:
         """The ids of two runs or more."""
-        ids = self._text("runs").split(",")
-        _check("The number of 'runs'", len(ids), 2, MAX_RUNS)
-        return ids
+        return self._ids(2)
+
+    @property
+    def some_runs(self) -> list[str]:
+        """The ids of one run or more."""
+        return self._ids(1)
 
     @property
     def kind(self) -> str:
@@ -102,6 +105,11 @@ class QueryParams:
         if found == FIRST:
             return None
         return ALL if found == ALL else _integer("rank", found)
+
+    def _ids(self, fewest: int) -> list[str]:
+        ids = self._text("runs").split(",")
+        _check("The number of 'runs'", len(ids), fewest, MAX_RUNS)
+        return ids
 
     def _text(self, name: str, longest: int = MAX_TEXT) -> str:
         found = self._one(name)
