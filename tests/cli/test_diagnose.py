@@ -75,6 +75,18 @@ def test_a_rule_that_was_silenced_stays_silent(tmp_path):
     assert "healthy" in invoke("diagnose", tmp_path / "run").output
 
 
+def test_the_rules_and_thresholds_of_the_training_count_afterwards_too(tmp_path):
+    options = {"diagnose": ["negative-loss", {"negative-loss": {"margin": 5.0}}]}
+    for name, own in (("own", options), ("all", {})):
+        monitor = gradwatch.Monitor(tmp_path / name, every=1, sinks=[gradwatch.Store()], **own)
+        monitor.record(gradients={"a": np.ones(2)}, loss=math.nan)
+        monitor.close()
+        # As if it had been killed.
+        (tmp_path / name / "findings.jsonl").unlink()
+    assert "healthy" in invoke("diagnose", tmp_path / "own").output
+    assert "NaN" in invoke("diagnose", tmp_path / "all", code=2).output
+
+
 def test_a_run_that_is_not_there_is_a_mistake_in_the_command(tmp_path):
     assert "gradwatch:" in invoke("diagnose", tmp_path / "nothing", code=2).stderr
 

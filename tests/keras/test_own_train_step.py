@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 
+import gradwatch
 from gradwatch import GradwatchWarning, Kind
 from tests.keras.own_steps import BACKEND, own_step, squared_error
 from tests.keras.support_behaviour import (
@@ -121,6 +122,23 @@ def test_an_optimizer_that_the_model_does_not_hold_is_said_to_be_unseen(make_mon
         assert counts(reading, Kind.GRADIENT, KERNEL) == 0
         assert_measured(reading, Kind.WEIGHT, named(states.after[i]), rtol=1e-6)
     assert not np.array_equal(states.before[0][0], states.after[0][0])
+
+
+@pytest.mark.filterwarnings("ignore:.*No optimizer that the model holds was given a gradient")
+def test_gradients_that_are_not_seen_are_none_that_are_missing_also_afterwards(
+    make_monitor: Any,
+) -> None:
+    monitor, _ = make_monitor(every=1, watch=EVERYTHING, sinks=[gradwatch.Store()])
+    model = built(with_a_stranger)
+    STRANGER[:] = [keras.optimizers.SGD(0.1)]
+    STRANGER[0].build(model.trainable_variables)
+    fit(model, 3, monitor, epochs=4)
+    monitor.close()
+    with gradwatch.open(monitor.directory) as run:
+        assert len(run.steps("gradient")) > 3
+        found = gradwatch.diagnose(run).findings
+    assert [finding.rule for finding in found] == [finding.rule for finding in monitor.findings]
+    assert "zero-gradients" not in {finding.rule for finding in found}
 
 
 def in_a_loop(parts: Any, x: Any, y: Any) -> dict[str, Any]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from gradwatch.core import ModelFacts, Reading
+from gradwatch.core import ModelFacts, Reading, SiteFilter
 from gradwatch.diagnosis import findings_file
 from gradwatch.diagnosis.engine import Diagnosis, Thresholds
 from gradwatch.diagnosis.finding import Finding, worst_first
-from gradwatch.diagnosis.rank_rule import RankData
+from gradwatch.diagnosis.rank_rule import RANK_RULES, RankData
+from gradwatch.diagnosis.rule import RULES, Rule
 from gradwatch.diagnosis.sequencer import Sequencer
 from gradwatch.diagnosis.silence import Silence
 from gradwatch.util import Json, say, suggests_arguments
@@ -89,7 +91,7 @@ def diagnose(
     No variable receives a gradient.
     """
     run = cast(RecordedRun, source) if hasattr(source, "readings") else None
-    readings = cast("Iterable[Reading]", source) if run is None else run.readings()
+    readings = cast("Iterable[Reading]", source) if run is None else _seen(run)
     if facts is None:
         facts = ModelFacts() if run is None else _model_facts(run.facts)
     diagnosis = Diagnosis(
@@ -113,12 +115,12 @@ def findings_of(run: RecordedRun) -> list[Finding]:
     """The findings in a recorded run, and further ones that were made during training.
 
     A run that was diagnosed from its first to its last step while it was recorded is not diagnosed
-    again. Rules that were silenced during training stay silent. The worst findings come first.
+    again; else the settings of that time are used. The worst findings come first.
     """
     recorded = findings_file.read(run.path)
     if _covers(recorded, run):
         return worst_first(recorded.findings)
-    found = diagnose(run, silence=list(_silences(run.facts))).findings
+    found = diagnose(run, **_settings(run.facts)).findings
     known = {(finding.group, finding.rule) for finding in found}
     live = [f for f in recorded.findings if (f.group, f.rule) not in known]
     return worst_first([*found, *live])
@@ -156,6 +158,18 @@ def _model_facts(facts: Mapping[str, Json]) -> ModelFacts:
     return ModelFacts.from_json(model or {})
 
 
+def _seen(run: RecordedRun) -> Iterator[Reading]:
+    """The readings without the tensors that were not seen, which are recorded as empty."""
+    unseen = {(site["kind"], site["path"]) for site in run.facts.get("unseen") or ()}
+    for reading in run.readings():
+        empty = {
+            site
+            for site, count in zip(reading.sites, reading.summary.count, strict=True)
+            if not count and (str(site.kind), site.path) in unseen
+        }
+        yield SiteFilter(empty.__contains__)(reading) if empty else reading
+
+
 def _first_steps(facts: Mapping[str, Json]) -> list[int]:
     """The first step of each `fit`, or loop."""
     fits = facts.get("fits") or ()
@@ -163,8 +177,30 @@ def _first_steps(facts: Mapping[str, Json]) -> list[int]:
     return sorted(step for step in known if isinstance(step, int))
 
 
-def _silences(facts: Mapping[str, Json]) -> Iterator[Silence]:
-    settings = facts.get("diagnose")
-    for each in (settings.get("silences") or ()) if isinstance(settings, Mapping) else ():
-        where = None if each["where"] == "everywhere" else each["where"]
-        yield Silence(each["rule"], where, because=each["because"])
+def _settings(facts: Mapping[str, Json]) -> dict[str, Any]:
+    """The user's choices during training, as arguments of `diagnose`; without unknown rules."""
+    told = facts.get("diagnose")
+    if not isinstance(told, Mapping):
+        return {}
+    known: dict[str, Rule] = {**RULES, **RANK_RULES}
+    rules, thresholds = told.get("rules"), told.get("thresholds")
+    chosen: dict[str, Any] = {}
+    for name, own in (thresholds if isinstance(thresholds, Mapping) else {}).items():
+        # One that this version has not.
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            known[name].limits(own)
+            chosen[name] = own
+    silences = told.get("silences") or ()
+    return {
+        "rules": [r for r in rules if r in known] if isinstance(rules, list) else None,
+        "thresholds": chosen,
+        "silence": [
+            Silence(
+                each["rule"],
+                None if each["where"] == "everywhere" else each["where"],
+                because=each["because"],
+            )
+            for each in silences
+            if each["rule"] in known
+        ],
+    }

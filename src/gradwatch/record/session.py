@@ -142,7 +142,7 @@ class Session:
         )
         sinks = [s for s in self._sinks if self._run is not None or not s.threaded]
         sinks = [s for s in sinks if rank.is_first or s.of_each_rank]
-        view = SinkView(self._grouping, self._heartbeat, rank.is_first)
+        view = SinkView(self._grouping, self._heartbeat, rank.is_first, self._run)
         self.pipeline = Pipeline(sinks, self.reporter, view)
         self._opened = OpenRun(self, self.pipeline, self._run, self.uploader, pacer, self.reporter)
         with self.reporter.guard("beginning the diagnosis", "findings"):

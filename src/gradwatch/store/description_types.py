@@ -51,6 +51,7 @@ _CONTENT = {
     "fits": [_FIT],
     "fit_count": range(1 << 53),
     "sites": [_SITE],
+    "unseen": [{"kind": str, "path": str}],
     "model": _MODEL,
     "meaning": {...: str},
     "diagnose": {"silences": [{"rule": str, "where": str, "because": str}]},

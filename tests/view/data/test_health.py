@@ -19,12 +19,12 @@ WARNING = Finding("b", Severity.WARNING, "It is odd.", 1, 2)
 EXPLAINED = replace(WARNING, explained_by="a")
 
 
-def record(directory: Path, values: list[float], **options: object) -> None:
+def record(directory: Path, values: list[float], first_step: int = 1, **options: object) -> None:
     monitor = gradwatch.Monitor(directory, every=1, sinks=[gradwatch.Store()], **options)
-    for value in values:
+    for step, value in enumerate(values, first_step):
         # The layer that comes first by its name is not the one that is NaN first.
         tensors = {"z/kernel": np.array([value, 1.0]), "a/kernel": np.array([value, 2.0])}
-        monitor.record(variables=tensors, gradients=tensors, loss=value)
+        monitor.record(variables=tensors, gradients=tensors, loss=value, step=step)
     monitor.close()
 
 
@@ -109,12 +109,7 @@ def test_a_run_that_was_diagnosed_while_it_was_recorded_is_not_diagnosed_again(r
 
 def test_findings_of_an_earlier_part_of_a_run_are_not_taken_for_all(tmp_path, capsys):
     record(tmp_path / "run", [1.0, 0.9])
-    monitor = gradwatch.Monitor(
-        tmp_path / "run", every=1, sinks=[gradwatch.Store()], diagnose=False
-    )
-    for step in (3, 4):
-        monitor.record(variables={"a": np.array([math.nan])}, loss=math.nan, step=step)
-    monitor.close()
+    record(tmp_path / "run", [math.nan, math.nan], first_step=3, diagnose=False)
     with gradwatch.open(tmp_path / "run") as run:
         assert not known_findings(run, max_rows=0).is_complete
         assert [finding.rule for finding in findings_of(run)] == ["non-finite"]
