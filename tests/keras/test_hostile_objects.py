@@ -125,6 +125,15 @@ def test_no_more_is_lost_than_what_cannot_be_read(make_monitor: Any, owner: str,
         assert Site(kind, f"net/{path}") in keep.readings[0].position
 
 
+def test_a_fit_that_cannot_be_read_is_not_taken_for_the_one_before(make_monitor: Any) -> None:
+    monitor, keep = make_monitor(every=1)
+    trained(monitor)
+    number = len(keep.readings)
+    trained(monitor, "model", "trainable_variables")
+    assert number > 0
+    assert len(keep.readings) == number
+
+
 def unreadable(base: Any) -> Any:
     """A class that raises for attributes which it does not have, as delegating objects do."""
 

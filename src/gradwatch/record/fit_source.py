@@ -39,6 +39,8 @@ class FitSource:
         self._batches, self._evaluations = batches, []
         session.close()
         self._is_stopped = False
+        # A fit that is not recorded must not count as one of the model before.
+        known, self._capture = self._capture, None
         keras = sys.modules.get("keras")
         # Keras 2 has no `keras.Layer`.
         if not isinstance(model, getattr(keras, "Layer", ())):
@@ -54,11 +56,11 @@ class FitSource:
         if why is not None:
             session.reporter.notice(why)
             return
-        if self._capture is None or not self._capture.serves(model):
+        if known is None or not known.serves(model):
             session.forget()
             # The same model, if it was compiled again, goes on where it was.
-            steps_before = 0 if self._capture is None else self._capture.steps_of(model)
-            self._capture = FitCapture(
+            steps_before = 0 if known is None else known.steps_of(model)
+            known = FitCapture(
                 model,
                 session.timetable,
                 session.pacer,
@@ -66,6 +68,7 @@ class FitSource:
                 session.reporter,
                 steps_before,
             )
+        self._capture = known
         self._is_measuring = session.may_measure(session.timetable)
 
     def begin_epoch(self, epoch: int) -> None:
