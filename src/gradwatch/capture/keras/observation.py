@@ -93,6 +93,10 @@ class Observation:
 
     def _tapped_optimizers(self, state: Any) -> AbstractContextManager[Gradients]:
         rows, with_updates = self._known_rows, Kind.UPDATE in self._kinds
+        before: dict[int, Tensor] = {}
+        with self._guard_beginning("variables", "perhaps updates"):
+            if with_updates:
+                before = self._values_before(state)
         return tapped(
             self.optimizers,
             self._backend,
@@ -102,7 +106,7 @@ class Observation:
             with_applied=Kind.APPLIED_GRADIENT in self._kinds and not self._backend.is_replicated,
             updated=None if rows is None else rows.updated,
             keep=rows.keeping(self._eager.add) if rows and self._eager else None,
-            before=self._values_before(state) if with_updates else None,
+            before=before,
         )
 
     def _begin(self, plan: Plan | None) -> None:
