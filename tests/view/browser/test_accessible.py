@@ -31,9 +31,7 @@ def test_axe_finds_nothing_on_any_page(visit, ids, scheme, size):
         opened.go(route)
         if name.startswith(("overview", "updates")):
             opened.diagnosed()
-        found[name] = violations(opened.page)
-        if name not in ("runs", "unknown"):
-            assert opened.overflow() == 0, name
+        found[name] = violations(opened.page) + ["too wide"] * (opened.overflow() > 0)
     assert found == {name: [] for name in pages}
 
 
@@ -117,6 +115,6 @@ def test_a_tap_reads_a_value_on_a_phone(visit, ids):
     opened = visit(f"/run/{ids['golden']}", viewport=PHONE, has_touch=True).diagnosed()
     canvas = opened.page.locator(".heat-scroll canvas")
     canvas.tap(position={"x": canvas.bounding_box()["width"] - 2, "y": 8})
-    assert opened.page.locator(".readout").get_attribute("data-last") == "240"
+    assert int(opened.page.locator(".readout").get_attribute("data-last")) > 235
     opened.page.locator("h1").tap()
     opened.until(lambda: opened.page.locator(".readout").count() == 0)

@@ -38,7 +38,7 @@ export function Explorer(props: ExplorerProps) {
   const shown = useRows(tree, query, props.openPaths);
   const { forest, rows, flat } = shown;
   const wanted = useMemo(() => widthOfLabels(forest, rows, flat), [forest, rows, flat]);
-  const { measure, plot } = useTimePlot(run, query, wanted);
+  const { measure, plot } = useTimePlot(run, query, wanted, flat ? "paths" : "names");
   const { time, scale, selecting, labelWidth } = plot;
   const plotWidth = scale.width;
   const cells = useCells({ ...props, rows, settled: time.settled, plotWidth, changes });
