@@ -51,9 +51,25 @@ def test_a_run_does_not_differ_from_itself(run):
     assert {entry["last_difference"] for entry in facts["sites"]} == {0.0}
 
 
-def test_differences_beyond_a_limit_are_code_1(run, other):
+def test_differences_beyond_a_limit_are_code_1(run, other, tmp_path):
     invoke("compare", run, other, "--fail-on", "1.5", code=1)
-    invoke("compare", run, other, "--fail-on", "1e30", "--sites", "conv", code=0)
+    for name, seed in (("a", 0), ("b", 1)):
+        make_run(tmp_path / name, arrays(seed=seed))
+    invoke("compare", tmp_path / "a", tmp_path / "b", "--fail-on", "1e30", code=0)
+
+
+def test_nan_where_the_other_run_has_a_number_is_beyond_any_limit(tmp_path):
+    bad = arrays()
+    bad[Site(Kind.GRADIENT, PATHS[0])][7][1] = float("nan")
+    make_run(tmp_path / "a", arrays())
+    make_run(tmp_path / "b", bad)
+    arguments = "compare", tmp_path / "a", tmp_path / "b", "--json", "--fail-on", "1e30"
+    facts = strict(invoke(*arguments, code=1).stdout)
+    by_path = {entry["path"]: entry for entry in facts["sites"]}
+    assert by_path[PATHS[0]]["largest_ratio"] == "inf"
+    assert by_path[PATHS[0]]["largest_ratio_at"] == 7
+    assert by_path[PATHS[1]]["largest_ratio"] == 1.0
+    assert facts["model"]["largest_ratio_at"] == 7
 
 
 def test_compare_prints_both_names_and_says_what_only_one_has(tmp_path):

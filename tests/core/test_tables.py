@@ -109,7 +109,7 @@ def directory(added, tmp_path_factory):
         sinks=[
             gradwatch.Store(),
             gradwatch.CSV(),
-            gradwatch.TensorBoard(scalars=("l2", "spread")),
+            gradwatch.TensorBoard(statistics=("l2", "spread")),
             gradwatch.Totals(statistics=["spread"], kind="singular_value", every=6),
         ],
     )

@@ -84,7 +84,7 @@ def scalars_of(readings: Any) -> dict[str, dict[int, float]]:
             for kind in {site.kind for site in r.sites}:
                 values[f"model/{kind}_{name}"] = float(statistic(name, r.total(kind)))
                 for layer, summary in r.layers(kind).items():
-                    values[f"layer_{kind}_{name}/{layer}"] = float(statistic(name, summary))
+                    values[f"per_layer_{kind}_{name}/{layer}"] = float(statistic(name, summary))
         values |= {f"update_ratio/{path}": ratio for path, ratio in r.update_ratios().items()}
         for tag, value in values.items():
             if not np.isnan(value):
@@ -94,7 +94,7 @@ def scalars_of(readings: Any) -> dict[str, dict[int, float]]:
 
 def test_tensorboard_reads_every_value_that_was_measured(tmp_path: Path) -> None:
     keep = Keep({gradwatch.Kind.LOSS, gradwatch.Kind.SCALAR})
-    sinks = [keep, gradwatch.TensorBoard()]
+    sinks = [keep, gradwatch.TensorBoard(statistics=("l2", "linf", "mean", "std"))]
     monitor = gradwatch.Monitor(tmp_path, every=1, watch=EVERYTHING, sinks=sinks)
     model = linear_model(keras.optimizers.SGD(0.1, clipvalue=0.1))
     fit(model, 2, monitor, epochs=2)

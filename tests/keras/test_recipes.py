@@ -114,7 +114,7 @@ def test_11_several_norms_every_n_steps():
         layer = np.concatenate(
             [truth.weight(f"net/head/{p}", 10).ravel() for p in ("kernel", "bias")]
         )
-        total = read.Scalars(f"layer_weight_{name}/net/head")[-1].value
+        total = read.Scalars(f"per_layer_weight_{name}/net/head")[-1].value
         assert total == pytest.approx(norms(layer)[name], rel=1e-5)
 
 
@@ -312,12 +312,13 @@ def test_15_gradients_of_a_compiled_loop():
     variables = {v.path: v for v in model.variables}
     truth = run_loop(15, variables, batches_for(model, 3), model=model)
     read = events("compiled")
-    for path in variables:
-        shown = read.Scalars(f"gradient_l2/{path}")
+    for layer in dict.fromkeys(path.rpartition("/")[0] for path in variables):
+        shown = read.Scalars(f"per_layer_gradient_l2/{layer}")
         # A loop without epochs is in its first, of which the first step stands for all.
         assert [s.step for s in shown] == [1, 5, 10]
         for s in shown:
-            true_norm = np.linalg.norm(truth.gradient(path, s.step))
+            own = [truth.gradient(p, s.step).ravel() for p in variables if p.startswith(layer)]
+            true_norm = np.linalg.norm(np.concatenate(own))
             assert s.value == pytest.approx(true_norm, rel=1e-3)
     whole = np.concatenate([truth.gradient(p, 10).ravel() for p in variables])
     total = read.Scalars("model/gradient_l2")[-1].value

@@ -80,12 +80,12 @@ def test_totals_of_groups_of_a_loop_are_apart(make_monitor):
     assert list(keep.readings[0].named_totals(Kind.GRADIENT)) == ["generator/biases"]
 
 
-def test_elements_that_are_not_finite_are_counted_and_not_summed():
+def test_elements_that_are_not_finite_are_counted_and_the_sum_is_not_finite():
     out = io.StringIO()
     totals = gradwatch.Totals(file=out, statistics=["sum", "count"])
     rows = Summary.of([1.0, np.nan, np.inf]).pack()[None]
     totals.write(Reading(3, 1, 0.0, [Site(Kind.GRADIENT, "w")], Summary.unpack(rows)))
-    assert out.getvalue() == "step 3  gradient  model: sum 1 count 3 nonfinite 2\n"
+    assert out.getvalue() == "step 3  gradient  model: sum nan count 3 nonfinite 2\n"
 
 
 def test_members_leave_out_losses_and_slices():

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 import gradwatch
 from gradwatch.core import Kind, Site
 from gradwatch.read import NotRecordedError
-from tests.statistics_truth import TRUTH
+from tests.statistics_truth import shown_truth
 from tests.store.recorded import SITES, Recorder, array
 
 GRADIENTS = [site for site in SITES if site.kind is Kind.GRADIENT]
@@ -25,7 +25,7 @@ def runs(tmp_path_factory):
 
 
 def norms(site, steps, attempt):
-    squares = [TRUTH["l2"](array(site, step, attempt)) ** 2 for step in steps]
+    squares = [shown_truth("l2", array(site, step, attempt)) ** 2 for step in steps]
     return np.sqrt(np.mean(squares))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from gradwatch.core import Kind, Site
 from gradwatch.sinks import Console, RunInfo
-from gradwatch.sinks.console import _thousands
+from gradwatch.sinks.layer_lines import thousands
 
 RUN = RunInfo(Path())
 
@@ -113,26 +113,103 @@ def test_the_update_ratio_is_over_variables_of_which_both_are_watched(make_readi
         Site(Kind.UPDATE, "b/k"): [1.0],
     }
     lines = printed(make_reading(1, arrays)).splitlines()
-    assert [line.split()[-1] for line in lines[3:]] == ["0.500", "-", "0.500"]
+    assert [line.split()[-1] for line in lines[3:]] == ["0.500", "1", "0.500"]
 
 
-def test_of_many_layers_the_ends_and_the_extremes_are_shown(make_reading):
+def test_many_layers_are_ranges_between_the_first_and_the_last(make_reading):
     sizes = np.linspace(1.0, 2.0, 50)
     sizes[[17, 31]] = 100.0, 0.01
     arrays = {Site(Kind.GRADIENT, f"l{i:02}/k"): [size] for i, size in enumerate(sizes)}
     lines = printed(make_reading(1, arrays), max_rows=4).splitlines()
-    assert [line.split()[0] for line in lines[3:]] == ["l00", "l17", "l31", "l49", "…", "model"]
-    lines = printed(make_reading(1, arrays), max_rows=20).splitlines()
-    assert len(lines) == 3 + 20 + 2
-    assert lines[-2] == "… 30 more"
+    assert [re.split("  +", line)[0] for line in lines[3:]] == [
+        "l00", "l01 … l24", "l25 … l48", "l49", "model",
+    ]  # fmt: skip
+    assert re.split("  +", lines[4])[1:4] == ["24", "1.0…1.0e+02", "l17"]
+    assert re.split("  +", lines[5])[1:4] == ["24", "0.010…2.0", "l31"]
+    assert len(printed(make_reading(1, arrays), max_rows=20).splitlines()) <= 3 + 20 + 1
     assert len(printed(make_reading(1, arrays), max_rows=50).splitlines()) == 3 + 50 + 1
 
 
-def test_layers_without_a_gradient_do_not_disturb_the_choice(make_reading):
-    arrays = {Site(Kind.WEIGHT, f"l{i}/k"): [1.0] for i in range(9)}
-    arrays[Site(Kind.GRADIENT, "l5/k")] = [1.0]
-    lines = printed(make_reading(1, arrays), max_rows=3).splitlines()
-    assert [line.split()[0] for line in lines[3:]] == ["l0", "l5", "l8", "…", "model"]
+def transformer(blocks):
+    """Sites as `fit` has them: variables first, then the outputs, with layers of no variables."""
+    parts = ("norm", "mix/query", "mix/key", "mix", "add")
+    layers = ["embed", *(f"block_{i}_{part}" for i in range(blocks) for part in parts)]
+    layers += ["pool", "logits", "softmax"]
+    variables = [
+        layer for layer in layers if layer.endswith(("embed", "norm", "query", "key", "logits"))
+    ]
+    return {
+        **{Site(Kind.WEIGHT, f"net/{layer}/kernel"): [1.0, 2.0] for layer in variables},
+        **{Site(Kind.GRADIENT, f"net/{layer}/kernel"): [0.1, 0.2] for layer in variables},
+        **{Site(Kind.OUTPUT, f"net/{layer}"): [0.0, 3.0] for layer in layers},
+    }
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 160])
+@pytest.mark.parametrize("blocks", [1, 2, 3, 12, 100])
+def test_a_deep_network_is_shown_in_order_each_layer_once_without_dashes(
+    make_reading, monkeypatch, blocks, columns
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = printed(make_reading(1, transformer(blocks))).splitlines()
+    assert max(map(len, lines)) <= columns
+    names = [re.split("  +", line)[0] for line in lines[3:]]
+    assert len(names) == len(set(names)) <= 21
+    assert names[0] == "embed"
+    assert names[-4:] == ["pool", "logits", "softmax", "model"]
+    assert not any(re.search(r" -( |$)", line) for line in lines)
+    if blocks == 1:
+        inner = ["norm", "mix/query", "mix/key", "mix", "add"]
+        assert names[1:6] == [f"block_0_{part}" for part in inner]
+    if blocks == 12:
+        assert names[1:-4] == [f"block_{i}" for i in range(12)]
+    if blocks == 100:
+        assert names[1].startswith("block_0 … block_")
+        assert names[-5].endswith("block_99")
+
+
+def test_the_layer_that_is_not_finite_is_named_in_its_block(make_reading):
+    arrays = {**transformer(12), Site(Kind.GRADIENT, "net/block_7_mix/key/kernel"): [np.nan, 1.0]}
+    lines = printed(make_reading(1, arrays)).splitlines()
+    row = next(line for line in lines if line.startswith("block_7 "))
+    assert "0.22…nan" in row
+    assert " mix/key " in row
+    assert row.split()[-1] == "1"
+    assert "nan" in lines[-1]  # the model
+
+
+def test_names_are_shortened_so_that_they_differ(make_reading, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    names = [f"a_rather_long_name_of_layer_{i}_of_the_{part}" for i in range(3) for part in "ab"]
+    arrays = {Site(Kind.GRADIENT, f"net/{name}/kernel"): [1.0] for name in names}
+    shown = [line.split()[0] for line in printed(make_reading(1, arrays)).splitlines()[3:-1]]
+    assert len(set(shown)) == len(names)
+
+
+def test_the_cell_of_an_lstm_is_in_the_row_of_the_lstm(make_reading):
+    arrays = {
+        Site(Kind.GRADIENT, "net/lstm/lstm_cell/kernel"): [3.0],
+        Site(Kind.GRADIENT, "net/head/kernel"): [1.0],
+        Site(Kind.OUTPUT, "net/lstm"): [0.0],
+        Site(Kind.OUTPUT, "net/head"): [1.0],
+    }
+    lines = printed(make_reading(1, arrays)).splitlines()
+    assert [line.split()[0] for line in lines[3:]] == ["lstm", "head", "model"]
+    assert lines[3].split()[1:3] == ["1", "3.00"]
+    assert lines[3].split()[-1] == "100.0%"
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("share", ["one", "all"])
+def test_a_number_of_a_tensor_that_is_not_finite_is_shown_so(make_reading, bad, share):
+    values = np.full(4, bad) if share == "all" else np.array([bad, 0.0, 1.0, 2.0])
+    arrays = {**ARRAYS, **{Site(k.kind, "net/head/kernel"): values for k in ARRAYS}}
+    rows = [line.split() for line in printed(make_reading(1, arrays)).splitlines()[2:]]
+    word = "nan" if np.isnan(bad) else "inf"
+    for row in rows[2:]:  # the layer, and the model with it
+        cells = dict(zip(re.split("  +", "weight  grad  RMS  max"), row[2:6], strict=True))
+        assert cells == dict.fromkeys(cells, word)
+    assert rows[2][7] == ("nan" if share == "all" else "25.0%")
 
 
 def test_nothing_is_printed_when_there_is_nothing_to_show(make_reading):
@@ -177,7 +254,7 @@ def test_the_text_is_never_wider_than_asked(make_reading, monkeypatch, columns, 
 
 
 def test_a_long_name_is_shortened_in_the_middle_and_all_columns_kept(make_reading, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("COLUMNS", "90")
     arrays = {Site(k.kind, f"functional/long_block_name/{k.path}"): x for k, x in ARRAYS.items()}
     lines = printed(make_reading(1, arrays)).splitlines()
 
@@ -341,11 +418,11 @@ def test_writing_and_printing_at_the_same_time_is_safe(make_reading):
 
 def test_counts_are_compact():
     numbers = (0, 999, 1000, 25_088, 99_949, 99_950, 123_456, 999_499, 999_500, 7_479_281)
-    assert [_thousands(n) for n in numbers] == [
+    assert [thousands(n) for n in numbers] == [
         "0", "999", "1.00k", "25.1k", "99.9k", "100k", "123k", "999k", "1.00M", "7.48M",
     ]  # fmt: skip
-    assert _thousands(175 * 10**9) == "175B"
-    assert _thousands(3 * 10**15) == "3000T"
+    assert thousands(175 * 10**9) == "175B"
+    assert thousands(3 * 10**15) == "3000T"
 
 
 def test_a_table_without_rows_is_refused():

@@ -29,7 +29,7 @@ def test_tensorboard_has_the_loss_as_one_plain_tag(run, make_reading, tensorboar
 
 
 def test_tensorboard_keeps_the_totals_of_groups_apart(run, make_reading, tensorboard):
-    sink = TensorBoard(scalars=["l2"])
+    sink = TensorBoard(statistics=["l2"])
     sink.open(run)
     for name, x in {"generator": [3.0, 4.0], "critic": [6.0, 8.0]}.items():
         site = Site(Kind.GRADIENT, f"{name}/dense/bias")
@@ -44,8 +44,8 @@ def test_tensorboard_keeps_the_totals_of_groups_apart(run, make_reading, tensorb
         "critic/gradient_l2": 10.0,
         "gradient_l2/generator/dense/bias": 5.0,
         "gradient_l2/critic/dense/bias": 10.0,
-        "layer_gradient_l2/generator/dense": 5.0,
-        "layer_gradient_l2/critic/dense": 10.0,
+        "per_layer_gradient_l2/generator/dense": 5.0,
+        "per_layer_gradient_l2/critic/dense": 10.0,
         "group_gradient_l2/generator/biases": 5.0,
         "group_gradient_l2/critic/biases": 10.0,
         "generator/loss": 1.0,

@@ -451,7 +451,7 @@ def test_at_exit_a_pipeline_that_nobody_closed_is_written_out(run_script, tmp_pa
     done = run_script(PREAMBLE, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert steps_in(tmp_path) == list(range(1, 31))
-    points = tensorboard(tmp_path)["series"]["weight_l2/a/b"][2]
+    points = tensorboard(tmp_path)["series"]["per_layer_weight_l2/a"][2]
     assert [step for step, _ in points] == list(range(1, 31))
 
 
@@ -472,7 +472,7 @@ pipeline.close(60.0)
     done = run_script(PREAMBLE + child, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert steps_in(tmp_path) == list(range(1, 36))
-    points = tensorboard(tmp_path)["series"]["weight_l2/a/b"][2]
+    points = tensorboard(tmp_path)["series"]["per_layer_weight_l2/a"][2]
     assert [step for step, _ in points] == list(range(1, 36))
 
 

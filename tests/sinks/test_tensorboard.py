@@ -9,16 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gradwatch.core import Histogram, Kind, Reading, Site, Summary
+from gradwatch.core import STATISTICS, Histogram, Kind, Reading, Site, Summary
 from gradwatch.sinks import RunInfo, TensorBoard
-from gradwatch.sinks.scalar_table import RATIO_MEANING
+from gradwatch.sinks.scalar_tags import RATIO_MEANING
 from gradwatch.sinks.tensorboard import MAX_BUCKETS, buckets
 
 KERNEL, BIAS, OTHER = "net/dense/kernel", "net/dense/bias", "net/head/kernel"
 
 
-def write(run, readings, **options):
-    sink = TensorBoard(**options)
+FOUR = ("l2", "linf", "mean", "std")
+
+
+def write(run, readings, statistics=FOUR):
+    sink = TensorBoard(statistics)
     sink.open(run)
     for reading in readings:
         sink.write(reading)
@@ -50,7 +53,7 @@ def expected_scalars(arrays):
         kind = str(site.kind)
         layer = site.path.rsplit("/", 1)[0]
         groups[kind + "_{}/" + site.path].append(x)
-        groups["layer_" + kind + "_{}/" + layer].append(x)
+        groups["per_layer_" + kind + "_{}/" + layer].append(x)
         groups["model/" + kind + "_{}"].append(x)
     tags = {
         pattern.format(name): statistic(np.concatenate(parts))
@@ -93,6 +96,101 @@ def test_tensorboard_shows_every_statistic_of_every_site_layer_and_model(
     }
 
 
+def five_layers(step=1):
+    """What the default of `fit` records of five layers, and of one without variables."""
+    layers = [f"net/{name}" for name in ("conv", "conv_1", "dense", "dense_1", "dense_2")]
+    random = np.random.default_rng(step)
+    arrays = {
+        Site(kind, f"{layer}/{part}"): random.normal(size=5)
+        for kind in (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE)
+        for layer in layers
+        for part in ("kernel", "bias")
+    }
+    arrays |= {
+        Site(kind, layer): (random.normal(size=8) > 0.5).astype(float)
+        for kind in (Kind.OUTPUT, Kind.DEAD_UNIT)
+        for layer in [*layers, "net/flatten"]
+    }
+    arrays |= {Site(kind, str(kind)): random.normal(size=4) for kind in (Kind.INPUT, Kind.TARGET)}
+    scalars = {"learning_rate": 0.1, "batch_size": 16.0}
+    arrays |= {Site(Kind.SCALAR, name): number for name, number in scalars.items()}
+    arrays |= {Site(Kind.METRIC, "accuracy"): 0.5, Site(Kind.EPOCH_METRIC, "val_loss"): 2.0}
+    return {**arrays, Site(Kind.LOSS, "loss"): 1.5}, layers
+
+
+def test_by_default_there_are_few_tags_and_the_loss_and_the_model_stand_first(
+    run, make_reading, tensorboard
+):
+    arrays, layers = five_layers()
+    write(run, [make_reading(step, arrays) for step in (1, 2)], statistics=None)
+    values = tensorboard(run.directory)["events"][-1]["values"]
+    shown = {tag: value for tag, (value, _) in values.items()}
+    sections = list(dict.fromkeys(tag.partition("/")[0] for tag in sorted(shown)))
+    assert sections == [
+        "loss",
+        "metrics",
+        "model",
+        "per_layer_gradient_l2",
+        "per_layer_output_l2",
+        "per_layer_update_ratio",
+        "per_layer_weight_l2",
+    ]
+    assert [tag for tag in sorted(shown) if tag.startswith("model/")] == [
+        "model/dead_unit_mean",
+        "model/gradient_l2",
+        "model/output_l2",
+        "model/update_ratio",
+        "model/weight_l2",
+    ]
+    assert shown["metrics/learning_rate"] == pytest.approx(0.1)
+    assert (shown["metrics/accuracy"], shown["metrics/epoch_val_loss"]) == (0.5, 2.0)
+    assert len(shown) == 4 + 5 + 3 * 5 + 6
+    for layer in layers:
+        both = {
+            kind: np.linalg.norm(
+                np.concatenate(
+                    [arrays[Site(kind, f"{layer}/{part}")] for part in ("kernel", "bias")]
+                )
+            )
+            for kind in (Kind.GRADIENT, Kind.WEIGHT, Kind.UPDATE)
+        }
+        assert shown[f"per_layer_gradient_l2/{layer}"] == pytest.approx(both[Kind.GRADIENT])
+        ratio = both[Kind.UPDATE] / both[Kind.WEIGHT]
+        assert shown[f"per_layer_update_ratio/{layer}"] == pytest.approx(ratio)
+
+
+def test_all_statistics_of_everything_are_written_if_asked_for(run, make_reading, tensorboard):
+    arrays, layers = five_layers()
+    write(run, [make_reading(1, arrays)], statistics="all")
+    tags = set(tensorboard(run.directory)["series"])
+    for name in STATISTICS:
+        assert f"gradient_{name}/{layers[0]}/kernel" in tags
+        assert f"per_layer_gradient_{name}/{layers[0]}" in tags
+        assert f"model/weight_{name}" in tags
+        assert f"dead_unit_{name}/{layers[0]}" in tags
+    assert f"update_ratio/{layers[0]}/bias" in tags
+    assert "output_zero_share/net/flatten" in tags
+    # The tensor of a layer that has one is not there a second time as the layer's.
+    assert not any(tag.startswith("per_layer_output") for tag in tags)
+
+
+@pytest.mark.parametrize("statistics", [None, "all"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_number_is_not_finite_if_an_element_is_not(
+    run, make_reading, tensorboard, statistics, bad
+):
+    arrays = {Site(kind, "net/a/kernel"): [1.0, bad] for kind in (Kind.WEIGHT, Kind.GRADIENT)}
+    arrays |= {Site(kind, "net/b/kernel"): [1.0, 2.0] for kind in (Kind.WEIGHT, Kind.GRADIENT)}
+    arrays[Site(Kind.UPDATE, "net/a/kernel")] = [np.nan, np.nan]
+    write(run, [make_reading(1, arrays)], statistics=statistics)
+    values = tensorboard(run.directory)["events"][-1]["values"]
+    for tag in ("per_layer_gradient_l2/net/a", "model/gradient_l2", "model/weight_l2"):
+        np.testing.assert_equal(float(values[tag][0]), bad)
+    ratio = "update_ratio/net/a/kernel" if statistics else "per_layer_update_ratio/net/a"
+    assert np.isnan(values[ratio][0])
+    assert values["per_layer_gradient_l2/net/b"][0] == pytest.approx(np.sqrt(5))
+
+
 def test_readings_of_the_same_sites_are_shown_as_truly_as_others(run, tensorboard):
     # From the second on they are encoded in one go; some are without elements at times.
     kernel, bias = Site(Kind.GRADIENT, "net/a/kernel"), Site(Kind.GRADIENT, "net/a/bias")
@@ -111,16 +209,15 @@ def test_readings_of_the_same_sites_are_shown_as_truly_as_others(run, tensorboar
     events = {e["step"]: e["values"] for e in tensorboard(run.directory)["events"]}
     with np.errstate(all="ignore"):
         for step, tensors in arrays.items():
-            finite = [x[np.isfinite(x)] for x in tensors]
             wanted = {
-                "gradient_l2/net/a/kernel": np.sqrt(np.sum(finite[0] ** 2)),
-                "gradient_linf/net/a/kernel": np.max(np.abs(finite[0])),
-                "gradient_l2/net/a/bias": np.linalg.norm(finite[1]),
-                "weight_mean/net/a/kernel": np.mean(finite[2]),
-                "weight_std/net/a/kernel": np.std(finite[2]),
-                "layer_gradient_l2/net/a": np.sqrt(sum(np.sum(x**2) for x in finite[:2])),
-                "model/gradient_mean": np.mean(np.concatenate(finite[:2])),
-                "model/weight_l2": np.linalg.norm(finite[2]),
+                "gradient_l2/net/a/kernel": np.sqrt(np.sum(tensors[0] ** 2)),
+                "gradient_linf/net/a/kernel": np.max(np.abs(tensors[0])),
+                "gradient_l2/net/a/bias": np.linalg.norm(tensors[1]),
+                "weight_mean/net/a/kernel": np.mean(tensors[2]),
+                "weight_std/net/a/kernel": np.std(tensors[2]),
+                "per_layer_gradient_l2/net/a": np.sqrt(sum(np.sum(x**2) for x in tensors[:2])),
+                "model/gradient_mean": np.mean(np.concatenate(tensors[:2])),
+                "model/weight_l2": np.linalg.norm(tensors[2]),
             }
             shown = {tag: events[step][tag][0] for tag in wanted}
             np.testing.assert_allclose(
@@ -254,7 +351,7 @@ def test_a_tensor_without_finite_elements_has_no_histogram_but_a_nonfinite_count
     values = tensorboard(run.directory)["events"][-1]["values"]
     assert "gradient/a/b" not in values
     assert values["gradient_nonfinite/a/b"][0] == 3
-    assert values["gradient_l2/a/b"][0] == 0
+    assert np.isnan(values["gradient_l2/a/b"][0])
     assert np.isnan(values["gradient_mean/a/b"][0])
 
 
@@ -270,7 +367,7 @@ def test_undefined_statistics_of_an_empty_tensor_are_not_written(run, make_readi
     values = tensorboard(run.directory)["events"][-1]["values"]
     assert set(values) == {
         "gradient_l2/a/b",
-        "layer_gradient_l2/a",
+        "per_layer_gradient_l2/a",
         "model/gradient_l2",
         "model/epoch",
     }
@@ -291,13 +388,13 @@ def test_an_overflowing_norm_is_shown_as_infinite(run, make_reading, tensorboard
 
 def test_only_the_statistics_that_were_asked_for_are_written(run, make_reading, tensorboard):
     reading = make_reading(1, {Site(Kind.WEIGHT, "a/b"): [1.0, -3.0, 0.0]})
-    write(run, [reading], scalars=["zeros", "min"])
+    write(run, [reading], statistics=["zeros", "min"])
     values = tensorboard(run.directory)["events"][-1]["values"]
     assert {tag: value for tag, (value, _) in values.items()} == {
         "weight_zeros/a/b": 1.0,
         "weight_min/a/b": -3.0,
-        "layer_weight_zeros/a": 1.0,
-        "layer_weight_min/a": -3.0,
+        "per_layer_weight_zeros/a": 1.0,
+        "per_layer_weight_min/a": -3.0,
         "model/weight_zeros": 1.0,
         "model/weight_min": -3.0,
         "model/epoch": 1.0,
@@ -306,14 +403,14 @@ def test_only_the_statistics_that_were_asked_for_are_written(run, make_reading, 
 
 def test_an_unknown_statistic_is_refused_at_once():
     with pytest.raises(ValueError, match=r"no statistic 'l3'\. Choose from: count"):
-        TensorBoard(scalars=("l2", "l3"))
+        TensorBoard(statistics=("l2", "l3"))
 
 
 def test_hostile_names_are_read_back(run, make_reading, tensorboard):
     names = ["nul\0", "new\nline", "x" * 4096, "日本/🙂", "[red]", "../..", "a//b", " "]
     arrays = {Site(Kind.GRADIENT, name): [float(i)] for i, name in enumerate(names)}
     arrays[Site(Kind.GRADIENT, "lone\ud800")] = [99.0]
-    write(run, [make_reading(1, arrays, histograms=True)], scalars=("max",))
+    write(run, [make_reading(1, arrays, histograms=True)], statistics=("max",))
     values = tensorboard(run.directory)["events"][-1]["values"]
     for i, name in enumerate(names):
         assert values[f"gradient_max/{name}"][0] == i
@@ -328,7 +425,7 @@ def test_the_first_event_of_a_tag_says_what_it_means(tmp_path, make_reading, ten
     write(
         run,
         [make_reading(1, first, histograms=True), make_reading(2, later, histograms=True)],
-        scalars=["l2"],
+        statistics=["l2"],
     )
     answer = tensorboard(tmp_path)
     described = [
@@ -339,7 +436,7 @@ def test_the_first_event_of_a_tag_says_what_it_means(tmp_path, make_reading, ten
     unscaled = "Unscaled, before clipping."
     assert described == [
         dict.fromkeys(
-            ["gradient_l2/a/b", "layer_gradient_l2/a", "model/gradient_l2", "gradient/a/b"],
+            ["gradient_l2/a/b", "per_layer_gradient_l2/a", "model/gradient_l2", "gradient/a/b"],
             unscaled,
         ),
         {
@@ -384,7 +481,7 @@ def test_no_file_is_made_before_there_is_something_to_write(run):
 
 
 def test_a_sink_can_be_opened_again(tmp_path, make_reading, tensorboard):
-    sink = TensorBoard()
+    sink = TensorBoard(FOUR)
     for step, first in ((1, 1), (2, 2)):
         sink.open(RunInfo(tmp_path, first))
         sink.write(make_reading(step, {Site(Kind.WEIGHT, "a/b"): [1.0]}))
@@ -398,7 +495,7 @@ def test_when_the_directory_is_deleted_recording_goes_on_in_a_new_whole_file(
 ):
     run = RunInfo(tmp_path / "run", first_step=5, meaning={Kind.WEIGHT: "words"})
     site = Site(Kind.WEIGHT, "a/b")
-    sink = TensorBoard()
+    sink = TensorBoard(FOUR)
     sink.open(run)
     sink.write(make_reading(5, {site: [1.0]}))
     (old,) = run.directory.iterdir()
@@ -424,7 +521,7 @@ def test_on_a_full_disk_the_file_stays_whole_and_writing_resumes(
 ):
     ballast = small_disk / "ballast"
     arrays = {Site(Kind.GRADIENT, f"layer{i}/k"): np.ones(3) for i in range(40)}
-    sink = TensorBoard()
+    sink = TensorBoard(FOUR)
     sink.open(RunInfo(small_disk / "run", first_step=2, meaning={Kind.GRADIENT: "words"}))
     small_disk.joinpath("run").mkdir()
     ballast.write_bytes(b"x" * 60_000)

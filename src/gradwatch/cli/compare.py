@@ -103,7 +103,7 @@ def _facts(found: Comparison) -> Entry:
         "statistic": found.statistic,
         "align": found.align,
         "numbers": [_facts(each) for each in found.numbers],
-        "model": None if is_number else _entry(found, found.model, ~np.isnan(found.model)),
+        "model": None if is_number else _entry(found, found.model, found.model_measured),
         "sites": [
             {
                 "path": site.path,
@@ -121,7 +121,7 @@ def _entries(found: Comparison) -> list[Entry]:
     """Those of the model, unless these are single numbers, and of the sites."""
     rows = [(found.values[:, i], found.measured[:, i]) for i in range(len(found.sites))]
     if not found.kind.is_number:
-        rows.insert(0, (found.model, ~np.isnan(found.model)))
+        rows.insert(0, (found.model, found.model_measured))
     return [_entry(found, *row) for row in rows]
 
 

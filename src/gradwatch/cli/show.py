@@ -36,6 +36,10 @@ def show(
     The small bars show the L2 norm of the gradient over time, on a logarithmic scale. In
     them, _ stands for 0 and ! for steps with NaN or infinite elements.
 
+    More than 20 layers are folded: blocks into one row, and neighbouring blocks into a range, with
+    the smallest and the largest of their numbers. The bars are then those of the layer that is
+    named as the outlier: its gradient is least like those of the other layers.
+
     With --kind or --statistic, print a table of that statistic for each site instead.
 
     The exit code is 1 if the run is damaged.

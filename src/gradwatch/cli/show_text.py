@@ -20,6 +20,7 @@ from gradwatch.util import (
     when,
     without_root,
 )
+from gradwatch.util.fold_names import MAX_ROWS
 from gradwatch.view.data import Health
 from gradwatch.view.text import layer_columns, ranks_in_words, trend_bars
 from gradwatch.watches.budget import cost
@@ -41,7 +42,10 @@ def print_overview(data: Data) -> None:
         _print_extremes(data["gradients"])
     if data["layers"]:
         _title("Layers")
-        echo_table(layer_columns(data["layers"], sys.stdout.encoding))
+        columns = layer_columns(data["layers"], sys.stdout.encoding, MAX_ROWS)
+        echo_table(columns)
+        if len(columns[0].cells) < len(data["layers"]):
+            echo(f"{len(data['layers'])} layers, folded; --sites PATTERN shows some one by one.")
 
 
 def print_statistic(data: Data) -> None:

@@ -12,7 +12,7 @@ from gradwatch.cli import options
 from gradwatch.cli.exit_codes import FOUND, OK, user_errors
 from gradwatch.cli.opening import open_or_wait
 from gradwatch.cli.output import echo
-from gradwatch.core import Reading, finite, l2
+from gradwatch.core import STATISTICS, Reading, finite, merge, shown
 from gradwatch.read import Run, Status
 from gradwatch.util import compact, printable
 from gradwatch.view.data import gradient_kind, to_json
@@ -75,7 +75,7 @@ def _gradient_norm(readings: list[Reading]) -> float | None:
     if kind is None:
         return None
     totals = [total for reading in readings if (total := reading.total(kind)) is not None]
-    return math.hypot(*(float(l2(total)) for total in totals))
+    return float(shown(STATISTICS["l2"], merge(totals)))
 
 
 def _line(facts: dict[str, Any]) -> str:

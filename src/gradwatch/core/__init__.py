@@ -21,10 +21,12 @@ from gradwatch.core.framework_types import (
 from gradwatch.core.groups import Grouping
 from gradwatch.core.histogram import Histogram
 from gradwatch.core.kinds import KIND_SYNONYMS, KINDS, Kind, add_kind
+from gradwatch.core.layer_list import LayerList
 from gradwatch.core.model_facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
 from gradwatch.core.reading import Reading, SiteFilter, scope, stacked
 from gradwatch.core.schedule import Moment, Schedule
 from gradwatch.core.select import SelectionError
+from gradwatch.core.shown import shown, shown_sql, zero_share
 from gradwatch.core.sites import Site, SiteInfo
 from gradwatch.core.statistics import (
     STATISTIC_SYNONYMS,
@@ -67,6 +69,7 @@ __all__ = [
     "KerasOptimizer",
     "Kind",
     "LayerFacts",
+    "LayerList",
     "LossFacts",
     "ModelFacts",
     "Moment",
@@ -92,7 +95,10 @@ __all__ = [
     "merge",
     "rms",
     "scope",
+    "shown",
+    "shown_sql",
     "stacked",
     "statistic",
     "statistics_of",
+    "zero_share",
 ]

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from gradwatch.core.histogram import Histogram
 from gradwatch.core.kinds import Kind
+from gradwatch.core.shown import shown
 from gradwatch.core.sites import Site
-from gradwatch.core.statistics import l2, statistic, value
+from gradwatch.core.statistics import STATISTICS, statistic, value
 from gradwatch.core.summary import FIELDS, Summary
 from gradwatch.util.display import notebook
 
@@ -130,9 +131,10 @@ class Reading:
     def update_ratios(self) -> dict[str, float]:
         """The size of each variable's update relative to the variable itself.
 
-        The ratio of the two L2 norms, by path; NaN where the variable is all 0.
+        The ratio of the two L2 norms, by path; NaN where the variable is all 0, or one of them
+        has NaN.
         """
-        norms = l2(self.summary)
+        norms = shown(STATISTICS["l2"], self.summary)
         ratios = {}
         for i, site in enumerate(self.sites):
             if site.kind is not Kind.UPDATE:
@@ -140,7 +142,7 @@ class Reading:
             weight = self.position.get(Site(Kind.WEIGHT, site.path))
             if weight is not None:
                 size = float(norms[weight])
-                ratios[site.path] = float(norms[i]) / size if size > 0 else float("nan")
+                ratios[site.path] = float(norms[i]) / size if size != 0 else float("nan")
         return ratios
 
 

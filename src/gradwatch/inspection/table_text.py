@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gradwatch.core import STATISTICS, Kind, Summary, finite
-from gradwatch.util import TextColumn, printable
+from gradwatch.core import STATISTICS, Kind, Summary, finite, shown, zero_share
+from gradwatch.util import TextColumn, percent, printable
 from gradwatch.util.text_table import plain_lines, styled
 
 if TYPE_CHECKING:
@@ -100,9 +100,8 @@ def _row(entry: InspectedGradient) -> list[str]:
 
 
 def _numbers(summary: Summary) -> list[str]:
-    count = float(summary.count)
-    zeros = f"{float(summary.zeros) / count:.1%}" if count else "-"
-    numbers = [_compact(float(STATISTICS[name](summary))) for name in NUMBERS]
+    zeros = percent(float(zero_share(summary))) if float(summary.count) else "-"
+    numbers = [_compact(float(shown(STATISTICS[name], summary))) for name in NUMBERS]
     return [*numbers, zeros, str(int(summary.count - finite(summary)))]
 
 

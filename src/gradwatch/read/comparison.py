@@ -47,10 +47,11 @@ class Comparison:
         only: by run, the sites that not all have.
         position: where each column begins: its first step, or the share of training
             that has passed, 0 to 1.
-        values: runs by sites by columns, as in a `Heatmap`; NaN where not measured.
-        measured: runs by sites by columns, whether there is a value; of a loss, it may be NaN.
+        values: runs by sites by columns, as `shown` of a `Heatmap`; NaN where not measured.
+        measured: runs by sites by columns, whether there is a value; it may be NaN.
         model: runs by columns: all sites of the run merged, with or without a
             counterpart; NaN for kinds that are single numbers.
+        model_measured: runs by columns, whether the model has a value.
         numbers: comparisons of the losses and metrics of those runs that have recorded any,
             unless this is one of them itself.
     """
@@ -67,6 +68,7 @@ class Comparison:
     values: Values
     measured: NDArray[np.bool_]
     model: Values
+    model_measured: NDArray[np.bool_]
     numbers: tuple[Comparison, ...] = ()
 
     @property
@@ -98,6 +100,9 @@ class Comparison:
         a, b = np.abs(self.values[run]), np.abs(self.values[base])
         with np.errstate(all="ignore"):
             unlike = np.abs(self.difference(run, base)) / np.where(a + b > 0, a + b, 1.0)
+        # Of two that are measured, NaN and infinity are as unlike a number as can be.
+        both = self.measured[run] & self.measured[base]
+        unlike = np.where(both & (np.isfinite(a) != np.isfinite(b)), 1.0, unlike)
         worst = np.max(np.where(np.isnan(unlike), -1.0, unlike), axis=1, initial=-1.0)
         order = np.argsort(-worst, kind="stable")[:n]
         return [(self.sites[i], float(worst[i])) for i in order if worst[i] >= 0]
@@ -168,7 +173,7 @@ def comparison_of(
     measured = np.zeros(values.shape, bool)
     for i, each in enumerate(tables):
         columns = np.searchsorted(numbers, each.numbers)
-        values[i][:, columns], measured[i][:, columns] = each.values[statistic], each.steps > 0
+        values[i][:, columns], measured[i][:, columns] = each.shown[statistic], each.steps > 0
     scale = 1.0 / most if align == "fraction" else float(bucketings[0].span)
     names = _names(runs)
     return Comparison(
@@ -187,6 +192,7 @@ def comparison_of(
         values[:, :-1],
         measured[:, :-1],
         values[:, -1],
+        measured[:, -1],
         () if chosen.is_number else _numbers(runs, align, max_cells),
     )
 

@@ -26,7 +26,8 @@ class Heatmap:
             not defined. A column of several steps shows their average step: their
             summaries merged, with sums and counts divided by the number of steps,
             so that L2 is the root of the mean of squares. `min`, `max` and `linf`
-            are those of all its steps.
+            are those of all its steps. They are of the finite elements.
+        shown: the same as it is drawn: NaN or infinite where an element is.
         nonfinite: how many elements were NaN or infinite, in all steps together.
         steps: how many steps were measured.
         numbers: the columns' own numbers, of which those without a measured step are
@@ -39,6 +40,7 @@ class Heatmap:
     first: Steps
     last: Steps
     values: Values
+    shown: Values
     nonfinite: Values
     steps: Values
     numbers: Steps
@@ -53,6 +55,7 @@ class Heatmap:
             table.first,
             table.last,
             table.values[statistic],
+            table.shown[statistic],
             table.nonfinite,
             table.steps,
             table.numbers,

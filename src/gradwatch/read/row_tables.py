@@ -13,7 +13,13 @@ from gradwatch.read.merged_cells import CachedCells, CellQuestion, Cells
 from gradwatch.read.row_groups import RowGroups
 from gradwatch.read.series import weights_of
 from gradwatch.read.snapshot import Snapshot
-from gradwatch.read.statistic_values import average, fields_of, find_statistic, values_of
+from gradwatch.read.statistic_values import (
+    average,
+    fields_of,
+    find_statistic,
+    shown_values,
+    values_of,
+)
 from gradwatch.read.steps import Bucketing, Steps, Stretch, Values, within
 
 _KEPT = 64
@@ -24,7 +30,8 @@ class RowTable:
     """Statistics of rows over columns of steps; at each step the sites of a row are merged.
 
     Columns without a measured step are left out: `numbers` are those of the others. `values` are by
-    statistic, of the average step: see `Heatmap`. In `total`, fields that no statistic needed are
+    statistic, of the average step: see `Heatmap`. `shown` are the same, but NaN or infinite where
+    an element is. In `total`, fields that no statistic needed are
     as of an empty tensor. `steps` counts the steps of each cell, each once for a row; `cell_first`
     and `cell_last` are infinite where there is none.
     """
@@ -33,6 +40,7 @@ class RowTable:
     last: Steps
     numbers: Steps
     values: Mapping[str, Values]
+    shown: Mapping[str, Values]
     total: Summary
     steps: Values
     cell_first: Values
@@ -81,15 +89,19 @@ class RowTables:
             weights = read(Kind.WEIGHT, RowGroups(key, sites), [UPDATE_RATIO])
             weight = average(weights.total, weights.steps)
         mean = average(cells.total, cells.steps)
-        values = {
-            each.name: np.where(cells.steps > 0, values_of(each, mean, weight), np.nan)
-            for each in statistics
-        }
+        values, shown = (
+            {
+                each.name: np.where(cells.steps > 0, compute(each, mean, weight), np.nan)
+                for each in statistics
+            }
+            for compute in (values_of, shown_values)
+        )
         return RowTable(
             steps[starts],
             steps[ends],
             buckets,
             values,
+            shown,
             cells.total,
             cells.steps,
             cells.first,

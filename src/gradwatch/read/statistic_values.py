@@ -1,6 +1,6 @@
 """The values of statistics, from merged summaries."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from gradwatch.core import (
     Kind,
     Statistic,
     Summary,
-    l2,
+    shown,
     statistics_of,
 )
 from gradwatch.read.steps import Values
@@ -45,8 +45,23 @@ def average(total: Summary, number: Values) -> Summary:
 
 def values_of(statistic: Statistic, summary: Summary, weight: Summary | None = None) -> Values:
     """A statistic of summaries; the update ratio also takes the weights' summaries."""
+    return _values(statistic.numpy, statistic, summary, weight)
+
+
+def shown_values(statistic: Statistic, summary: Summary, weight: Summary | None = None) -> Values:
+    """The same as it is shown: NaN or infinite if an element is."""
+    return _values(lambda own: shown(statistic, own), statistic, summary, weight)
+
+
+def _values(
+    compute: Callable[[Summary], Values],
+    statistic: Statistic,
+    summary: Summary,
+    weight: Summary | None,
+) -> Values:
     with np.errstate(all="ignore"):
+        values = np.asarray(compute(summary), np.float64)
         if statistic is UPDATE_RATIO and weight is not None:
-            size = l2(weight)
-            return np.where(size > 0, l2(summary) / size, np.nan)
-        return np.asarray(statistic(summary), np.float64)
+            size = compute(weight)
+            return np.where(size == 0, np.nan, values / size)
+        return values

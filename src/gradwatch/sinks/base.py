@@ -13,6 +13,7 @@ SINK_SYNONYMS = {
     **dict.fromkeys(("rows", "lines", "limit", "n"), "max_rows="),
     **dict.fromkeys(("stream", "output", "out"), "file="),
     **dict.fromkeys(("group", "layers"), "groups="),
+    "scalars": "statistics=",
     **dict.fromkeys(("freq", "interval", "update_freq"), "Monitor(every=...)"),
 }
 """What is meant by arguments that sinks do not have."""

@@ -5,13 +5,24 @@ same at each step, but for four of each: the number itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import VALUE, Kind, Reading, Site, Summary, l2, stacked, statistic
+from gradwatch.core import (
+    STATISTICS,
+    UPDATE_RATIO,
+    VALUE,
+    Kind,
+    Reading,
+    Summary,
+    shown,
+    stacked,
+    zero_share,
+)
 from gradwatch.sinks.event_file import envelope, scalar
+from gradwatch.sinks.scalar_tags import ZERO_SHARE, Group, TaggedNumber, tagged_numbers
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -19,53 +30,35 @@ Template: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.intp]]
 
 KEPT_TEMPLATES = 4
 
-NOT_TAGGED = (Kind.LOSS, Kind.SCALAR)
-"""Numbers whose tag does not begin with their kind: a loss is under its path, and the other
-numbers of a step are for the diagnosis."""
-
-RATIO_MEANING = "The L2 norm of the variable's update divided by the L2 norm of the variable."
-
-
-class Place(NamedTuple):
-    """Where a row's statistics are shown: under prefix + statistic + suffix."""
-
-    prefix: str
-    suffix: str
-    kind: Kind
-
 
 class ScalarTable:
     """The numbers that are the same few at each step of the same sites.
 
-    They are the statistics of sites, layers, named groups and the whole model, the shares of zeros
-    in outputs, the ratios of updates, the epoch, and kinds that are numbers. A table made of one
-    reading fits all others with the same sites.
+    A table made of one reading fits all others with the same sites. `statistics` are those to
+    write of every site, layer and the model; None for the few of `tagged_numbers`.
     """
 
-    def __init__(self, reading: Reading, statistics: Sequence[str]) -> None:
+    def __init__(self, reading: Reading, statistics: Sequence[str] | None) -> None:
         self.of = (reading.sites, reading.members)
         """Its sites and groups, kept so that their identities stay valid."""
-        self._statistics = tuple(statistics)
-        self._places, self._source, self._starts = _places(reading)
-        sites = reading.sites
-        self._outputs = [i for i, site in enumerate(sites) if site.kind is Kind.OUTPUT]
-        pairs = [
-            (i, reading.position[weight])
-            for i, site in enumerate(sites)
-            if site.kind is Kind.UPDATE
-            and (weight := Site(Kind.WEIGHT, site.path)) in reading.position
+        self._has_epoch = statistics is not None
+        numbers = tagged_numbers(reading, statistics)
+        groups = list(dict.fromkeys(g for each in numbers for g in (each.of, each.per) if g))
+        lengths = [len(group) for group in groups]
+        self._source = np.array([i for group in groups for i in group], np.intp)
+        self._starts = np.cumsum([0, *lengths[:-1]], dtype=np.intp)[: len(groups)]
+        place = {group: i for i, group in enumerate(groups)}
+        # By statistic: so that each is computed once, of all summaries.
+        by_statistic: dict[str, list[TaggedNumber]] = {}
+        for each in numbers:
+            by_statistic.setdefault(each.statistic, []).append(each)
+        self._columns = [
+            (name, _places(own, place, "of"), _places(own, place, "per"))
+            for name, own in by_statistic.items()
         ]
-        self._updates, self._weights = [i for i, _ in pairs], [w for _, w in pairs]
-        losses = [i for i, site in enumerate(sites) if site.kind is Kind.LOSS]
-        numbers = [i for i, s in enumerate(sites) if s.kind.is_number and s.kind not in NOT_TAGGED]
-        self._single = [*losses, *numbers]
-        self._others: list[tuple[str, Kind | str]] = [
-            *((f"output_zero_share/{sites[i].path}", Kind.OUTPUT) for i in self._outputs),
-            *((f"update_ratio/{sites[i].path}", RATIO_MEANING) for i in self._updates),
-            (f"{reading.scope}/epoch", ""),
-            *((sites[i].path, Kind.LOSS) for i in losses),
-            *((f"{sites[i].kind}/{sites[i].path}", sites[i].kind.meaning) for i in numbers),
-        ]
+        self._tagged = [(n.tag, n.about) for own in by_statistic.values() for n in own]
+        if self._has_epoch:
+            self._tagged.append((f"{reading.scope}/epoch", ""))
         self._templates: dict[bytes, Template | None] = {}
         """By which numbers there are; None when they have been written once."""
 
@@ -87,8 +80,8 @@ class ScalarTable:
         numbers, is_shown = self._numbers(readings, rows)
         found = [b""] * len(readings)
         alike: dict[bytes, list[int]] = {}
-        for i, shown in enumerate(is_shown):
-            key = shown.tobytes()
+        for i, own in enumerate(is_shown):
+            key = own.tobytes()
             if key in self._templates:
                 alike.setdefault(key, []).append(i)
             else:
@@ -99,14 +92,14 @@ class ScalarTable:
                 found[i] = b"".join(
                     envelope(scalar(tag, number, describe(tag, about)))
                     for (tag, about), number in zip(
-                        self._tags(shown), numbers[i, shown].tolist(), strict=True
+                        self._tags(own), numbers[i, own].tolist(), strict=True
                     )
                 )
         for key, own in alike.items():
-            shown = is_shown[own[0]]
-            template, places = self._templates.get(key) or self._template(shown)
+            mask = is_shown[own[0]]
+            template, places = self._templates.get(key) or self._template(mask)
             self._templates[key] = (template, places)
-            values = numbers[np.ix_(np.array(own), np.flatnonzero(shown))].astype("<f4")
+            values = numbers[np.ix_(np.array(own), np.flatnonzero(mask))].astype("<f4")
             filled = np.repeat(template[None], len(own), axis=0)
             filled[:, places] = values.view(np.uint8)
             for i, row in zip(own, filled, strict=True):
@@ -115,36 +108,17 @@ class ScalarTable:
 
     def _numbers(self, readings: Sequence[Reading], rows: Array) -> tuple[Array, Mask]:
         """A row of all numbers for each reading, and which of them are to be shown."""
-        epochs = np.array([[reading.epoch] for reading in readings], np.float64)
-        parts = [(epochs, np.ones(epochs.shape, bool))]
-        # For small arrays, every operation that is left out counts.
-        if self._updates:
-            ratios = self._ratios(rows)
-            parts.insert(0, (ratios, ~np.isnan(ratios)))
-        if self._outputs:
-            outputs = _summary(rows, self._outputs)
-            parts.insert(0, (outputs.zeros / outputs.count, outputs.count > 0))
-        if self._places:
-            parts.insert(0, self._statistics_of(rows))
-        if self._single:
-            values = VALUE(_summary(rows, self._single))
-            parts.append((values, np.ones(values.shape, bool)))
+        parts: list[tuple[Array, Mask]] = []
+        if self._columns:
+            merged = Summary.merged_runs(rows[:, :, self._source], self._starts)
+            parts += [_column(name, merged, of, per) for name, of, per in self._columns]
+        if self._has_epoch:
+            epochs = np.array([[reading.epoch] for reading in readings], np.float64)
+            parts.append((epochs, np.ones(epochs.shape, bool)))
+        if not parts:
+            return np.zeros((len(readings), 0)), np.zeros((len(readings), 0), bool)
         numbers, masks = zip(*parts, strict=True)
         return np.concatenate(numbers, axis=1), np.concatenate(masks, axis=1)
-
-    def _statistics_of(self, rows: Array) -> tuple[Array, Mask]:
-        merged = Summary.merged_runs(rows[:, :, self._source], self._starts)
-        numbers = np.empty((len(rows), len(self._statistics), len(self._places)))
-        for i, name in enumerate(self._statistics):
-            numbers[:, i] = statistic(name, merged)
-        # Of a tensor without elements there is no mean; of one full of NaN there is: NaN.
-        is_shown = ~(np.isnan(numbers) & (merged.count == 0)[:, None])
-        return numbers.reshape(len(rows), -1), is_shown.reshape(len(rows), -1)
-
-    def _ratios(self, rows: Array) -> Array:
-        """The sizes of updates relative to the variables'; NaN where those are all 0."""
-        sizes = l2(_summary(rows, self._weights))
-        return l2(_summary(rows, self._updates)) / np.where(sizes > 0, sizes, np.nan)
 
     def _template(self, is_shown: Mask) -> Template:
         """The bytes, and where in them the numbers' bytes are."""
@@ -155,44 +129,25 @@ class ScalarTable:
 
     def _tags(self, is_shown: Mask) -> Iterator[tuple[str, Kind | str]]:
         """Tag of each number that is shown, and what it is about."""
-        first_other = len(self._statistics) * len(self._places)
-        for at in np.flatnonzero(is_shown).tolist():
-            if at >= first_other:
-                yield self._others[at - first_other]
-            else:
-                name, place = divmod(at, len(self._places))
-                prefix, suffix, kind = self._places[place]
-                yield f"{prefix}{self._statistics[name]}{suffix}", kind
+        return (self._tagged[at] for at in np.flatnonzero(is_shown).tolist())
 
 
-def _summary(rows: Array, sites: Sequence[int]) -> Summary:
-    return Summary(*np.moveaxis(rows[:, :, sites], 1, 0))
+def _places(numbers: Sequence[TaggedNumber], place: dict[Group, int], name: str) -> list[int]:
+    groups = (getattr(each, name) for each in numbers)
+    return [place[group] for group in groups if group]
 
 
-def _places(reading: Reading) -> tuple[list[Place], NDArray[np.intp], NDArray[np.intp]]:
-    """The places, the sites that are merged into each, in a row, and where in it each begins."""
-    sites = reading.sites
-    tensors = [i for i, site in enumerate(sites) if not site.kind.is_number]
-    places = [Place(f"{sites[i].kind}_", f"/{sites[i].path}", sites[i].kind) for i in tensors]
-    source, starts = list(tensors), list(range(len(tensors)))
-
-    def add(place: Place, members: Sequence[int]) -> None:
-        starts.append(len(source))
-        source.extend(members)
-        places.append(place)
-
-    for kind in dict.fromkeys(sites[i].kind for i in tensors if not sites[i].kind.is_of_batch):
-        whole = [i for i in tensors if sites[i].kind is kind and not sites[i].is_slice]
-        layers: dict[str, list[int]] = {}
-        for i in whole:
-            layers.setdefault(sites[i].layer, []).append(i)
-        for name, members in layers.items():
-            add(Place(f"layer_{kind}_", f"/{name}", kind), members)
-        prefix = f"{reading.scope}/" if reading.scope != "model" else ""
-        for name, positions in reading.members.items():
-            members = [i for i in positions if sites[i].kind is kind]
-            if members:
-                add(Place(f"group_{kind}_", f"/{prefix}{name}", kind), members)
-        if whole:
-            add(Place(f"{reading.scope}/{kind}_", "", kind), whole)
-    return places, np.array(source, np.intp), np.array(starts, np.intp)
+def _column(name: str, merged: Summary, of: list[int], per: list[int]) -> tuple[Array, Mask]:
+    """A statistic of some summaries, and where it is shown: not where it is not defined."""
+    own = merged[:, of]
+    if name == VALUE.name:
+        return VALUE(own), np.ones(own.count.shape, bool)
+    if name == ZERO_SHARE:
+        return zero_share(own), own.count > 0
+    if name == UPDATE_RATIO.name:
+        size = shown(UPDATE_RATIO, merged[:, per])
+        ratio = shown(UPDATE_RATIO, own) / np.where(size == 0, np.nan, size)
+        return ratio, (size != 0) & (own.count > 0)
+    values = shown(STATISTICS[name], own)
+    # Of a tensor without elements there is no mean; of one with NaN there is: NaN.
+    return values, ~(np.isnan(values) & (own.count == 0))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import FIELDS, Histogram, Kind, Reading, Summary, finite, stacked, statistic
+from gradwatch.core import FIELDS, Histogram, Kind, Reading, finite, stacked
 from gradwatch.sinks.base import SINK_SYNONYMS, RunInfo, Sink
 from gradwatch.sinks.event_file import (
     EventFile,
@@ -18,6 +18,7 @@ from gradwatch.sinks.event_file import (
     summary_event,
 )
 from gradwatch.sinks.scalar_table import ScalarTable
+from gradwatch.sinks.scalar_tags import check_statistics
 from gradwatch.util import suggests_arguments
 
 Array = NDArray[np.float64]
@@ -31,30 +32,49 @@ class TensorBoard(Sink):
     """Writes an event file into the run's directory, for `tensorboard --logdir`.
 
     TensorBoard itself need not be installed. It groups tags by the text before
-    the first slash, so these are the groups of its pages:
+    the first slash, in alphabetical order, so these are the sections of its pages:
 
     | tag | what it shows |
     |---|---|
-    | `gradient_l2/sequential/dense/kernel` | a statistic of one variable |
-    | `gradient/sequential/dense/kernel` | its histogram, where one was taken |
-    | `gradient_nonfinite/sequential/dense/kernel` | NaN and Inf elements, only when there are any |
-    | `output_zero_share/sequential/dense` | the share of a layer's outputs that are 0 |
-    | `layer_gradient_l2/sequential/dense` | the layer's variables together |
-    | `model/gradient_l2` | all variables together |
-    | `group_gradient_l2/encoder` | a group of variables, where there are `Totals` of them |
-    | `gradient_picture/sequential/conv/kernel` | its picture, where one was drawn |
-    | `spectral_norm/sequential/dense/kernel` | its spectral norm, where it is watched |
-    | `update_ratio/sequential/dense/kernel` | the update's size relative to the variable's |
-    | `model/epoch` | the epoch that the step was in |
-    | `loss` | the loss, where a hand-written loop gives it |
+    | `loss` | the loss of the step |
+    | `metrics/accuracy` | a metric after the step, as the training reported it |
+    | `metrics/epoch_val_loss` | a metric at the end of an epoch |
+    | `metrics/learning_rate` | the learning rate |
+    | `model/gradient_l2` | all variables together; so for weights, outputs and other kinds |
+    | `model/update_ratio` | the update's size relative to the variables' |
+    | `model/dead_unit_mean` | the share of units that are dead |
+    | `per_layer_gradient_l2/sequential/dense` | the layer's variables together |
 
-    Other kinds, such as `weight` and `output_gradient`, have the same tags. In a loop with
+    Where they were asked for:
+
+    | tag | what it shows |
+    |---|---|
+    | `gradient/sequential/dense/kernel` | a histogram |
+    | `gradient_picture/sequential/conv/kernel` | a picture |
+    | `spectral_norm/sequential/dense/kernel` | a spectral norm |
+    | `group_gradient_l2/encoder` | a group of variables, where there are `Totals` of them |
+    | `gradient_nonfinite/sequential/dense/kernel` | NaN and Inf elements, only when there are any |
+
+    With `statistics`, each of them is written of every tensor, layer and the model, and so are
+    all other numbers:
+
+    | tag | what it shows |
+    |---|---|
+    | `gradient_mean/sequential/dense/kernel` | a statistic of one variable |
+    | `per_layer_gradient_mean/sequential/dense` | of its layer |
+    | `model/gradient_mean` | of the model |
+    | `update_ratio/sequential/dense/kernel` | the update's size relative to the variable's |
+    | `output_zero_share/sequential/dense` | the share of a layer's outputs that are 0 |
+    | `model/epoch` | the epoch that the step was in |
+
+    A number is NaN or infinite if an element of its tensors is. In a loop with
     named groups, each has its totals: `generator/gradient_l2`. A lone surrogate in a name,
     which cannot be written, appears as `\\udc80`. A histogram has at most 64 buckets; its
     bounds, sums and counts are exact.
 
     Args:
-        scalars: the statistics to write, of those in `gradwatch.core.STATISTICS`.
+        statistics: of those in `gradwatch.core.STATISTICS`; `"all"` for all of them. Without, a
+            few numbers for each layer and the model.
 
     Example:
 
@@ -64,7 +84,7 @@ class TensorBoard(Sink):
     >>> from gradwatch.sinks import RunInfo, TensorBoard
     >>> from gradwatch.core import Kind, Site, Summary
     >>> directory = pathlib.Path(tempfile.mkdtemp())
-    >>> sink = TensorBoard(scalars=("l2", "max"))
+    >>> sink = TensorBoard(statistics=("l2", "max"))
     >>> sink.open(RunInfo(directory))
     >>> sink.write(Reading(1, 1, 0.0, [Site(Kind.WEIGHT, "dense/kernel")],
     ...                    Summary.unpack(Summary.of([3.0, 4.0]).pack()[None])))
@@ -74,10 +94,8 @@ class TensorBoard(Sink):
     """
 
     @suggests_arguments(SINK_SYNONYMS)
-    def __init__(self, scalars: Sequence[str] = ("l2", "linf", "mean", "std")) -> None:
-        self.scalars = (scalars,) if isinstance(scalars, str) else tuple(dict.fromkeys(scalars))
-        for name in self.scalars:
-            statistic(name, Summary.empty())
+    def __init__(self, statistics: str | Sequence[str] | None = None) -> None:
+        self.statistics = check_statistics(statistics)
         self._run: RunInfo | None = None
         self._events: EventFile | None = None
         self._described: set[str] = set()
@@ -162,7 +180,7 @@ class TensorBoard(Sink):
         if key not in self._tables:
             if len(self._tables) >= KEPT_TABLES:
                 self._tables.clear()
-            self._tables[key] = ScalarTable(reading, self.scalars)
+            self._tables[key] = ScalarTable(reading, self.statistics)
         return self._tables[key]
 
 

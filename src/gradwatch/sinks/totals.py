@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from gradwatch.core import STATISTICS, Kind, Reading, Statistic, Summary, statistic
+from gradwatch.core import STATISTICS, Kind, Reading, Statistic, Summary, shown, statistic
 from gradwatch.sinks.base import SINK_SYNONYMS, RunInfo, Sink
 from gradwatch.util import printable, suggests_arguments
 
@@ -20,8 +20,8 @@ class Totals(Sink):
     own choice of statistics, and `CSV` as rows of kind `group_gradient`.
 
     `sum` is the signed sum, in which positive and negative elements cancel; `l1`
-    is the sum of magnitudes. NaN and Inf elements are in neither: their number
-    is shown as `nonfinite` when there are any.
+    is the sum of magnitudes. With NaN or Inf elements they are NaN or Inf, and the number of
+    such elements is shown as `nonfinite`.
 
     Args:
         groups: by name, what belongs to each group: a path pattern, a list of them
@@ -102,5 +102,5 @@ class Totals(Sink):
 
 
 def _words(statistic: Statistic, summary: Summary) -> str:
-    number = float(statistic(summary))
+    number = float(shown(statistic, summary))
     return f"{statistic.name} {number:{'.0f' if statistic.is_count else '.6g'}}"

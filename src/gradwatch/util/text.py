@@ -17,18 +17,52 @@ def display_width(text: str) -> int:
     return cell_len(text)
 
 
-def shortened(text: str, width: int) -> str:
-    """The text in at most that many terminal columns; its middle is left out."""
+def shortened(text: str, width: int, share: float = 0.5) -> str:
+    """The text in at most that many terminal columns; its middle is left out.
+
+    Its beginning has that share of what is left.
+    """
     if display_width(text) <= width:
         return text
-    half = min(len(text) // 2, width)  # characters of no width do not matter here
-    head, tail = text[:half], text[len(text) - half :]
-    while head + tail and display_width(head + tail) > width - 1:
-        if display_width(head) > display_width(tail):
-            head = head[:-1]
-        else:
-            tail = tail[1:]
+    room = max(width - 1, 0)
+    # No more characters than columns; those of no width do not matter here.
+    head, tail = text[:room], text[len(text) - room :]
+    while display_width(head) > share * room:
+        head = head[:-1]
+    while display_width(head + tail) > room:
+        tail = tail[1:]
     return f"{head}…{tail}"
+
+
+def shortened_apart(names: Sequence[str], width: int) -> list[str]:
+    """Names in at most that many terminal columns each, that still differ if they can.
+
+    >>> from gradwatch.util.text import shortened_apart
+    >>> shortened_apart(["block_0_mix/query", "block_1_mix/query"], 12)
+    ['block_0…uery', 'block_1…uery']
+    """
+    different = len(set(names))
+    best: list[str] = []
+    for share in (0.5, 0.65, 0.35, 0.8, 0.2, 1.0, 0.0):
+        short = [shortened(name, width, share) for name in names]
+        if len(set(short)) == different:
+            return short
+        best = max(best, short, key=lambda each: len(set(each)))
+    return best
+
+
+def width_apart(names: Sequence[str], least: int) -> int:
+    """The width, from `least` on, to which names can be shortened and still differ."""
+    longest = max(map(display_width, names), default=0)
+    different = len(set(names))
+    return next(
+        (
+            width
+            for width in range(least, longest)
+            if len(set(shortened_apart(names, width))) == different
+        ),
+        longest,
+    )
 
 
 def without_root(paths: Sequence[str]) -> list[str]:

@@ -8,14 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TextIO
 
-from gradwatch.util.text import display_width, encodable, shortened
+from gradwatch.util.text import display_width, encodable, shortened, shortened_apart, width_apart
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
 GAP = "  "
-NARROWEST_NAME = 12
+NARROWEST_NAME = 20
+MAX_NAMES_APART = 500
+"""Of more names, it would take long to find out how far they can be shortened and still differ."""
 DEFAULT_WIDTH = 100
 
 
@@ -51,13 +53,19 @@ class TextColumn:
 
 
 def fit(columns: Sequence[TextColumn], width: int | None) -> list[TextColumn]:
-    """The columns that fit a width, with names shortened if necessary; all if it is None."""
+    """The columns that fit a width, with names shortened if necessary; all if it is None.
+
+    Names are shortened, and then columns left out, so that names still differ.
+    """
     left = list(columns)
+    narrowest: int | None = None
     while width is not None:
-        names = [c.width for c in left if not c.weight]
         optional = [c for c in left if c.weight]
         room = width - sum(c.width for c in optional) - len(GAP) * (len(left) - 1)
-        if room >= sum(min(NARROWEST_NAME, name) for name in names) or not optional:
+        if room < sum(c.width for c in left if not c.weight) and narrowest is None:
+            names = [c for c in left if not c.weight]
+            narrowest = min(sum(map(_narrowest, names)), 2 * width // 5 * len(names))
+        if narrowest is None or room >= narrowest or not optional:
             return _shorten_names(left, room)
         left.remove(min(reversed(optional), key=lambda c: c.weight))
     return left
@@ -161,6 +169,12 @@ def terminal_width(stream: TextIO) -> int:
     return DEFAULT_WIDTH
 
 
+def _narrowest(column: TextColumn) -> int:
+    """To what width a column of names can be shortened."""
+    least = min(NARROWEST_NAME, column.width)
+    return width_apart(column.cells, least) if len(column.cells) <= MAX_NAMES_APART else least
+
+
 def _encoding(stream: TextIO) -> str:
     return getattr(stream, "encoding", None) or "utf-8"
 
@@ -179,7 +193,9 @@ def _shorten_names(columns: Sequence[TextColumn], room: int) -> list[TextColumn]
         replace(
             c,
             header=shortened(c.header, widths[i]),
-            cells=[shortened(cell, widths[i]) for cell in c.cells],
+            cells=shortened_apart(c.cells, widths[i])
+            if len(c.cells) <= MAX_NAMES_APART
+            else [shortened(cell, widths[i]) for cell in c.cells],
             min_width=0,
         )
         if i in widths

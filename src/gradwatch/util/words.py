@@ -3,17 +3,20 @@
 import math
 
 
-def compact(value: float | None) -> str:
+def compact(value: float | None, digits: int = 3) -> str:
     """A number in three digits; a dash for none."""
     if value is None:
         return "-"
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
-    return f"{value:#.3g}".removesuffix(".")
+    return f"{value:#.{digits}g}".removesuffix(".")
 
 
-def percent(share: float | None) -> str:
-    return "-" if share is None or math.isnan(share) else f"{share:.1%}"
+def percent(share: float | None, decimals: int = 1) -> str:
+    """A share in percent; a dash for none."""
+    if share is None:
+        return "-"
+    return f"{share:.{decimals}%}" if math.isfinite(share) else str(share)
 
 
 def bytes_(size: float) -> str:

@@ -40,9 +40,8 @@ def test_the_heatmap_has_the_values_of_numpy(visit, ids):
     for path in made.PATHS:
         for step, text, nonfinite in shown[path]:
             true = made.gradient(path, step).astype(np.float64)
-            finite = true[np.isfinite(true)]
-            assert float(text) == pytest.approx(np.linalg.norm(finite), rel=1e-12)
-            assert nonfinite == true.size - finite.size
+            assert float(text) == pytest.approx(np.linalg.norm(true), rel=1e-12, nan_ok=True)
+            assert nonfinite == np.count_nonzero(~np.isfinite(true))
 
 
 def test_steps_that_do_not_fit_are_merged_as_the_reader_merges_them(visit, ids, golden):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gradwatch.core import Kind, Site
-from tests.statistics_truth import TRUTH
+from tests.statistics_truth import shown_truth
 from tests.store.recorded import Recorder, array
 
 PATHS = (
@@ -44,11 +44,11 @@ def members(kind: Kind, path: str) -> list[Site]:
 
 
 def average(statistic: str, arrays: Sequence[np.ndarray], steps: int) -> float:
-    """A statistic of the average of some steps, from all elements of all of them."""
+    """A statistic of the average of some steps as it is shown, from all elements of all of them."""
     if not arrays:
         return float("nan")
     everything = np.concatenate([each.astype(np.float64).ravel() for each in arrays])
-    value = float(TRUTH[statistic](everything))
+    value = shown_truth(statistic, everything)
     if statistic in _ADDS_UP:
         return value / steps
     return value / np.sqrt(steps) if statistic == "l2" else value

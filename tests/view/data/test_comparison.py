@@ -6,7 +6,8 @@ import pytest
 import gradwatch
 from gradwatch.core import Kind, Site
 from gradwatch.read import NotRecordedError
-from gradwatch.view.data import RunView, compare, compare_series
+from gradwatch.view.data import RunView, compare, compare_series, shown_series
+from tests.statistics_truth import shown_truth
 from tests.store.recorded import array
 from tests.view.data.made import SITES, doubles, recorder, truth
 
@@ -80,7 +81,8 @@ def test_the_model_as_a_whole_is_compared_whatever_layers_match(several):
     answer = compare([several[0], several[2]], "gradient", "l2", "step", "block1", 1000)
     totals = doubles(answer["model"], 2, -1)
     for run, shown in enumerate((several[0], several[2])):
-        steps, values = shown.run.series("gradient", "model", "l2")
+        members = shown.run.members("gradient", "model")
+        steps, values = shown_series(shown.run, Kind.GRADIENT, [members], "l2", None)[0]
         own = np.isin(doubles(answer["position"]), steps)
         np.testing.assert_allclose(totals[run, own], values, rtol=1e-9)
         assert np.isnan(totals[run, ~own]).all()
@@ -104,7 +106,7 @@ def test_renumbered_layers_are_compared_and_it_is_said_how_they_were_matched(tmp
     assert theirs[row] == "net_1/head_4/kernel"
     assert theirs[answer["paths"].index("net/head")] == "net_1/head_4"
     true = [
-        np.linalg.norm(own[np.isfinite(own)].astype(np.float64))
+        shown_truth("l2", own)
         for own in (array(Site(Kind.GRADIENT, theirs[row]), step, 1) for step in range(1, 5))
     ]
     np.testing.assert_allclose(values_of(answer)[1, row], true, rtol=1e-9)
@@ -143,7 +145,8 @@ def test_series_of_each_run_have_their_own_positions(several):
     answer = compare_series(several, "gradient", "net/block1", "l2", "step", 100)
     assert [run["id"] for run in answer["runs"]] == ["id-a", "id-b"]
     for run, shown in zip(answer["runs"], several, strict=False):
-        steps, values = shown.run.series("gradient", "net/block1", "l2")
+        members = shown.run.members("gradient", "net/block1")
+        steps, values = shown_series(shown.run, Kind.GRADIENT, [members], "l2", None)[0]
         assert doubles(run["position"]).tolist() == steps.tolist()
         np.testing.assert_allclose(doubles(run["values"]), values, rtol=1e-9)
     shares = compare_series(several, "gradient", "net/head", "l2", "fraction", 100)["runs"]

@@ -30,6 +30,7 @@ from gradwatch.view.data.run_view import FIRST, RunView, StaleTreeError, Window
 from gradwatch.view.data.selection import combined
 from gradwatch.view.data.series_data import series
 from gradwatch.view.data.side_by_side import compare, compare_series
+from gradwatch.view.data.site_queries import shown_series
 from gradwatch.view.data.strict_json import jsonable, to_json
 from gradwatch.view.data.trend_data import BOOKKEEPING, number_rows, trends
 
@@ -78,6 +79,7 @@ __all__ = [
     "setting_names",
     "setting_text",
     "show_data",
+    "shown_series",
     "statistic_data",
     "to_json",
     "tree",

@@ -49,9 +49,11 @@ class CellGrid:
             pad = [(0, 0), (0, starts.size * width - values.shape[1])]
             shape = (len(values), -1, width)
             groups = np.pad(values, pad, constant_values=np.nan).reshape(shape)
-            at = np.where(np.isnan(groups), -1.0, np.abs(groups)).argmax(axis=2)
+            bad = np.pad(nonfinite, pad).reshape(shape)
+            sizes = np.where(bad, np.inf, np.where(np.isnan(groups), -1.0, np.abs(groups)))
+            at = sizes.argmax(axis=2)
             values = np.take_along_axis(groups, at[:, :, None], axis=2)[:, :, 0]
-            nonfinite = np.asarray(np.pad(nonfinite, pad).reshape(shape).any(axis=2))
+            nonfinite = np.asarray(bad.any(axis=2))
         edges = np.append(self.edges[:-1:width], self.edges[-1:])
         labels = self.labels[:rows]
         return replace(self, labels=labels, values=values, nonfinite=nonfinite, edges=edges)
@@ -65,11 +67,11 @@ def heatmap_grid(heatmap: Heatmap) -> CellGrid:
     label, scale = quantity(heatmap.kind, heatmap.statistic)
     return step_grid(
         without_root([site.path for site in heatmap.sites]),
-        heatmap.values,
+        heatmap.shown,
         heatmap.nonfinite,
         (heatmap.first, heatmap.last),
         label,
-        scale_for(heatmap.values, scale),
+        scale_for(heatmap.shown, scale),
     )
 
 
@@ -113,7 +115,9 @@ def _held(known: NDArray[np.bool_], first: NDArray[np.int64]) -> NDArray[np.int6
 def comparison_grid(comparison: Comparison, run: int = 1, base: int = 0) -> CellGrid:
     """How many times a run's values are another's, as powers of 2."""
     names, begins = comparison.names, comparison.position
-    nonfinite = np.isinf(comparison.values[base]) | np.isinf(comparison.values[run])
+    both = [run, base]
+    bad = comparison.measured[both] & ~np.isfinite(comparison.values[both])
+    nonfinite = np.asarray(bad.any(axis=0))
     with np.errstate(all="ignore"):
         ratios = np.log2(np.abs(comparison.ratio(run, base)))
     scale = ratio_scale(ratios)

@@ -46,7 +46,7 @@ def heatmap(
         "revision": found.revision,
         **columns,
         "rows": list(nodes),
-        "values": doubles(table.values[statistic][:, kept]),
+        "values": doubles(table.shown[statistic][:, kept]),
         "nonfinite": sparse(table.nonfinite[:, kept]),
     }
 

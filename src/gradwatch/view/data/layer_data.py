@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from gradwatch.core import Kind, Site
+from gradwatch.core import Kind, LayerList, Site
 from gradwatch.read import Run
 from gradwatch.view.data import site_queries
 from gradwatch.view.data.plain import Answer
@@ -37,10 +37,8 @@ def layer_rows(
     `nonfinite` counts NaN and infinite elements over the whole run; `columns` is the most
     values of a gradient over time.
     """
-    members: dict[str, list[Site]] = {}
-    for site in sites:
-        if is_of_network(site) and site in last:
-            members.setdefault(site.layer, []).append(site)
+    own = [site for site in sites if is_of_network(site) and site in last]
+    members = LayerList(own).members(own)
     kind = gradient_kind(site for own in members.values() for site in own)
     over_time = {} if kind is None else _layer_trends(run, kind, members, columns, rank)
 
@@ -50,7 +48,6 @@ def layer_rows(
 
         gradients, weights = measured(kind), measured(Kind.WEIGHT)
         elements = sum(each.count for each in gradients)
-        zeros = sum(each.zeros for each in gradients)
         return {
             "layer": name,
             "parameters": sum(each.count for each in weights) or elements,
@@ -58,7 +55,7 @@ def layer_rows(
             "gradient_l2": _norm(gradients),
             "gradient_trend": over_time.get(name),
             "update_ratio": _update_ratio(own, last),
-            "gradient_zero_share": zeros / elements if elements else None,
+            "gradient_zero_share": _zero_share(gradients),
             "output_l2": _norm(measured(Kind.OUTPUT)),
             "nonfinite": sum(nonfinite.get(site, 0) for site in own),
         }
@@ -85,26 +82,44 @@ def _layer_trends(
         parts = [by_site[site] for site in sites if site.kind is kind]
         if parts:
             values = np.array([part["values"] for part in parts], np.float64)
-            norms = np.sqrt(np.nansum(values**2, axis=0))
-            norms[np.isnan(values).all(axis=0)] = np.nan
+            bad = np.array([part["nonfinite"] for part in parts])
+            # A missing value is left out; one that is not finite makes the sum so.
+            missing = np.isnan(values) & (bad == 0)
+            norms = np.sqrt(np.sum(np.where(missing, 0.0, values) ** 2, axis=0))
             layers[name] = {
                 **parts[0],
-                "values": [None if math.isnan(norm) else norm for norm in norms.tolist()],
-                "nonfinite": np.sum([part["nonfinite"] for part in parts], axis=0).tolist(),
+                "values": [
+                    None if none else norm
+                    for norm, none in zip(norms.tolist(), missing.all(axis=0), strict=True)
+                ],
+                "nonfinite": bad.sum(axis=0).tolist(),
             }
     return layers
 
 
 def _norm(measured: Sequence[LastMeasurement]) -> float | None:
-    return math.sqrt(sum(each.l2**2 for each in measured)) if measured else None
+    """The L2 norm of all together: NaN if one is, which `hypot` would let infinity hide."""
+    norms = [each.l2 for each in measured]
+    if not norms:
+        return None
+    return math.nan if any(map(math.isnan, norms)) else math.hypot(*norms)
+
+
+def _zero_share(measured: Sequence[LastMeasurement]) -> float | None:
+    """NaN if no element is finite; None without any."""
+    elements = sum(each.count for each in measured)
+    if elements and not any(each.finite for each in measured):
+        return math.nan
+    return sum(each.zeros for each in measured) / elements if elements else None
 
 
 def _update_ratio(sites: Sequence[Site], last: Mapping[Site, LastMeasurement]) -> float | None:
     """The norm of a layer's update relative to its weights', if both were measured."""
     pairs = [
-        (last[site].l2, last[weight].l2)
+        (last[site], last[weight])
         for site in sites
         if site.kind is Kind.UPDATE and (weight := Site(Kind.WEIGHT, site.path)) in last
     ]
-    size = math.hypot(*(weight for _, weight in pairs))
-    return math.hypot(*(update for update, _ in pairs)) / size if size > 0 else None
+    size = _norm([weight for _, weight in pairs])
+    change = _norm([update for update, _ in pairs])
+    return change / size if change is not None and size else None

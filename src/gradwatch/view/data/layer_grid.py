@@ -25,7 +25,7 @@ def layer_grid(run: Run, columns: int, rank: int) -> CellGrid | None:
         rows.setdefault(name, []).append(site)
     bucketing = by_width(steps, columns)
     table = run.row_table(kind, RowGroups.of(list(rows.values())), ["l2"], bucketing, rank=rank)
-    values, label = table.values["l2"], quantity(kind, "l2").label
+    values, label = table.shown["l2"], quantity(kind, "l2").label
     ends = table.first, table.last
     return step_grid(list(rows), values, table.nonfinite, ends, label, scale_for(values, "log"))
 

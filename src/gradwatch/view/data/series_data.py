@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gradwatch.core import STATISTICS, UPDATE_RATIO, Kind, Site
+from gradwatch.core import STATISTICS, UPDATE_RATIO, Kind, Site, zero_share
 from gradwatch.diagnosis import Finding
 from gradwatch.read import RowGroups
 from gradwatch.view.data.heatmap_data import row_table
@@ -29,7 +29,7 @@ def series(
     total = table.total
     with np.errstate(all="ignore"):
         elements = np.where(total.count[0] > 0, total.count[0], np.nan)
-        zeros, bad = total.zeros[0] / elements, table.nonfinite[0] / elements
+        bad = table.nonfinite[0] / elements
     measured = np.flatnonzero(table.steps[0] > 0)[-1:]
     return {
         "kind": kind,
@@ -40,8 +40,8 @@ def series(
         "sites": len(sites),
         "shape": _shape(view, sites),
         "elements": int(sum(total.count[0, measured] // table.steps[0, measured])),
-        "statistics": {name: doubles(table.values[name][0, own]) for name in names},
-        "zeros": doubles(zeros[own]),
+        "statistics": {name: doubles(table.shown[name][0, own]) for name in names},
+        "zeros": doubles(zero_share(total)[0, own]),
         "nonfinite": doubles(bad[own]),
         "meaning": view.run.meaning.get(str(chosen), ""),
         "findings": concerning(findings, sites, path),

@@ -65,7 +65,7 @@ def compare(
     numbers = np.unique(np.concatenate([table.numbers for table in tables]))
     values = np.full((len(several), 1 + len(paths), numbers.size), np.nan)
     for i, table in enumerate(tables):
-        values[i][:, np.searchsorted(numbers, table.numbers)] = table.values[statistic]
+        values[i][:, np.searchsorted(numbers, table.numbers)] = table.shown[statistic]
     scale = 1.0 / columns if align == "fraction" else float(bucketings[0].span)
     matched = [{site for row in own for site in row} for own in of_runs]
     return {
@@ -111,7 +111,7 @@ def compare_series(
                 "id": view.id,
                 "name": view.name,
                 "position": doubles(position),
-                "values": doubles(table.values[statistic][0, measured]),
+                "values": doubles(table.shown[statistic][0, measured]),
             }
         )
     if missing is not None and not runs:

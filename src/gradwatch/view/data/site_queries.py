@@ -1,5 +1,6 @@
 """Facts about every site of a run, each by one SQL query over its rows."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,18 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import STATISTICS, VALUE, Site
-from gradwatch.read import EVER, Run, Steps
+from gradwatch.core import STATISTICS, VALUE, Kind, Site, shown_sql
+from gradwatch.read import EVER, Bucketing, RowGroups, Run, Steps
 
 _NOT_FINITE = "(nan + posinf + neginf)"
+_L2 = shown_sql(STATISTICS["l2"])
 
 
 @dataclass(frozen=True)
 class LastMeasurement:
-    """The last measurement of a site; `value` is that of a kind that is one number."""
+    """The last measurement of a site; `value` is that of a kind that is one number.
+
+    `l2` is NaN or infinite if an element is; `finite` counts the elements that are not.
+    """
 
     step: int
     count: int
+    finite: int
     zeros: int
     l2: float
     value: float
@@ -29,7 +35,8 @@ class SiteHistory:
     """A site over the whole run.
 
     `nonfinite` counts elements in all steps together; `nonfinite_steps` and `zero_steps` count
-    steps with any NaN or infinite element, and steps with only zeros. `peak` is the largest L2.
+    steps with any NaN or infinite element, and steps with only zeros. `peak` is the largest finite
+    L2.
     """
 
     steps: int
@@ -57,7 +64,10 @@ class NumberRange:
 
 @dataclass(frozen=True)
 class StatisticRange:
-    """A statistic of a site over the whole run; None where it is not defined."""
+    """A statistic of a site over the whole run; None where it is not defined.
+
+    The first and the last value are NaN or infinite if an element is; the others are finite.
+    """
 
     steps: int
     first: float | None
@@ -78,8 +88,8 @@ def last_measurements(run: Run, rank: int, since: int | None = None) -> dict[Sit
         f"""
         WITH own AS (FROM summaries WHERE rank = ? AND step >= ?),
         last AS (SELECT kind, path, max(step) AS step FROM own GROUP BY kind, path)
-        SELECT kind, path, step, sum(count)::BIGINT, sum(zeros)::BIGINT, sqrt(sum(l2 * l2)),
-        sum({VALUE.sql})
+        SELECT kind, path, step, sum(count)::BIGINT, sum(count - {_NOT_FINITE})::BIGINT,
+        sum(zeros)::BIGINT, sqrt(sum(({_L2}) ** 2)), sum({VALUE.sql})
         FROM own JOIN last USING (kind, path, step)
         GROUP BY kind, path, step, micro_batch IS NULL
         QUALIFY row_number() OVER (PARTITION BY kind, path ORDER BY micro_batch IS NULL DESC) = 1
@@ -112,7 +122,8 @@ def site_histories(run: Run, rank: int) -> dict[Site, SiteHistory]:
         SELECT kind, path, {steps}, sum({_NOT_FINITE})::BIGINT,
         {steps} FILTER ({_NOT_FINITE} > 0),
         min(step) FILTER ({_NOT_FINITE} > 0), max(step) FILTER ({_NOT_FINITE} > 0),
-        {steps} FILTER (zeros = count AND count > 0), max(l2), arg_max(step, l2)
+        {steps} FILTER (zeros = count AND count > 0),
+        max(l2) FILTER ({_NOT_FINITE} = 0), arg_max(step, l2) FILTER ({_NOT_FINITE} = 0)
         FROM summaries WHERE rank = ? GROUP BY kind, path
         """,
         rank,
@@ -147,16 +158,17 @@ def statistic_ranges(
     """A statistic of sites of one kind, over the whole run."""
     if statistic not in STATISTICS or _has_micro_batches(run):
         # Made of two kinds, or of several rows a step: the reader knows how to merge those.
-        return {
-            site: _range(*run.series(site.kind, site.path, statistic, rank=rank)) for site in sites
-        }
+        groups = [[site] for site in sites]
+        each = shown_series(run, sites[0].kind, groups, statistic, rank) if sites else []
+        return {site: _range(*own) for site, own in zip(sites, each, strict=True)}
     rows = _by_site(
         run,
         f"""
         SELECT kind, path, count(*), first(s ORDER BY step), last(s ORDER BY step),
-        min(s), arg_min(step, s), max(s), arg_max(step, s)
-        FROM (SELECT kind, path, step, {statistic}::DOUBLE AS s FROM summaries
-            WHERE rank = ? AND kind = ?) GROUP BY kind, path
+        min(s) FILTER (isfinite(s)), arg_min(step, s) FILTER (isfinite(s)),
+        max(s) FILTER (isfinite(s)), arg_max(step, s) FILTER (isfinite(s))
+        FROM (SELECT kind, path, step, ({shown_sql(STATISTICS[statistic])})::DOUBLE AS s
+            FROM summaries WHERE rank = ? AND kind = ?) GROUP BY kind, path
         """,
         rank,
         str(sites[0].kind),
@@ -165,12 +177,24 @@ def statistic_ranges(
     return {site: StatisticRange(*values) for site, values in rows.items() if site in wanted}
 
 
+def shown_series(
+    run: Run, kind: Kind, groups: Sequence[Sequence[Site]], statistic: str, rank: int | None
+) -> list[tuple[Steps, NDArray[np.float64]]]:
+    """A statistic of groups of sites at each step, as it is shown: NaN where an element is."""
+    table = run.row_table(kind, RowGroups.of(groups), [statistic], Bucketing(1), rank=rank)
+    values = table.shown[statistic]
+    # A ratio is known only where the weight was measured, too.
+    known = (table.steps > 0) & ~(np.isnan(values) & (table.nonfinite == 0))
+    return [(table.first[own], values[i, own]) for i, own in enumerate(known)]
+
+
 def _has_micro_batches(run: Run) -> bool:
     return len(run.sql("SELECT 1 FROM summaries WHERE micro_batch IS NOT NULL LIMIT 1")) > 0
 
 
 def _range(steps: Steps, values: NDArray[np.float64]) -> StatisticRange:
-    known = [(v, s) for v, s in zip(values.tolist(), steps.tolist(), strict=True) if v == v]
+    pairs = zip(values.tolist(), steps.tolist(), strict=True)
+    known = [(v, s) for v, s in pairs if math.isfinite(v)]
     lowest = min(known, key=lambda each: each[0], default=(None, None))
     highest = max(known, key=lambda each: each[0], default=(None, None))
     ends = [values[i] if len(values) else None for i in (0, -1)]

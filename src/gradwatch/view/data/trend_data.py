@@ -42,7 +42,11 @@ def trends(
         site: {
             "first_steps": found.first.tolist(),
             "last_steps": found.last.tolist(),
-            "values": [None if math.isnan(v) else v for v in found.values[i].tolist()],
+            # None where nothing was measured; NaN is a value.
+            "values": [
+                None if math.isnan(value) and not bad else value
+                for value, bad in zip(found.shown[i].tolist(), found.nonfinite[i], strict=True)
+            ],
             "nonfinite": found.nonfinite[i].astype(int).tolist(),
         }
         for i, site in enumerate(found.sites)

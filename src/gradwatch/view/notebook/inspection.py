@@ -2,7 +2,7 @@
 
 import math
 
-from gradwatch.core import l2
+from gradwatch.core import STATISTICS, shown
 from gradwatch.inspection import HEADER, LEFT, Inspection, cells, remarks, title
 from gradwatch.view.notebook import markup, svg
 
@@ -10,7 +10,7 @@ from gradwatch.view.notebook import markup, svg
 def inspection_html(inspection: Inspection) -> str:
     """The table, with the norm of each gradient as a bar on a logarithmic scale."""
     norms = [
-        math.nan if entry.summary is None else float(l2(entry.summary))
+        math.nan if entry.summary is None else float(shown(STATISTICS["l2"], entry.summary))
         for entry in inspection.entries
     ]
     rows = [[markup.text(cell) for cell in row] for row in cells(inspection)]

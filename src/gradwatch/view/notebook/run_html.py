@@ -50,7 +50,7 @@ def _losses(run: Run, rank: int) -> list[str]:
     return [
         markup.line(
             markup.text(row["path"], 40),
-            svg.line(np.array(row["trend"]["values"], np.float64)),
+            svg.line(np.array(row["trend"]["values"], np.float64), row["trend"]["nonfinite"]),
             markup.text(f"{compact(row['last'])} at step {row['last_step']:,}"),
         )
         for row in number_rows(run, sites, MAX_COLUMNS, rank)

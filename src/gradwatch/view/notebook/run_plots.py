@@ -9,7 +9,7 @@ import numpy as np
 
 from gradwatch.core import Kind, select
 from gradwatch.read import Run
-from gradwatch.view.data import NOT_FINITE, quantity
+from gradwatch.view.data import NOT_FINITE, quantity, shown_series
 from gradwatch.view.notebook.axes import as_text, axes_for, pyplot
 from gradwatch.view.notebook.heatmap_plot import plot_heatmap
 
@@ -64,7 +64,7 @@ class RunPlots:
     ) -> Axes:
         """Statistics of a site over time, on a logarithmic axis if they are magnitudes.
 
-        Steps with a NaN or infinite element have a magenta mark at the bottom.
+        Steps with a NaN or infinite element have a gap, and a magenta mark at the bottom.
 
         Args:
             kind: what was measured.
@@ -79,8 +79,8 @@ class RunPlots:
         chosen = Kind(kind)
         names = statistics or (("value",) if chosen.is_number else ("l2",))
         drawn = [
-            (each, name, *self._run.series(kind, each, name, rank=rank))
-            for each in paths
+            (each, name, *shown_series(self._run, chosen, [members], name, rank)[0])
+            for each, members in ((each, self._run.members(chosen, each)) for each in paths)
             for name in names
         ]
         ax = axes_for(ax)

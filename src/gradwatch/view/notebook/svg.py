@@ -1,9 +1,11 @@
 """Small pictures as SVG: a heatmap, a line, a bar."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.util import compact, display_width
+from gradwatch.util import compact, counted, display_width
 from gradwatch.view.data import LEVELS, NOT_FINITE, CellGrid
 from gradwatch.view.notebook.markup import text
 
@@ -48,8 +50,13 @@ def heatmap(grid: CellGrid) -> str:
     return _svg(left + WIDTH + 8, bottom + 34, "".join(parts), f"Heatmap: {grid.quantity}")
 
 
-def line(values: Values, width: int = 160, height: int = 28) -> str:
-    """A series as a line, with gaps where nothing was measured."""
+def line(
+    values: Values, marked: Sequence[float] | None = None, width: int = 160, height: int = 28
+) -> str:
+    """A series as a line, with gaps where nothing was measured, and dots where it is marked.
+
+    Without `marked`, infinite values are.
+    """
     finite = np.isfinite(values)
     low, top = (values[finite].min(), values[finite].max()) if finite.any() else (0.0, 1.0)
     span = top - low if top > low else 1.0
@@ -66,7 +73,7 @@ def line(values: Values, width: int = 160, height: int = 28) -> str:
     marks = "".join(
         f'<circle cx="{2 + i * step:.1f}" cy="4" r="2.5" fill="{NOT_FINITE}"/>'
         for i, value in enumerate(values.tolist())
-        if np.isinf(value)
+        if (np.isinf(value) if marked is None else marked[i])
     )
     drawn = f'<path d="{"".join(path)}" fill="none" stroke="#2a7fc0" stroke-width="1.5"/>{marks}'
     return _svg(width, height, drawn, f"from {compact(float(low))} to {compact(float(top))}")
@@ -134,13 +141,17 @@ def _legend(grid: CellGrid, left: float, top: int) -> list[str]:
 
 
 def _tooltip(grid: CellGrid, row: int) -> str:
-    known = grid.values[row][~np.isnan(grid.values[row])]
-    if not known.size:
+    values, bad = grid.values[row], grid.nonfinite[row]
+    measured = np.flatnonzero(bad | ~np.isnan(values))
+    if not measured.size:
         return "not measured"
-    low, top, last = map(float, (known.min(), known.max(), known[-1]))
-    count = int(grid.nonfinite[row].sum())
-    bad = f", NaN or Inf in {count} columns" if count else ""
-    return f"last {compact(last)}, from {compact(low)} to {compact(top)}{bad}"
+    parts = [f"last {compact(float(values[measured[-1]]))}"]
+    finite = values[np.isfinite(values)]
+    if finite.size:
+        parts.append(f"from {compact(float(finite.min()))} to {compact(float(finite.max()))}")
+    if bad.any():
+        parts.append(f"NaN or Inf in {counted(int(bad.sum()), 'column')}")
+    return ", ".join(parts)
 
 
 def _text(x: float, y: float, markup: str, anchor: str = "start") -> str:

@@ -20,7 +20,10 @@ def worst_layers(
     known = {layer["layer"] for layer in layers}
     found: dict[str, dict[str, None]] = {}
     for name, reason in _reasons(layers, findings):
-        if name in known:
+        # A part of a layer, such as the cell of an LSTM, is in the row of the layer.
+        while name and name not in known:
+            name = name.rpartition("/")[0]
+        if name:
             found.setdefault(name, {})[reason] = None
     return {name: ", ".join(reasons) for name, reasons in list(found.items())[:max_layers]}
 
