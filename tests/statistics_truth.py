@@ -33,6 +33,6 @@ def shown_truth(name: str, values: np.ndarray) -> float:
     bad = wide[~np.isfinite(wide)]
     if name in ("count", "nan", "posinf", "neginf", "zeros") or not bad.size:
         return float(TRUTH[name](values))
-    if name in ("sum", "mean", "min", "max"):
-        return float(bad.sum())  # with its sign; NaN for both signs
-    return float(np.abs(bad).sum())
+    signed = name in ("sum", "mean", "min", "max")
+    with np.errstate(invalid="ignore"):  # NaN for both signs
+        return float((bad if signed else np.abs(bad)).sum())
