@@ -67,7 +67,8 @@ def _facts(known: Answer) -> dict[str, str]:
         "steps": "-" if known["last_step"] is None else f"{known['last_step']:,}",
         "loss": markup.text(compact(loss)),
         # In a cell without a width, a picture that may be narrower has none.
-        "course": f'<div style="width:90px">{svg.line(course, width=90, height=20)}</div>' * bool(course.size),
+        "course": f'<div style="width:90px">{svg.line(course, width=90, height=20)}</div>'
+        * bool(course.size),
         "duration": markup.text(duration(known["duration"])),
         "started": markup.text(moment(known["started"])),
     }
