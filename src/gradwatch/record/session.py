@@ -122,10 +122,11 @@ class Session:
         if self.pipeline is not None:
             return
         self.rank = rank = ranks.current()
-        facts = ModelFacts()
+        facts, beginning = ModelFacts(), Beginning(capture.next_step)
         with self.reporter.guard("reading the model", "the facts about the model"):
             facts = capture.facts()
-        self._claim(Beginning.of(capture.next_step, facts, capture.infos()))
+            beginning = Beginning.of(capture.next_step, facts, capture.infos())
+        self._claim(beginning)
         self._upload()
         meaning = {**self.timetable.probe_meaning, **capture.meaning()}
         if rank.is_one_of_many and rank.measures_alike:
