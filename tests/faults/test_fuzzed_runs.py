@@ -140,7 +140,7 @@ def test_any_description(place, count, with_checksum):
             replaced(path, json.dumps(changed).encode())
 
     document = content if with_checksum else {**content, "format": 1}
-    fuzz(fuzzing.changed(document), count(20, 350), check)
+    fuzz(fuzzing.changed(document), count(10, 350), check)
 
 
 def test_any_manifest(place, count):
@@ -150,20 +150,20 @@ def test_any_manifest(place, count):
     def check(changed):
         replaced(path, checked_json.dumps(changed if isinstance(changed, dict) else {}))
 
-    fuzz(fuzzing.changed(content), count(30, 600), check)
+    fuzz(fuzzing.changed(content), count(20, 600), check)
 
 
 def test_any_journal(place, count):
     (path,) = place.glob("journal-*.gwj")
     whole = path.read_bytes()
-    fuzz(fuzzing.changed_journal(whole), count(30, 600), lambda data: replaced(path, data))
+    fuzz(fuzzing.changed_journal(whole), count(20, 600), lambda data: replaced(path, data))
 
 
 @pytest.mark.parametrize("pattern", ["run.json", "manifest-*", "journal-*", "findings.jsonl"])
 def test_any_bytes(place, count, pattern):
     (path,) = place.glob(pattern)
     data = fuzzing.changed_bytes(path.read_bytes())
-    fuzz(data, count(8, 100), lambda data: replaced(path, data))
+    fuzz(data, count(5, 100), lambda data: replaced(path, data))
 
 
 def test_any_finding(place, count):
@@ -175,7 +175,7 @@ def test_any_finding(place, count):
         replaced(path, b"".join(json.dumps(each).encode() + b"\n" for each in texts))
 
     without = [{k: v for k, v in line.items() if k != checked_json.CHECKSUM} for line in lines]
-    fuzz(fuzzing.changed(without), count(15, 200), check)
+    fuzz(fuzzing.changed(without), count(8, 200), check)
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"null", b"[]", b"\x00" * 100])
@@ -208,4 +208,4 @@ def test_a_repaired_run_is_whole_whatever_was_in_its_files(place, count, tmp_pat
         with gradwatch.open(copied) as run:
             assert run.damage == []
 
-    fuzz(both, count(10, 100), check)
+    fuzz(both, count(5, 100), check)
