@@ -301,10 +301,10 @@ def test_a_line_of_findings_that_is_none_is_damage(place, line):
 
 @pytest.mark.parametrize("what", ["pipe", "directory", "device", "loop"])
 @pytest.mark.parametrize("which", ["run.json", "findings.jsonl", "segments"])
-def test_a_training_into_such_a_directory_is_recorded(place, which, what):
-    put(place / which, what)
-    with gradwatch.Monitor(place, every=1, sinks=[gradwatch.Store()]) as monitor:
+def test_a_training_into_such_a_directory_is_recorded(tmp_path, which, what):
+    put(tmp_path / which, what)
+    with gradwatch.Monitor(tmp_path, every=1, sinks=[gradwatch.Store()]) as monitor:
         for _ in range(3):
             monitor.record(gradients={"a/kernel": np.full(3, np.nan)})
-    with gradwatch.open(place) as run:
-        assert run.steps("gradient").tolist()[:3] == [1, 2, 3]
+    with gradwatch.open(monitor.directory) as run:
+        assert run.steps("gradient").tolist() == [1, 2, 3]

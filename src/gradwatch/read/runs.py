@@ -163,15 +163,15 @@ def _find(root: Path) -> Iterator[Path]:
         here = waiting.pop()
         try:
             with os.scandir(here) as entries:
-                found = [(entry.name, entry.is_dir(), entry.is_symlink()) for entry in entries]
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
             continue
-        if any(_is_of_run(name) for name, is_folder, _ in found if not is_folder):
+        if any(_is_of_run(name) for name, is_folder in found if not is_folder):
             yield here
         waiting += [
             here / name
-            for name, is_folder, is_link in found
-            if is_folder and not is_link and name not in NOT_RUNS and not name.startswith(".")
+            for name, is_folder in found
+            if is_folder and name not in NOT_RUNS and not name.startswith(".")
         ]
 
 
