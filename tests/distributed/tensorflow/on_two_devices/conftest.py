@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Keep(gradwatch.Sink):
-    """Keeps every reading: those of the whole, and those of single replicas."""
+    """Keeps what was measured: readings of the whole, and those of single replicas."""
 
     def __init__(self) -> None:
         self.every: list[gradwatch.Reading] = []
@@ -49,7 +49,8 @@ class Keep(gradwatch.Sink):
         self.run = run
 
     def write(self, reading: gradwatch.Reading) -> None:
-        self.every.append(reading)
+        if not reading.is_report:
+            self.every.append(reading)
 
     @property
     def readings(self) -> list[gradwatch.Reading]:
