@@ -1,6 +1,7 @@
 """`ls` and `show`: what they say equals what NumPy says of the tensors."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -115,6 +116,61 @@ def test_losses_have_their_first_last_and_lowest_value(run):
     (loss,) = strict(invoke("show", run, "--json").stdout)["numbers"]
     assert (loss["first"], loss["last"], loss["lowest"], loss["highest"]) == (1, 1 / 40, 1 / 40, 1)
     assert loss["lowest_step"] == 40
+
+
+def test_losses_and_metrics_stand_on_top_with_their_last_and_best_values(tmp_path):
+    steps = {step: np.array(step / 40) for step in range(1, 41)}
+    peak = {step: np.array(1 - abs(step - 30) / 40) for step in range(1, 41)}
+    truth = {
+        **arrays(),
+        Site(Kind.SCALAR, "learning_rate"): {step: np.array(0.1) for step in steps},
+        Site(Kind.METRIC, "accuracy"): peak,
+        Site(Kind.METRIC, "loss"): steps,
+        Site(Kind.EPOCH_METRIC, "val_loss"): {20: np.array(2.0), 40: np.array(3.0)},
+    }
+    make_run(tmp_path / "a", truth)
+    numbers = strict(invoke("show", tmp_path / "a", "--json").stdout)["numbers"]
+    assert [(n["kind"], n["path"], n["last"], n["best"], n["best_step"]) for n in numbers] == [
+        ("loss", "loss", 1 / 40, 1 / 40, 40),
+        ("metric", "accuracy", 0.75, 1.0, 30),
+        ("metric", "loss", 1.0, 1 / 40, 1),
+        ("epoch_metric", "val_loss", 3.0, 2.0, 20),
+        ("scalar", "learning_rate", 0.1, None, None),
+    ]
+    text = invoke("show", tmp_path / "a").stdout
+    assert text.index("Losses") < text.index("Health")
+    names = ["loss of the step", "accuracy", "loss, as reported", "val_loss of the epoch"]
+    rows = [line for line in text.splitlines() if line.startswith((*names, "learning_rate"))]
+    assert [re.split("  +", row)[0] for row in rows] == [*names, "learning_rate"]
+    assert re.split("  +", rows[1])[2:5] == ["0.750", "1.00", "30"]
+    assert "▁" in rows[0]
+    report = invoke("report", tmp_path / "a", "--format", "md").stdout
+    assert report.index("`val_loss of the epoch`") < report.index("### Findings")
+
+
+def test_many_layers_are_folded_and_named_once(tmp_path):
+    paths = [f"net/block_{i}_{part}/kernel" for i in range(12) for part in ("in", "out")]
+    make_run(tmp_path / "a", arrays(paths=("net/embed/kernel", *paths, "net/logits/kernel")))
+    text = invoke("show", tmp_path / "a").stdout.partition("\nLayers\n")[2]
+    names = [re.split("  +", line)[0] for line in text.splitlines()[1:-1]]
+    assert names == ["embed", *(f"block_{i}" for i in range(12)), "logits"]
+    assert text.splitlines()[-1].startswith("26 layers, folded")
+    some = invoke("show", tmp_path / "a", "--sites", "block_3*").stdout.partition("\nLayers\n")[2]
+    assert [line.split()[0] for line in some.splitlines()[1:]] == ["block_3_in", "block_3_out"]
+
+
+@pytest.mark.parametrize("bad", ["nan", "inf"])
+@pytest.mark.parametrize("command", ["show", "top", "report"])
+def test_a_layer_that_is_not_finite_is_shown_so(tmp_path, bad, command):
+    truth = arrays()
+    for kind in (Kind.GRADIENT, Kind.WEIGHT, Kind.UPDATE):
+        truth[Site(kind, PATHS[0])][40][:] = float(bad)
+    make_run(tmp_path / "a", truth)
+    options = ["--format", "md"] if command == "report" else []
+    text = invoke(command, tmp_path / "a", *options).stdout
+    (row,) = [line for line in text.splitlines() if re.match(r"(\| `net/)?conv\b(?!/)", line)]
+    assert len(re.findall(rf"\b{bad}\b", row)) >= 2
+    assert " 0 " not in row.replace("|", " ")
 
 
 def test_a_loss_that_is_not_finite_is_shown_as_what_it_is(tmp_path):

@@ -70,6 +70,22 @@ def test_the_console_shows_the_loss_in_its_title_and_no_micro_batches(run, make_
     assert rows[-1].split()[2] == "5.00"
 
 
+@pytest.mark.parametrize("columns", [120, 60])
+def test_the_console_shows_the_metrics_of_the_epoch_as_far_as_there_is_room(
+    run, make_reading, monkeypatch, columns
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = io.StringIO()
+    sink = Console(file=out)
+    sink.open(run)
+    sink.write(make_reading(7, {GRADIENT: [3.0, 4.0], LOSS: 0.5}))
+    sink.epoch_end(2, {"accuracy": 0.75, "loss": 0.6, "val_accuracy": 0.7, "val_loss": np.nan})
+    title = out.getvalue().strip().splitlines()[0]
+    start = "gradwatch · epoch 2 · step 7 · accuracy 0.75 · loss 0.5"
+    whole = f"{start} · val_accuracy 0.7 · val_loss nan"
+    assert title == (whole if columns == 120 else start)
+
+
 def test_the_table_has_a_row_for_the_loss(run, make_reading):
     sink = CSV()
     sink.open(run)

@@ -22,7 +22,7 @@ from gradwatch.util import (
 )
 from gradwatch.util.fold_names import MAX_ROWS
 from gradwatch.view.data import Health
-from gradwatch.view.text import layer_columns, ranks_in_words, trend_bars
+from gradwatch.view.text import layer_columns, number_names, ranks_in_words, trend_bars
 from gradwatch.watches.budget import cost
 
 Data = Mapping[str, Any]
@@ -35,9 +35,9 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 def print_overview(data: Data) -> None:
     _print_facts(data)
-    _print_health(data)
     if data["numbers"]:
         _print_numbers(data["numbers"])
+    _print_health(data)
     if data["gradients"]["largest"]:
         _print_extremes(data["gradients"])
     if data["layers"]:
@@ -164,20 +164,17 @@ def _zero_gradients(zero: Sequence[Data]) -> str:
 
 
 def _print_numbers(entries: Sequence[Data]) -> None:
-    is_loss = all(each["kind"] == "loss" for each in entries)
-    _title("Losses" if is_loss else "Losses and other numbers")
-    names = [e["path"] for e in entries]
-    if len(set(names)) < len(names):
-        names = [f"{e['kind']} {e['path']}" for e in entries]
+    _title("Losses, metrics and other numbers")
     bad = frozenset(i for i, e in enumerate(entries) if not math.isfinite(e["last"]))
     echo_table(
         [
-            _names("name", names),
+            _names("name", number_names(entries)),
             _trends(entries, log=False),
-            _numbers(entries, "first", weight=4),
             _numbers(entries, "last", weight=9, alarms=bad),
-            _numbers(entries, "lowest", weight=6),
-            _integers(entries, "lowest_step", "at step", weight=3),
+            _numbers(entries, "best", weight=8),
+            _integers(entries, "best_step", "at step", weight=7),
+            _numbers(entries, "first", weight=4),
+            _numbers(entries, "lowest", weight=3),
             _numbers(entries, "highest", weight=2),
         ]
     )
@@ -209,12 +206,12 @@ def _numbers(
     weight: int,
     alarms: frozenset[int] = frozenset(),
 ) -> TextColumn:
-    cells = [compact(each[field]) for each in entries]
+    cells = ["" if each[field] is None else compact(each[field]) for each in entries]
     return TextColumn(header or field, cells, weight=weight, alarms=alarms)
 
 
 def _integers(entries: Sequence[Data], field: str, header: str = "", *, weight: int) -> TextColumn:
-    cells = ["-" if each[field] is None else f"{each[field]:,}" for each in entries]
+    cells = ["" if each[field] is None else f"{each[field]:,}" for each in entries]
     return TextColumn(header or field, cells, weight=weight)
 
 

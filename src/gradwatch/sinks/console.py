@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gradwatch.core import LayerList, Reading, Site
 from gradwatch.sinks.base import SINK_SYNONYMS, RunInfo, Sink
 from gradwatch.sinks.layer_lines import layer_lines, table_columns
-from gradwatch.util import TextColumn, printable, suggests_arguments
+from gradwatch.util import TextColumn, display_width, printable, suggests_arguments
 from gradwatch.util.fold_names import MAX_ROWS
 from gradwatch.util.text_table import (
     DEFAULT_WIDTH,
@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 class Console(Sink):
     """Prints one row a layer after each epoch, in network order, and one for the whole model.
 
+    The title has the loss of the last measured step, and the metrics of the epoch.
     Shown are the newest values of each kind that is watched; `update/w` is the L2
     norm of the update relative to that of the weights, `out zeros` the share of the
     layer's outputs that are 0, and `NaN/Inf` the number of elements that are not
@@ -112,17 +113,20 @@ class Console(Sink):
         with self._lock:
             newest = dict(self._newest)
             members = self._layers.members(newest)
-            losses = [f"{printable(p)} {v:.4g}" for p, v in self._losses.items()]
-            title = " · ".join((f"gradwatch · epoch {epoch} · step {self._step}", *losses))
+            losses = dict(self._losses)
+            title = f"gradwatch · epoch {epoch} · step {self._step}"
         if newest:
             with np.errstate(all="ignore"):
                 columns = table_columns(layer_lines(members, newest), self.max_rows)
             # A broken output is no reason to fail.
             with suppress(Exception):
-                _print(title, columns, self._file, self._cost())
+                numbers = [f"{printable(p)} {v:.4g}" for p, v in {**logs, **losses}.items()]
+                _print(title, numbers, columns, self._file, self._cost())
 
 
-def _print(title: str, columns: list[TextColumn], file: TextIO | None, note: str) -> None:
+def _print(
+    title: str, numbers: list[str], columns: list[TextColumn], file: TextIO | None, note: str
+) -> None:
     stream = sys.stdout if file is None else file
     if stream is None:  # a program without a console
         return
@@ -130,9 +134,13 @@ def _print(title: str, columns: list[TextColumn], file: TextIO | None, note: str
 
     if file is None and (notebook := Notebook()).is_jupyter:
         fitted = fit(columns, max(notebook.width, DEFAULT_WIDTH))
-        notebook.print(titled(title, styled(fitted, "bold"), note))
+        notebook.print(titled(" · ".join((title, *numbers)), styled(fitted, "bold"), note))
         return
     width = terminal_width(stream)
+    for number in numbers:
+        # As many as there is room for; of a shortened one, the value could be cut.
+        longer = f"{title} · {number}"
+        title = longer if display_width(longer) <= width else title
     text = table_text(columns, stream, title=title, note=note, last_row="bold", pipe_width=width)
     # On a new line, because a progress bar may have left the cursor on its own; and in one
     # piece, because other threads print too.

@@ -55,7 +55,7 @@ BAD = ("nan", "posinf", "neginf")
 def test_the_markdown_has_verdict_findings_and_the_worst_layer_first(golden_run):
     text = invoke("report", golden_run, "--format", "md").stdout
     assert "## `golden`: 🟡 1 warning" in text
-    findings, layers, numbers, facts = tables_of(text)
+    numbers, findings, layers, facts = tables_of(text)
     assert findings[2][0] == "🟡 warning"
     assert findings[2][2:4] == ["`net/logits`", "step 22"]
     assert layers[2][0] == "`net/logits`"

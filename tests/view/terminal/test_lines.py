@@ -131,8 +131,8 @@ def test_a_screen_has_as_many_lines_as_the_terminal_and_none_is_too_wide(width, 
 
 def test_every_order_has_a_key_and_numbers_that_are_not_known_come_last():
     layers = [{"gradient_l2": v} for v in (1.0, None, 3.0, float("nan"), float("inf"))]
-    assert ViewOptions(order="gradient").ordered(layers) == [4, 2, 0, 1, 3]
-    assert ViewOptions(order="gradient", reverse=True).ordered(layers) == [0, 2, 4, 1, 3]
+    assert ViewOptions(order="gradient").ordered(layers) == [3, 4, 2, 0, 1]
+    assert ViewOptions(order="gradient", reverse=True).ordered(layers) == [0, 2, 4, 3, 1]
     for order, (key, _, _) in ORDERS.items():
         assert ViewOptions().pressed(key, 10, 5).order == order
 

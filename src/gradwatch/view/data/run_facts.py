@@ -1,6 +1,7 @@
 """What a run is, and what is wrong with its numbers: what `gradwatch show` shows."""
 
 import os
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -132,7 +133,9 @@ def _extreme_gradients(
     """The gradients that are largest and smallest at their last measured step."""
     kind = gradient_kind(last)
     own = [s for s in last if s.kind is kind and not s.is_slice and last[s].count]
-    ordered = sorted(own, key=lambda site: -last[site].l2)
+    ordered = sorted(
+        own, key=lambda site: -(math.inf if math.isnan(last[site].l2) else last[site].l2)
+    )
     few = min(EXTREMES, (len(ordered) + 1) // 2)
 
     def facts(site: Site) -> Answer:

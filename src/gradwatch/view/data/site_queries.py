@@ -60,6 +60,7 @@ class NumberRange:
     lowest: float | None
     lowest_step: int | None
     highest: float | None
+    highest_step: int | None
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ def number_ranges(run: Run, rank: int) -> dict[Site, NumberRange]:
             WHERE rank = ? AND list_contains(?, kind))
         SELECT kind, path, count(DISTINCT step), arg_min(value, step), arg_max(value, step),
         max(step), min(value) FILTER (isfinite(value)),
-        arg_min(step, value) FILTER (isfinite(value)), max(value) FILTER (isfinite(value))
+        arg_min(step, value) FILTER (isfinite(value)), max(value) FILTER (isfinite(value)),
+        arg_max(step, value) FILTER (isfinite(value))
         FROM own GROUP BY kind, path
         """,
         rank,

@@ -3,27 +3,50 @@
 import math
 from collections.abc import Sequence
 
-from gradwatch.core import Site, select
+from gradwatch.core import Kind, Site, select
 from gradwatch.read import Run
 from gradwatch.view.data import site_queries
+from gradwatch.view.data.best_value import is_lower_better
 from gradwatch.view.data.plain import Answer
 
 BOOKKEEPING = frozenset({"replica_of", "replica_hardware"})
 """Numbers that ranks record so that they can be compared; no chart shows them."""
 
 
+_ORDER = {kind: i for i, kind in enumerate((Kind.LOSS, Kind.METRIC, Kind.EPOCH_METRIC))}
+
+
 def number_rows(run: Run, sites: Sequence[Site], columns: int, rank: int) -> list[Answer]:
-    """One entry for each loss, learning rate or other number: its range and its trend."""
+    """One entry for each loss, metric or other number: its range, the best value, the trend.
+
+    Losses come first, then metrics. The best is None where the name does not say what is better.
+    """
     known = site_queries.number_ranges(run, rank)
     entries = []
-    for kind in dict.fromkeys(site.kind for site in sites if site.kind.is_number):
+    kinds = dict.fromkeys(site.kind for site in sites if site.kind.is_number)
+    for kind in sorted(kinds, key=lambda kind: _ORDER.get(kind, len(_ORDER))):
         own = [site for site in sites if site.kind is kind and site in known]
         trend = trends(run, own, "value", columns, rank)
         entries += [
-            {"kind": str(kind), "path": site.path, **vars(known[site]), "trend": trend[site]}
+            {
+                "kind": str(kind),
+                "path": site.path,
+                **vars(known[site]),
+                **_best(site, known[site]),
+                "trend": trend[site],
+            }
             for site in own
         ]
     return entries
+
+
+def _best(site: Site, known: site_queries.NumberRange) -> Answer:
+    is_lower = is_lower_better(site.path) if site.kind in _ORDER else None
+    if is_lower is None:
+        return {"best": None, "best_step": None}
+    if is_lower:
+        return {"best": known.lowest, "best_step": known.lowest_step}
+    return {"best": known.highest, "best_step": known.highest_step}
 
 
 def trends(

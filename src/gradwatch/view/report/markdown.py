@@ -6,7 +6,7 @@ from typing import Any
 from gradwatch.read import RankStatus, Status
 from gradwatch.util import compact, counted, duration, percent
 from gradwatch.view.report.markdown_text import code, prose, table
-from gradwatch.view.text import has_stopped, rank_cells, rank_counts, trend_bars
+from gradwatch.view.text import has_stopped, number_names, rank_cells, rank_counts, trend_bars
 
 MARK = "<!-- gradwatch report -->"
 """The first line, so that a report is recognised."""
@@ -22,11 +22,11 @@ def markdown(facts: Facts) -> str:
     lines = [MARK, f"## {code(facts['run'])}: {_verdict(facts)}", "", _summary(facts), ""]
     lines += _damage(facts)
     lines += _ranks(facts["processes"])
+    if facts["numbers"]:
+        lines += _numbers(facts["numbers"])
     lines += _findings(facts["findings"])
     if facts["worst_layers"]:
         lines += _layers(facts)
-    if facts["numbers"]:
-        lines += _numbers(facts["numbers"])
     if facts["facts"]:
         lines += ["<details><summary>Facts</summary>", ""]
         rows = [[prose(each["name"]), prose(each["value"])] for each in facts["facts"]]
@@ -121,14 +121,23 @@ def _layers(facts: Facts) -> list[str]:
 def _numbers(numbers: Sequence[Facts]) -> list[str]:
     rows = [
         [
-            code(each["path"]),
+            code(name),
             _bars(each["trend"], log=False),
-            *(compact(each[name]) for name in ("first", "last", "lowest", "highest")),
+            compact(each["last"]),
+            *_best(each),
+            *(compact(each[name]) for name in ("first", "lowest", "highest")),
         ]
-        for each in numbers
+        for name, each in zip(number_names(numbers), numbers, strict=True)
     ]
-    header = ["name", "over time", "first", "last", "lowest", "highest"]
-    return ["### Losses and other numbers", "", *table(header, rows, "llrrrr"), ""]
+    header = ["name", "over time", "last", "best", "at step", "first", "lowest", "highest"]
+    lines = table(header, rows, "llrrrrrr")
+    return ["### Losses, metrics and other numbers", "", *lines, ""]
+
+
+def _best(number: Facts) -> tuple[str, str]:
+    if number["best"] is None:
+        return "", ""
+    return compact(number["best"]), f"{number['best_step']:,}"
 
 
 def _bars(trend: Facts | None, log: bool = True) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -58,15 +59,22 @@ class ViewOptions:
         return self
 
     def ordered(self, layers: Sequence[Mapping[str, Any]]) -> list[int]:
-        """The indices of the layers in this order; layers without the number come last."""
+        """The indices of the layers in this order; layers without the number come last.
+
+        NaN counts as the largest: the layer has exploded.
+        """
         field = ORDERS[self.order][2]
         places = list(range(len(layers)))
         if not field:
             return places[::-1] if self.reverse else places
         numbers = [layer[field] for layer in layers]
-        known = [i for i in places if numbers[i] is not None and numbers[i] == numbers[i]]
-        others = [i for i in places if numbers[i] is None or numbers[i] != numbers[i]]
-        return [*sorted(known, key=lambda i: numbers[i], reverse=not self.reverse), *others]
+        known = [i for i in places if numbers[i] is not None]
+        others = [i for i in places if numbers[i] is None]
+
+        def size(i: int) -> tuple[bool, float]:
+            return math.isnan(numbers[i]), 0.0 if math.isnan(numbers[i]) else numbers[i]
+
+        return [*sorted(known, key=size, reverse=not self.reverse), *others]
 
     def _typed(self, key: str) -> ViewOptions:
         assert self.typing is not None
