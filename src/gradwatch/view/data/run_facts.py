@@ -1,7 +1,7 @@
 """What a run is, and what is wrong with its numbers: what `gradwatch show` shows."""
 
-import os
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
