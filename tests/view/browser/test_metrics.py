@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.view.axe import violations
 from tests.view.browser.numbers import floats
 from tests.view.data.made_metrics import EPOCH, STEPS, metric_run
 
@@ -109,6 +110,7 @@ def test_the_list_has_metrics_settings_tags_and_notes(visit, truths):
     assert "a try" in row.inner_text()
     assert row.locator(".sparkline path").count() == 1
     opened.page.get_by_text("Columns").click()
+    assert violations(opened.page) == []
     opened.page.get_by_label("net.units").check()
     opened.until(lambda: row.locator("td[data-label='net.units']").count() == 1)
 
@@ -133,5 +135,8 @@ def test_pages_fit_a_phone(visit, ids, route):
     chosen = ",".join(ids[name] for name in RUNS) if "compare" in route else ids["first"]
     opened = visit(route.format(chosen), viewport={"width": 390, "height": 844})
     opened.until(lambda: "first" in opened.text)
-    width = opened.page.evaluate("document.documentElement.scrollWidth")
-    assert width <= 390
+    assert opened.overflow() == 0
+    assert violations(opened.page) == []
+    if route == "/":
+        opened.page.get_by_text("Columns").click()
+        assert opened.overflow() == 0

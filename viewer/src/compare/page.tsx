@@ -122,7 +122,9 @@ function ComparedKind(
               range={range}
               onZoom={(chosen) => setQuery(rangeQuery(chosen))}
             />
-            <Ranking ranked={ranked} measure={measure} chosen={path} onChoose={choose} />
+            {ranked.length > 0 && (
+              <Ranking ranked={ranked} measure={measure} chosen={path} onChoose={choose} />
+            )}
           </div>
           <DifferenceGrid
             comparison={comparison}
