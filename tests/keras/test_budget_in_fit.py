@@ -9,7 +9,7 @@ import pytest
 
 import gradwatch
 from gradwatch.record import session as session_module
-from gradwatch.watches.budget import Pacer
+from gradwatch.watches.budget import Pacer, floor, is_in_floor
 from tests.distributed.patience import until_written
 
 pytestmark = pytest.mark.any_backend
@@ -68,17 +68,21 @@ def timed(monkeypatch, directory, added, per_epoch, **options):
         session_module,
         "Pacer",
         # Threads do not live in the clock's time: how far they lag behind is left out.
-        lambda budget, is_quiet: Pacer(budget, lambda: True, clock=lambda: clock.now),
+        lambda budget, *_: Pacer(budget, lambda: True, clock=lambda: clock.now),
     )
+    # Nor do these long steps end the floor.
+    monkeypatch.setattr(floor, "SECONDS", np.inf)
+    monkeypatch.setattr(floor, "BLIND_SECONDS", np.inf)
     clock.monitor = gradwatch.Monitor(directory, **options)
     return clock
 
 
-def test_at_first_every_tenth_step_and_the_epochs_last_are_measured(tmp_path, monkeypatch):
+def test_the_first_twenty_steps_and_the_epochs_last_are_measured(tmp_path, monkeypatch):
     seen = Steps()
     clock = timed(monkeypatch, tmp_path, 0.03, 25, sinks=[seen])
     fit(clock.monitor, [clock], steps=25, epochs=2)
-    assert seen.steps == [10, 20, 25, 30, 40, 50]
+    assert seen.steps[:20] == list(range(1, 21))
+    assert {25, 40, 50} <= set(seen.steps)
 
 
 @pytest.mark.parametrize(("added", "interval"), [(0.03, 5), (0.15, 20)])
@@ -91,7 +95,7 @@ def test_the_interval_becomes_the_densest_within_the_budget(tmp_path, monkeypatc
     assert cost.added_seconds == pytest.approx(added)
     assert cost.step_seconds == pytest.approx(1.0)
     later = [s for s in seen.steps if s >= cost.since_step]
-    regular = {s for s in range(cost.since_step, 1201) if s % interval == 0}
+    regular = {s for s in range(cost.since_step, 1201) if s % interval == 0 or is_in_floor(s)}
     assert set(later) == regular | {s for s in (400, 800, 1200) if s >= cost.since_step}
 
 
@@ -108,8 +112,12 @@ def test_the_console_says_in_one_line_what_it_costs(tmp_path, monkeypatch):
     printed = io.StringIO()
     clock = timed(monkeypatch, tmp_path, 0.03, 600, sinks=[gradwatch.Console(file=printed)])
     fit(clock.monitor, [clock], steps=600)
-    words = "measures every 5th step, for 0.60% of the training time"
-    assert printed.getvalue().splitlines()[-1] == words
+    cost = clock.monitor.cost
+    share = f"{cost.fraction:.2%} of the training time"
+    *_, note, end = printed.getvalue().splitlines()
+    assert note == f"measures every 5th step, for {share}"
+    assert end.startswith(f"gradwatch · {cost.measured_steps} of 600 steps measured, ")
+    assert end.endswith(f", measuring took {share}")
 
 
 def test_what_was_chosen_and_what_it_cost_is_kept_with_the_run(tmp_path, monkeypatch):

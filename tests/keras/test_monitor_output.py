@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import subprocess
@@ -52,6 +53,38 @@ def test_the_table_comes_after_keras_line_of_the_epoch(
         assert "gradwatch" not in lines[i]
     titles = [lines[i].partition(" · loss ")[0] for i in places["gradwatch · epoch"]]
     assert titles == ["gradwatch · epoch 1 · step 3", "gradwatch · epoch 2 · step 6"]
+
+
+def test_a_line_says_where_the_run_is_and_another_how_it_went(tmp_path: Path, capsys: Any) -> None:
+    place = tmp_path / "a run"
+    fit(linear_model(), 3, gradwatch.Monitor(place), epochs=2, verbose=2)
+    first, *between, last = capsys.readouterr().out.splitlines()
+    assert first == (
+        f"gradwatch · the run is kept in {place} · to look at it: gradwatch view '{place}'"
+    )
+    assert last.startswith("gradwatch · 6 of 6 steps measured, no findings")
+    assert "training time" not in last  # For that, 6 steps are no evidence.
+    assert not any("the run is kept in" in line for line in between)
+
+
+def test_a_loop_says_so_too_at_its_end(tmp_path: Path, capsys: Any) -> None:
+    with gradwatch.Monitor(tmp_path, every=2) as monitor:
+        for _ in range(4):
+            monitor.record(gradients={"a": np.ones(2)}, variables={"a": np.ones(2)})
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"gradwatch · the run is kept in {tmp_path}")
+    # The first is that of its epoch.
+    assert last.startswith("gradwatch · 3 of 4 steps measured")
+
+
+def test_a_quiet_fit_prints_nothing_but_into_a_file_that_was_asked_for(
+    tmp_path: Path, capsys: Any
+) -> None:
+    log = io.StringIO()
+    for sinks in (None, [gradwatch.Console(file=log)]):
+        fit(linear_model(), 3, gradwatch.Monitor(tmp_path, sinks=sinks), verbose=0)
+    assert capsys.readouterr().out == ""
+    assert "gradwatch · epoch 1" in log.getvalue()
 
 
 def test_nothing_is_printed_without_the_console(tmp_path: Path, capsys: Any) -> None:

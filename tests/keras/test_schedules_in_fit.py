@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ import torch
 
 import gradwatch
 from gradwatch import Kind
+from gradwatch.capture.keras import slow_start
 from gradwatch.core import schedule
 from tests.keras.support_behaviour import (
     BATCH,
@@ -31,18 +33,18 @@ def with_histograms(keep: Any) -> list[int]:
     return [reading.step for reading in keep.readings if reading.cells]
 
 
-def test_by_default_every_tenth_step_and_each_epochs_last_with_histograms(
+def test_by_default_the_first_twenty_steps_and_each_epochs_last_with_histograms(
     make_monitor: Any,
 ) -> None:
     monitor, keep = make_monitor(diagnose=False)
     fit(linear_model(), 12, monitor, epochs=2)
-    assert keep.steps == [10, 12, 20, 24]
-    assert keep.epochs == [1, 1, 2, 2]
+    assert keep.steps == [*range(1, 21), 22, 24]
+    assert keep.epochs == [1] * 12 + [2] * 10
     assert with_histograms(keep) == [12, 24]
     for reading in keep.readings:
         assert {site.kind for site in reading.sites} == {Kind.GRADIENT, Kind.WEIGHT}
-    for position, cells in keep.readings[1].cells.items():
-        assert cells.sum() == keep.readings[1].summary.count[position]
+    for position, cells in keep.readings[11].cells.items():
+        assert cells.sum() == keep.readings[11].summary.count[position]
 
 
 @pytest.mark.parametrize(
@@ -205,3 +207,17 @@ def test_epochs_of_unknown_and_different_lengths_are_measured_to_their_last_step
     linear_model().fit(data, epochs=4, callbacks=[monitor, ends], verbose=0, shuffle=False)
     assert ends.count > 12
     assert keep.steps == list(range(1, ends.count + 1))
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="nothing is compiled")
+@pytest.mark.parametrize("every", [1, 2, "epoch"])
+def test_compiling_is_announced_while_it_lasts_and_counted(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, every: Any
+) -> None:
+    monkeypatch.setattr(slow_start, "PATIENCE", 0.0)
+    monitor = gradwatch.Monitor(tmp_path, every=every)
+    fit(linear_model(jit_compile=True), 4, monitor, epochs=2, verbose=2)
+    text = capsys.readouterr().out
+    assert text.count("gradwatch · compiling the measured step ...") == 1
+    assert text.index("compiling the measured step") < text.index("gradwatch · epoch 1")
+    assert monitor.cost.compile_seconds > 0

@@ -7,7 +7,7 @@ import torch
 
 import gradwatch
 from gradwatch.record import session as session_module
-from gradwatch.watches.budget import Pacer
+from gradwatch.watches.budget import Pacer, floor, is_in_floor
 
 
 class World:
@@ -19,8 +19,11 @@ class World:
             session_module,
             "Pacer",
             # These loops take no time at all, so that no sink could ever keep up.
-            lambda budget, _: Pacer(budget, lambda: True, clock=lambda: self.now),
+            lambda budget, *_: Pacer(budget, lambda: True, clock=lambda: self.now),
         )
+        # Nor do steps of a second end the floor.
+        monkeypatch.setattr(floor, "SECONDS", np.inf)
+        monkeypatch.setattr(floor, "BLIND_SECONDS", np.inf)
         self.due = set()
         self.monitor = gradwatch.Monitor(directory, sinks=[], **options)
 
@@ -34,9 +37,12 @@ class World:
         self.monitor.close()
         assert cost.interval == interval
         assert cost.added_seconds == pytest.approx(added)
-        # The very first is that of its epoch.
-        later = {s for s in self.due if s >= max(2, cost.since_step)}
-        assert later == {s for s in range(cost.since_step, until + 1) if s % interval == 0}
+        steps = range(cost.since_step, until + 1)
+        expected = {s for s in steps if s % interval == 0 or is_in_floor(s)}
+        later = {s for s in self.due if s in steps}
+        assert later <= expected
+        # After the first twenty, some are left out to compare with.
+        assert all(20 < s < 50 for s in expected - later)
 
 
 WEIGHTS = {"layer": {"kernel": np.ones((2, 2))}}

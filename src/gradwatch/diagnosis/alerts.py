@@ -31,6 +31,8 @@ class Alerts:
     ) -> None:
         self.diagnosis = diagnosis
         self.should_stop = False
+        self.is_quiet = False
+        """Whether alarms are given as warnings instead of being printed."""
         self._who = ""
         self._on_finding = on_finding
         self._stop_on = stop_on
@@ -71,8 +73,11 @@ class Alerts:
                     self._reporter.notice(f"on_finding failed: {type(error).__name__}: {error}")
 
     def _print(self, finding: Finding) -> None:
-        # A closed or odd stream is no reason to stop training. The empty line keeps it
-        # apart from a progress bar.
+        # A closed or odd stream is no reason to stop training.
         with suppress(Exception):
-            text = f"\ngradwatch · {self._who}{finding.text()}"
-            print(text, file=self._file or sys.stdout, flush=True)
+            text = f"gradwatch · {self._who}{finding.text()}"
+            if self.is_quiet and self._file is None:
+                self._reporter.show(text)
+            else:
+                # The empty line keeps it apart from a progress bar.
+                print(f"\n{text}", file=self._file or sys.stdout, flush=True)

@@ -19,7 +19,7 @@ from typing import Protocol
 from gradwatch.core import Schedule
 from gradwatch.parallel.ranks import Rank, current
 from gradwatch.watches import Timetable
-from gradwatch.watches.budget import Pacer
+from gradwatch.watches.budget import Pacer, is_in_floor
 
 EVERY = 100
 """A budget measures every so many steps: below 1 % even if measuring takes as long as training."""
@@ -45,13 +45,13 @@ def refusal(timetable: Timetable, pacer: Pacer) -> str | None:
     Every process asks, as often as every other. It waits for the others where JAX trains in several
     processes, and nowhere else.
 
-    Where it waits, a budget measures every 100th step: each process measures its own cost, and they
-    would come to different steps.
+    Where it waits, a budget measures every 100th step and the floor, whatever they cost: each
+    process measures its own cost, and they would come to different steps.
     """
     rank = current()
     if rank.engine != "jax":
         return None
-    pacer.follow(lambda step: step % EVERY == 0)
+    pacer.follow(lambda step: step % EVERY == 0 or is_in_floor(step))
     wishes = [*map(str, timetable.watches), str(timetable.every)]
     schedules = [timetable.every, *(s for w in timetable.watches for s in (w.every, w.histogram))]
     functions = [

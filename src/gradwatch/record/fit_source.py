@@ -31,13 +31,14 @@ class FitSource:
         self._evaluations: list[Mapping[str, Any]] = []
         """The results of evaluations since the epoch began, `fit`'s own validation among them."""
 
-    def begin(self, model: KerasModel, batches: int | None) -> None:
+    def begin(self, model: KerasModel, batches: int | None, *, is_quiet: bool) -> None:
         """A `fit` begins; `batches`, the number in an epoch, is None if not known."""
         session = self._session
         self._ended_epoch = None
         self._is_measuring = False
         self._batches, self._evaluations = batches, []
         session.close()
+        session.is_quiet = is_quiet
         self._is_stopped = False
         # A fit that is not recorded must not count as one of the model before.
         known, self._capture = self._capture, None
@@ -66,6 +67,7 @@ class FitSource:
                 session.pacer,
                 session.submit,
                 session.reporter,
+                session.announcements.say,
                 steps_before,
             )
         self._capture = known
@@ -135,6 +137,7 @@ class FitSource:
                 self._capture.end()
         self._is_measuring = False
         self._session.close()
+        self._session.is_quiet = False
 
     def stop(self) -> None:
         """The run is closed: measure no more of this `fit`."""

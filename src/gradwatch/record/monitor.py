@@ -170,7 +170,8 @@ class Monitor(KerasCallback, LoopInterface):
 
     @guarded("reading the model when fit began", "this fit", as_builtin_errors=False)
     def on_train_begin(self, logs: Logs = None) -> None:
-        self._fit.begin(self._model, (self.params or {}).get("steps"))
+        params = self.params or {}
+        self._fit.begin(self._model, params.get("steps"), is_quiet=params.get("verbose") == 0)
 
     @guarded("opening the run", "this fit, or this epoch", as_builtin_errors=False)
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:

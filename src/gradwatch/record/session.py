@@ -20,6 +20,7 @@ from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
 from gradwatch.diagnosis import DiagnosisSpec, Finding, Severity
 from gradwatch.parallel import MEANING, Heartbeat, agreement, ranks
+from gradwatch.record.announcements import Announcements
 from gradwatch.record.continuation import Beginning
 from gradwatch.record.directory import RunDirectory, claim_directory
 from gradwatch.record.monitor_arguments import (
@@ -82,7 +83,12 @@ class Session:
             budget = BUDGET
         # Weak references: threads hold the pacer and the directory, and must not hold the session.
         weak = weakref.ref(self)
-        self.pacer = Pacer(budget, lambda: (own := weak()) is None or own.is_idle)
+
+        def hasten() -> None:
+            if (own := weak()) is not None and own.pipeline is not None:
+                own.pipeline.flush_soon()
+
+        self.pacer = Pacer(budget, lambda: (own := weak()) is None or own.is_idle, hasten)
         schedule = self.pacer.schedule if every is None else schedules.as_schedule(every)
         self._description = as_description(config, tags, note)
         self._remote = as_remote(directory)
@@ -100,7 +106,10 @@ class Session:
         self.sources: Sequence[Source] = ()
         self.pipeline: Pipeline | None = None
         self.uploader: Uploader | None = None
+        self.is_quiet = False
+        """Whether nothing is to be printed: `fit(verbose=0)`."""
         self._sinks = as_sinks(sinks)
+        self.announcements = Announcements(self.pacer, self.alerts)
         self._run: RunDirectory | None = None
         self._opened: OpenRun | None = None
         self._is_displaced = False
@@ -140,6 +149,7 @@ class Session:
             meaning,
             lambda: pacer.cost().words(),
             rank.index,
+            self.is_quiet,
         )
         sinks = [s for s in self._sinks if self._run is not None or not s.threaded]
         sinks = [s for s in sinks if rank.is_first or s.of_each_rank]
@@ -149,6 +159,8 @@ class Session:
         with self.reporter.guard("beginning the diagnosis", "findings"):
             self._begin_diagnosis(capture, facts)
         self.pipeline.open(run)
+        with self.reporter.guard("saying where the run is", "nothing"):
+            self.announcements.begin(sinks, None if self._run is None else self.directory)
         if self._run is not None:
             with self.reporter.guard("describing the run", "the run's entry in run.json"):
                 self._run.describe(self._facts(run))
@@ -160,6 +172,7 @@ class Session:
         if self.alerts is None or self.pipeline is None:
             return
         rank, diagnosis = self.rank, self.alerts.diagnosis
+        self.alerts.is_quiet = self.is_quiet
         is_kept = self._run is not None and rank.is_first
         self.alerts.begin(
             facts,
@@ -250,6 +263,8 @@ class Session:
             self.reporter.notice(f"The group {name!r} matched nothing that was recorded.")
         with self.reporter.guard("reporting findings", "nothing; they are in monitor.findings"):
             self.alert()
+        with self.reporter.guard("saying how it went", "nothing"):
+            self.announcements.end()
         self.tell_sites()
         opened, self._opened = self._opened, None
         self._run = self.uploader = None

@@ -34,6 +34,7 @@ class RunInfo:
         cost: returns in words how often is measured now and at what cost; empty if
             that is not known.
         rank: the number of this process among those that train together.
+        is_quiet: whether nothing is to be printed, because of `fit(verbose=0)`.
     """
 
     directory: Path
@@ -41,6 +42,7 @@ class RunInfo:
     meaning: Mapping[Kind, str] = field(default_factory=dict)
     cost: Callable[[], str] = field(default=lambda: "", compare=False)
     rank: int = 0
+    is_quiet: bool = False
 
 
 class Sink:

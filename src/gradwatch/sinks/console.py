@@ -44,7 +44,8 @@ class Console(Sink):
     that they still differ, and if that is not enough, columns are left out. Into a file or a pipe
     it is plain text, 100 columns wide unless the environment variable `COLUMNS` says otherwise.
     Characters of a name that would not print, or would act on the terminal, are
-    shown escaped.
+    shown escaped. It also prints where the run is when it begins, and how it went when it ends.
+    `fit(verbose=0)` keeps it quiet, unless it has a file.
 
     Args:
         max_rows: how many rows to print for layers.
@@ -83,10 +84,12 @@ class Console(Sink):
         self._losses: dict[str, float] = {}
         self._layers = LayerList()
         self._cost: Callable[[], str] = str
+        self._is_quiet = False
 
     def open(self, run: RunInfo) -> None:
         with self._lock:
             self._cost = run.cost
+            self._is_quiet = run.is_quiet and self._file is None
             self._step = 0
             self._newest = {}
             self._losses = {}
@@ -109,7 +112,19 @@ class Console(Sink):
             if len(self._newest) > known:
                 self._layers.add(whole)
 
+    def say(self, line: str, *, is_below_bar: bool = False) -> None:
+        """Print a line about the run, on any thread."""
+        stream = sys.stdout if self._file is None else self._file
+        if self._is_quiet or stream is None:
+            return
+        # A broken output is no reason to fail.
+        with suppress(Exception):
+            stream.write(f"{chr(10) * is_below_bar}{line}\n")
+            stream.flush()
+
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+        if self._is_quiet:
+            return
         with self._lock:
             newest = dict(self._newest)
             members = self._layers.members(newest)

@@ -114,6 +114,11 @@ class Pipeline:
             self._fetcher.is_idle and all(outlet.is_idle for outlet in self._outlets)
         )
 
+    def flush_soon(self) -> None:
+        """Have what waits for more of its kind written now."""
+        if self._is_open() and self._fetcher is not None:
+            self._fetcher.flush_soon()
+
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         """Tell the sinks; waits up to 0.5 s if one of them prints what was just measured."""
         if not self._is_open() or self._fetcher is None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from gradwatch.capture.keras.backends import make_backend
 from gradwatch.capture.keras.describe_model import facts_of
@@ -12,6 +12,7 @@ from gradwatch.capture.keras.fit_reports import FitReports, numbers_in
 from gradwatch.capture.keras.observation import Observation
 from gradwatch.capture.keras.optimizers import find_optimizers
 from gradwatch.capture.keras.replica_refusal import replicas_of
+from gradwatch.capture.keras.slow_start import SlowStart
 from gradwatch.capture.keras.step import (
     MeasuredCall,
     MeasuredStep,
@@ -40,6 +41,15 @@ _RANDOM_STATE = (
 )
 
 
+_FAR = 10**9 + 7
+
+
+class Announce(Protocol):
+    """Prints a line, on any thread."""
+
+    def __call__(self, words: str, *, is_below_bar: bool = False) -> None: ...
+
+
 class FitCapture:
     """Measures the due steps of a model's `fit`, once or repeatedly.
 
@@ -55,6 +65,7 @@ class FitCapture:
         pacer: Pacer,
         submit: Submit,
         reporter: Reporter,
+        announce: Announce,
         steps_before: int = 0,
     ) -> None:
         self._model = model
@@ -65,7 +76,13 @@ class FitCapture:
         self._reporter = reporter
         self._recorder = Recorder(submit, reporter)
         self._reports, self._numbers = FitReports(), NumberLog(submit)
+        self._announce = announce
+        self._batch = 0
+        self._own_start: SlowStart | None = None
         self._backend = make_backend(model)
+        if pacer.budget is not None and not self._timetable.is_due(Moment(_FAR)):
+            # A measured step that ran all batches would not keep to the budget.
+            self._backend.own_step_has_run = True
         self._own_function = restored_train_function(model)
         self._counter = FitStepCounter(model, steps_before)
         if any(w.per_replica for w in timetable.watches) and replicas_of(model) == 1:
@@ -145,24 +162,38 @@ class FitCapture:
     def begin_batch(self, batch: int) -> None:
         """The batch with that index in the epoch, or several from it on, come next."""
         self.send_reports()
+        self._batch = batch
         moments = self._counter.moments(batch)
         self._plan.make_if_built()
         due = [moment for moment in moments if self._timetable.is_due(moment)]
         is_ordinary = not due or all(map(self._timetable.is_ordinary, due))
-        self._pacer.tick(moments, bool(due), counts=is_ordinary)
+        self._pacer.tick(moments, len(due), counts=is_ordinary)
         if self._observer.is_refused:
             self._reporter.notice(_RANDOM_STATE)
         elif due or self._backend.holds_random_state:
             self._measure_next(moments)
         else:
             self._backend.own_step_has_run = True
+            self._run_own()
 
     def end_batch(self, batch: int) -> None:
         """The execution that ends with that batch has ended; on any thread."""
+        if self._own_start is not None:
+            self._own_start.end()
         self._counter.end_batch(batch)
 
     def end(self) -> None:
         self._counter.end()
+
+    def _run_own(self) -> None:
+        """The model's own step comes next: after measured ones, it is yet to be compiled."""
+        if self._own_start is None:
+            self._own_start = SlowStart(self._say, "Keras's own step")
+            if self._measured_step.has_run and self._measured_step.is_compiled:
+                self._own_start.begin()
+
+    def _say(self, words: str) -> None:
+        self._announce(words, is_below_bar=self._batch > 0)
 
     def release(self) -> None:
         """Leave the model as Keras made it, also where another callback prevented a step."""
@@ -221,7 +252,14 @@ class FitCapture:
         observation = self._backend.observation(
             lambda backend: Observation(self._model, self._plan, backend, self._recorder)
         )
-        return Observer(self._backend, observation, self._send, self._reporter)
+        return Observer(
+            self._backend,
+            observation,
+            self._send,
+            self._reporter,
+            self._say,
+            self._pacer.compiled,
+        )
 
 
 def _of_replica(

@@ -9,6 +9,7 @@ from typing import Any
 
 from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
+from gradwatch.capture.keras.slow_start import FirstCalls
 from gradwatch.capture.keras.variables import fit_of
 from gradwatch.core import KerasModel, Moment
 from gradwatch.util import Reporter
@@ -24,6 +25,10 @@ class Observer:
     send: Callable[[StepRequest, Any], None]
     """Takes each request and its measurement, as arrays on the device."""
     reporter: Reporter
+    say: Callable[[str], object]
+    """Prints a line."""
+    compiled: Callable[[float], object]
+    """Takes the seconds for which the step was compiled."""
 
     @property
     def is_refused(self) -> bool:
@@ -92,12 +97,17 @@ class MeasuredStep:
         self._model = model
         self._backend = backend
         self._train_step = model.train_step
-        self._compiled: dict[tuple[Observer, ...], tuple[Any, Any]] = {}
+        self._compiled: dict[tuple[Observer, ...], tuple[Any, Any, FirstCalls]] = {}
 
     @property
     def has_run(self) -> bool:
         """Whether any measured step was made."""
         return bool(self._compiled)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the model's steps are compiled at all."""
+        return bool(not self._model.run_eagerly and self._backend.compiles(self._model))
 
     def prepare(self, requests: Sequence[Sequence[StepRequest]]) -> bool:
         """Have Keras make the functions that are needed; whether it could.
@@ -150,7 +160,8 @@ class MeasuredStep:
 
     def _one(self, requests: Sequence[StepRequest], plain: Any) -> Callable[..., Any]:
         """A single step, measured; `plain` is the function for one that is not."""
-        function, train_step = self._compiled[tuple(request.observer for request in requests)]
+        key = tuple(request.observer for request in requests)
+        function, train_step, first_calls = self._compiled[key]
         model, has_state = self._model, self._backend.has_state
 
         def one(*args: Any) -> Any:
@@ -168,6 +179,9 @@ class MeasuredStep:
                     )
                 # torch looks the train step up at each call, the others when building.
                 replacement.enter_context(attributes(model, train_step=train_step))
+                replacement.enter_context(
+                    first_calls.watched([o.say for o in key], [o.compiled for o in key])
+                )
             except Exception as error:
                 _report([requests], error, "calling a measured step")
                 return plain(*((args[0], iter([batch])) if has_state else args))
@@ -196,7 +210,7 @@ class MeasuredStep:
 
         return one
 
-    def _compile(self, observers: Sequence[Observer]) -> tuple[Any, Any]:
+    def _compile(self, observers: Sequence[Observer]) -> tuple[Any, Any, FirstCalls]:
         """A train function that measures for all of them, and its train step."""
         model, train_step = self._model, self._train_step
         for observer in observers:
@@ -204,7 +218,7 @@ class MeasuredStep:
         given = {"train_step": train_step, "train_function": None, **self._backend.while_compiling}
         with attributes(model, **given):
             model.make_train_function(force=True)
-            return model.train_function, train_step
+            return model.train_function, train_step, FirstCalls(self.is_compiled)
 
 
 def _report(requests: Sequence[Sequence[StepRequest]], error: Exception, doing: str) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gradwatch.core import Moment
 from gradwatch.watches import Timetable
-from gradwatch.watches.budget import GAP, START
+from gradwatch.watches.budget import GAP, START, is_in_floor
 
 LEAD = 8
 """How many steps ahead a change is announced, so that all ranks know it when it comes."""
@@ -20,8 +20,8 @@ class ScheduleUpdate(NamedTuple):
     """A change that the first rank announces with a measured step; zeros if there is none.
 
     Up to the step `until` all stays as it was; from `since` on the steps that a budget chooses are
-    the multiples of `interval`; between the two there is none. At `epoch_step`, what is due
-    once an epoch is measured.
+    the multiples of `interval` and the floor; between the two there is none. At `epoch_step`, what
+    is due once an epoch is measured.
     """
 
     until: int = 0
@@ -53,8 +53,9 @@ class AgreedSteps:
             return True
         for update in reversed(self._updates):
             if step >= update.until:
-                return step >= update.since and step % update.interval == 0
-        return step % START == 0
+                is_paused = step < update.since
+                return not is_paused and (step % update.interval == 0 or is_in_floor(step))
+        return step % START == 0 or is_in_floor(step)
 
     def is_measured(self, step: int) -> bool:
         """Whether all ranks measure a step, as far as is known by now."""

@@ -33,7 +33,7 @@ from gradwatch.capture.values import value_name
 from gradwatch.core import Kind, Moment, Site, Tensor, TorchModule, TorchOptimizer
 from gradwatch.measure import Fetched, framework
 from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
-from gradwatch.watches.budget import START
+from gradwatch.watches.budget import START, is_in_floor
 
 _MEANINGS = {
     Spread.OWN: WATCHED,
@@ -115,7 +115,7 @@ class TorchWatch:
             loop.at_end.append(self._sharded.leave)
         elif self._is_one_of_many and not self._is_recorder:
             # A budget would choose other steps here than where variables are recorded.
-            loop.follow(_is_tenth)
+            loop.follow(_is_fixed)
         loop.means(_MEANINGS[spread])
         if not group:
             # Of several groups, each would need its own.
@@ -331,5 +331,5 @@ class TorchWatch:
         return any(is_due and watch.kind.is_of_layer for watch, is_due in due)
 
 
-def _is_tenth(step: int) -> bool:
-    return step == 1 or step % START == 0
+def _is_fixed(step: int) -> bool:
+    return step % START == 0 or is_in_floor(step)

@@ -1,6 +1,7 @@
 """The cost of measuring, and the interval that keeps it within a budget."""
 
 from gradwatch.watches.budget.cost import Cost, in_words
+from gradwatch.watches.budget.floor import is_in_floor
 from gradwatch.watches.budget.pacer import GAP, START, Pacer
 
-__all__ = ["GAP", "START", "Cost", "Pacer", "in_words"]
+__all__ = ["GAP", "START", "Cost", "Pacer", "in_words", "is_in_floor"]

@@ -11,25 +11,29 @@ class Cost:
     """The cost of a monitor, as it has measured it on this machine and model.
 
     Times are NaN until they are known, which takes some steps with measuring and some
-    without. Compiling the measured step and steps with histograms are not part of `fraction`.
+    without. Compiling the measured step and steps with histograms are not part of them.
 
     Attributes:
         budget: the slowdown that is allowed, as a fraction; None if the user has chosen the
             steps.
-        interval: the steps that are multiples of it are measured; None without a budget.
+        interval: the steps that are multiples of it are measured, besides the first ones; None
+            without a budget.
         since_step: the first step to which that interval applied.
         step_seconds: the time of a step that is not measured.
         added_seconds: the time that measuring adds to training per measured step, also
             through other threads and the device.
-        fraction: the slowdown of training, as a fraction.
+        fraction: the slowdown of training so far, as a fraction. NaN without evidence: enough
+            steps with and without measuring, and a difference that is no noise.
         compile_seconds: the extra time of the first measured step: mostly compilation.
         evidence: the number of measured steps behind `added_seconds`.
+        steps: how many steps there were.
+        measured_steps: how many of them were measured.
 
     Example:
 
     >>> from gradwatch.watches.budget import Cost
     >>> cost = Cost(0.01, 5, 120, step_seconds=0.02, added_seconds=0.0007, fraction=0.007,
-    ...             compile_seconds=1.2, evidence=30)
+    ...             compile_seconds=1.2, evidence=30, steps=1000, measured_steps=200)
     >>> cost.words()
     'measures every 5th step, for 0.70% of the training time'
     """
@@ -42,6 +46,13 @@ class Cost:
     fraction: float = math.nan
     compile_seconds: float = math.nan
     evidence: int = 0
+    steps: int = 0
+    measured_steps: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is evidence for `fraction`."""
+        return not math.isnan(self.fraction)
 
     def facts(self) -> dict[str, Any]:
         """The same for JSON, with None in place of NaN."""
@@ -51,12 +62,16 @@ class Cost:
         }
 
     def words(self) -> str:
-        """The same in words; empty if nothing is known yet."""
-        pace = "" if self.interval is None else f"measures every {_ordinal(self.interval)}step"
-        if math.isnan(self.fraction):
-            return pace
-        share = f"{self.fraction:.2%} of the training time"
-        return f"{pace}, for {share}" if pace else f"measuring takes {share}"
+        """The same in words; empty if there is nothing to say yet."""
+        if self.is_known:
+            share = f"{self.fraction:.2%} of the training time"
+            if self.interval is None:
+                return f"measuring takes {share}"
+            return f"measures every {_ordinal(self.interval)}step, for {share}"
+        if not self.steps:
+            return ""
+        counts = f"{self.measured_steps:,} of {self.steps:,} steps measured"
+        return f"{counts}; what that costs is not known yet"
 
 
 def in_words(facts: object) -> str:

@@ -37,7 +37,7 @@ class Meter:
     what measuring has added, wherever it was spent.
 
     Outliers among the episodes, and more than a step can take, are left out: stalls for
-    validation, checkpoints, slow data. The first episode compiles, and counts apart.
+    validation, checkpoints, slow data. The first episode compiles, and does not count.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -48,6 +48,9 @@ class Meter:
         """Start over, for another model or device."""
         self.step_seconds = math.nan
         self.compile_seconds = math.nan
+        """How much longer the first measured step took than the next one."""
+        self.measured_seconds = 0.0
+        """The time of all measured steps but the first, which compiles."""
         self.since_bare = 0
         """Steps since the last one outside of any episode."""
         self.latest = 0
@@ -55,10 +58,12 @@ class Meter:
         self.bare_in_a_row = 0
         self._bare: deque[float] = deque(maxlen=BARE_STEPS)
         self._lags: deque[int] = deque(maxlen=8)
-        self._compiling: _Episode | None = None
-        self._has_compiled = False
+        self._first_seconds: float | None = None
+        self._has_compiled = self._has_run_bare = False
         self._known, self._doubt = math.nan, math.inf
         self._costs: deque[tuple[float, int]] = deque(maxlen=EPISODES)
+        self._steps_each = 1.0
+        """Steps of an episode for each measured one, on average."""
         self._settling = 2  # Keras may compile its own step twice.
         self.pause()
 
@@ -116,8 +121,19 @@ class Meter:
 
     @property
     def doubt(self) -> float:
-        """The standard error of `added_seconds`."""
-        return self._doubt
+        """The standard error of `added_seconds`; infinite if there is too little to tell."""
+        if len(self._bare) < 3:
+            return math.inf
+        # All episodes are compared with the same steps: what is wrong with these does not average
+        # out over the episodes.
+        kept = _without_stalls(self._bare)
+        error = statistics.pstdev(kept) / math.sqrt(len(kept) - 1) if len(kept) > 1 else math.inf
+        return math.hypot(self._doubt, self._steps_each * error)
+
+    @property
+    def comparisons(self) -> tuple[int, int]:
+        """How many episodes there were, and how many steps outside of any."""
+        return len(self._costs), len(self._bare)
 
     def _measured(self, counts: bool) -> None:
         if self._episode is None:
@@ -129,6 +145,12 @@ class Meter:
     def _add(self, seconds: float, steps: int) -> None:
         """A tick's time to the episode, or to the bare steps."""
         episode = self._episode
+        if self._last_was_measured:
+            self._add_measured(seconds / steps)
+        elif not self._has_run_bare:
+            # Where measured steps came first, training's own step is compiled now.
+            self._has_run_bare = True
+            self._settling = max(self._settling, 1)
         if self._settling > 0:
             self._settling -= 1
             if episode is not None:
@@ -143,6 +165,14 @@ class Meter:
             self._bare.append(seconds / steps)
             self.since_bare = 0
             self.bare_in_a_row += steps
+
+    def _add_measured(self, seconds: float) -> None:
+        if self._first_seconds is None:
+            self._first_seconds = seconds
+        else:
+            if math.isnan(self.compile_seconds):
+                self.compile_seconds = max(0.0, self._first_seconds - seconds)
+            self.measured_seconds += seconds
 
     def _limit(self, steps: int) -> float:
         """The most that a tick may count: more is a stall of something else."""
@@ -160,30 +190,28 @@ class Meter:
             return False
         self._lags.append(episode.ticks - episode.last_measured)
         if not self._has_compiled:
-            self._has_compiled, self._compiling = True, episode
+            self._has_compiled = True
             # Only now is it known how far the device lags: those before may be too short.
             self._bare.clear()
             return False
         if len(self._bare) < 3:
             return False
-        self.step_seconds = _trimmed_mean(self._bare)
-        if self._compiling is not None:
-            first, self._compiling = self._compiling, None
-            self.compile_seconds = max(0.0, first.seconds - first.steps * self.step_seconds)
+        # Not the median: the sums it is compared with are no medians.
+        self.step_seconds = statistics.fmean(_without_stalls(self._bare))
         if not episode.counts:
             return False
         added = episode.seconds - episode.steps * self.step_seconds
         self.latest = min(episode.measured, WEIGHT)
         self._costs.append((added / episode.measured, self.latest))
         self._known, self._doubt = _mean_and_error(self._costs)
+        self._steps_each += (episode.steps / episode.measured - self._steps_each) / len(self._costs)
         return True
 
 
-def _trimmed_mean(times: Iterable[float]) -> float:
-    """The mean without stalls. Not the median: the sums it is compared with are no medians."""
+def _without_stalls(times: Iterable[float]) -> list[float]:
     values = list(times)
     limit = 3 * statistics.median(values)
-    return statistics.fmean(value for value in values if value <= limit)
+    return [value for value in values if value <= limit]
 
 
 def _mean_and_error(costs: Iterable[tuple[float, int]]) -> tuple[float, float]:

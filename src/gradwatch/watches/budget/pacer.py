@@ -3,22 +3,29 @@
 import math
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from gradwatch.core import Moment, Schedule
+from gradwatch.watches.budget import floor
 from gradwatch.watches.budget.cost import Cost
+from gradwatch.watches.budget.floor import densest
 from gradwatch.watches.budget.meter import Meter
 
 START = 10
-LONGEST = 1_000_000
 HASTE = 3
 """Measured steps to have seen before measuring more rarely, where the cost is beyond doubt."""
 PATIENCE = 8
 """The same before measuring more often; twice as many whenever that was a mistake."""
 HOLD = 64
 GAP = 32
+FIRST_GAP = 8
+"""The steps that are left out to compare with, while nothing is decided yet."""
 LONGEST_WAIT = 256
 KEPT_CHANGES = 64
+ENOUGH = 8
+"""Episodes, and steps outside of any, without which there is no telling the cost."""
+NEGLIGIBLE = 0.005
+"""A fraction of the training time: an error below that does not matter."""
 
 
 class Pacer:
@@ -30,24 +37,31 @@ class Pacer:
     densest one that the budget has room for; it changes again when that is no longer
     so, not for every small fluctuation.
 
-    Where the interval is so dense that measuring never ceases, a few steps are left
+    To these comes the `floor`, counted from the first step that it sees, until measuring has
+    added so many seconds.
+
+    Where measured steps are so dense that measuring never ceases, a few steps are left
     out, rarer and rarer, to see what training takes without.
 
     The budget is a fraction of the time of training; None to only measure the cost of steps that
-    the user has chosen. `is_quiet` tells whether all results have arrived and are written.
+    the user has chosen. `is_quiet` tells whether all results have arrived and are written, and
+    `hasten` asks for that to be soon.
     """
 
     def __init__(
         self,
         budget: float | None,
         is_quiet: Callable[[], bool] = lambda: True,
+        hasten: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.budget = None if budget is None else _fraction(budget)
         self.schedule = Schedule(f"budget({budget:g})" if budget else "budget()", self._due)
         self._is_quiet = is_quiet
+        self._hasten = hasten
         self._followed: Callable[[int], bool] | None = None
         self._meter = Meter(clock)
+        self._all_steps = self._all_measured = 0
         self.forget()
 
     def forget(self) -> None:
@@ -59,13 +73,18 @@ class Pacer:
         """Evidence since the interval was changed."""
         self._patience = PATIENCE
         self._has_become_denser = False
-        self._hold = HOLD // 4
+        self._hold = floor.FIRST
         self._waited = 0
         self._in_gap = False
-        # Kept, because readings ask later whether a step was due.
-        self._changes: list[tuple[int, int]] = [(0, START)]
+        self._is_decided = False
+        self._origin: int | None = None
+        """The first step."""
+        self._has_floor = True
+        # Kept, because readings ask later whether a step was due: from a step on, the interval,
+        # and whether there is a floor.
+        self._changes: list[tuple[int, int, bool]] = [(0, START, True)]
         self._last_step = 0
-        self._steps = self._measured_steps = 0
+        self._steps = self._measured_steps = self._measured_ticks = 0
 
     def follow(self, is_chosen: Callable[[int], bool] | None) -> None:
         """Follow a choice of steps that several processes have agreed on."""
@@ -76,6 +95,15 @@ class Pacer:
         """The interval that the budget allows, and whether steps are being left out to compare."""
         return self._interval, self._in_gap
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many steps there were, of any model, and how many of them were measured."""
+        return self._all_steps, self._all_measured
+
+    def compiled(self, seconds: float) -> None:
+        """The first measured step took so much longer than later ones, by a better clock."""
+        self._meter.compile_seconds = seconds
+
     def pause(self) -> None:
         """Training stops for something else: validation, the end of an epoch."""
         self._meter.pause()
@@ -83,63 +111,93 @@ class Pacer:
     def tick(
         self,
         moments: Sequence[Moment],
-        is_measured: bool,
+        measured: int,
         *,
         counts: bool = True,
         was_measured: bool = False,
     ) -> None:
-        """These steps begin now; see `Meter.tick`."""
+        """These steps begin now, and so many of them are measured; see `Meter.tick`."""
         learned = self._meter.tick(
-            len(moments), is_measured, self._quiet, counts=counts, was_measured=was_measured
+            len(moments), measured > 0, self._quiet, counts=counts, was_measured=was_measured
         )
         self._steps += len(moments)
-        self._measured_steps += is_measured or was_measured
+        self._measured_steps += measured
+        self._all_steps += len(moments)
+        self._all_measured += measured
+        self._measured_ticks += measured > 0
         if self.budget is None:
             return
         step = moments[-1].step
+        self._origin = min(moments[0].step, step if self._origin is None else self._origin)
         if step < self._last_step:  # A model that was restored, or another loop.
-            self._changes = [(0, self._changes[-1][1])]
+            self._changes = [(0, *self._changes[-1][1:])]
             self._since = min(self._since, step)
         self._last_step = step
+        self._close_floor(step + 1)
         if self._in_gap:
             self._end_gap(step)
         elif self._meter.since_bare >= max(self._hold, 4 * len(moments)):
             self._in_gap, self._waited = True, 0
+            self._hasten()
             self._change(step + 1, 0)
         if learned:
             self._reconsider(step + 1)
         elif self._since == 1 and self._meter.lag > self._interval:
             # Measured steps must lie apart, or there are no others to compare with.
-            self._settle(step + 1, _densest(1.5 * self._meter.lag))
+            self._settle(step + 1, densest(1.5 * self._meter.lag))
 
     def cost(self) -> Cost:
         meter = self._meter
-        interval = None if self.budget is None else self._interval
-        share = 1 / interval if interval else self._measured_steps / max(self._steps, 1)
-        fraction = math.nan
-        if meter.step_seconds > 0:
-            fraction = share * meter.added_seconds / meter.step_seconds
         return Cost(
             self.budget,
-            interval,
+            None if self.budget is None else self._interval,
             self._since,
             meter.step_seconds,
             meter.added_seconds,
-            fraction,
+            self._slowdown(),
             meter.compile_seconds,
             meter.evidence,
+            self._steps,
+            self._measured_steps,
         )
+
+    def _slowdown(self) -> float:
+        """What measuring has added to the time of training, as a fraction; NaN in doubt."""
+        meter = self._meter
+        if min(meter.comparisons) < ENOUGH or not meter.step_seconds > 0:
+            return math.nan
+        share = self._measured_ticks / (self._steps * meter.step_seconds)
+        slowdown, error = share * meter.added_seconds, share * meter.doubt
+        return slowdown if 2 * error <= max(slowdown / 2, NEGLIGIBLE) else math.nan
 
     def _due(self, moment: Moment) -> bool:
         if moment.stands_for_epoch:
             return True
         if self._followed is not None:
             return self._followed(moment.step)
-        start, interval = self._changes[-1]
+        start, interval, has_floor = self._changes[-1]
         if moment.step < start:
-            place = bisect_right(self._changes, (moment.step, LONGEST)) - 1
-            interval = self._changes[max(place, 0)][1]
-        return interval > 0 and moment.step % interval == 0
+            place = bisect_right(self._changes, moment.step, key=lambda change: change[0]) - 1
+            _, interval, has_floor = self._changes[max(place, 0)]
+        if interval > 0 and moment.step % interval == 0:
+            return True
+        if not has_floor:
+            return False
+        origin = moment.step if self._origin is None else self._origin
+        return moment.step % floor.floor_interval(moment.step - origin + 1) == 0
+
+    def _close_floor(self, step: int) -> None:
+        """Measure no more than the budget has room for, from `step` on, if the floor has had its
+        share of seconds."""
+        added = self._measured_ticks * self._meter.added_seconds
+        if math.isnan(added):
+            # Not for good: it may turn out to be little.
+            has_room = self._meter.measured_seconds <= floor.BLIND_SECONDS
+        else:
+            has_room = added <= floor.SECONDS
+        if has_room != self._has_floor:
+            self._has_floor = has_room
+            self._change(step, 0 if self._in_gap else self._interval)
 
     def _quiet(self) -> bool:
         # A sink that hangs is never done, but does not slow training down either.
@@ -147,10 +205,12 @@ class Pacer:
 
     def _end_gap(self, step: int) -> None:
         self._waited += 1
-        if self._meter.bare_in_a_row >= GAP or self._waited > 2 * LONGEST_WAIT:
+        enough = GAP if self._is_decided else FIRST_GAP
+        if self._meter.bare_in_a_row >= enough or self._waited > 2 * LONGEST_WAIT:
             self._in_gap = False
             if self._news >= 2 * self._patience:
                 self._hold = min(2 * self._hold, 64 * HOLD)
+            self._hold = max(self._hold, HOLD)
             self._meter.since_bare = 0
             self._change(step + 1, self._interval)
 
@@ -163,13 +223,14 @@ class Pacer:
         allowed = self.budget * meter.step_seconds
         cost, doubt = meter.added_seconds, meter.doubt
         has_patience = self._news >= self._patience
+        self._is_decided |= has_patience
         if cost - (0.0 if has_patience else doubt) > allowed * self._interval:
             # By leaps of a limited size: the evidence may be scanty, and further on
             # there is less of it.
-            self._settle(step, min(_densest(cost / allowed), 10 * self._interval))
+            self._settle(step, min(densest(cost / allowed), 10 * self._interval))
         elif has_patience:
             # With some room, and in doubt not: so that it need not be taken back.
-            denser = _densest((cost + 2 * doubt) / (0.9 * allowed))
+            denser = densest((cost + 2 * doubt) / (0.9 * allowed))
             if denser < self._interval:
                 self._settle(step, denser)
 
@@ -184,21 +245,9 @@ class Pacer:
                 self._change(step, interval)
 
     def _change(self, step: int, interval: int) -> None:
-        self._changes.append((step, interval))
+        """From `step` on, measure at this interval and at the floor; 0 for a gap in both."""
+        self._changes.append((step, interval, self._has_floor and interval > 0))
         del self._changes[:-KEPT_CHANGES]
-
-
-def _densest(least: float) -> int:
-    """The densest interval that is not below `least`."""
-    return next(n for n in _intervals() if n >= least or n >= LONGEST)
-
-
-def _intervals() -> Iterator[int]:
-    """1, 2, 5, 10, 20, 50, ..."""
-    power = 1
-    while True:
-        yield from (power, 2 * power, 5 * power)
-        power *= 10
 
 
 def _fraction(budget: float) -> float:

@@ -49,6 +49,10 @@ class KerasBackend(ABC):
         """The arguments of the next call, after one that returned `result`."""
         return args
 
+    def compiles(self, model: KerasModel) -> bool:
+        """Whether a step that is not run eagerly is compiled."""
+        return bool(model.jit_compile)
+
     def scope(self) -> Any:
         """Where tensors are being made: equal for two places that may use each other's."""
         return None

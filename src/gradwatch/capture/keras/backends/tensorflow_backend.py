@@ -22,6 +22,9 @@ class TensorFlowBackend(KerasBackend):
         # Read by the compiled step. It is no part of any model or checkpoint.
         self._histograms_due = tf.Variable(False, trainable=False, name="gradwatch_histograms_due")
 
+    def compiles(self, model: KerasModel) -> bool:
+        return True  # With XLA, or a graph.
+
     def wrap(self, train_step: Any, observation: Any) -> Any:
         def measure(due: None, result: Any) -> Any:
             if self._is_graph and holds_random_state():

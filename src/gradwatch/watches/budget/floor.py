@@ -1,0 +1,43 @@
+"""The steps that are measured whatever the budget allows, so that short trainings are seen."""
+
+from collections.abc import Iterator
+
+FIRST = 20
+"""The first steps, all of which are measured."""
+DENSITY = 40
+"""Later ones are measured so often that about as many were in the last half of the training."""
+LONGEST = 1_000_000
+SECONDS = 5.0
+"""The most that the steps measured so far may have added to training for more of them to come."""
+BLIND_SECONDS = 10.0
+"""The same while it is not known what measuring adds: all the time that measured steps took."""
+
+
+def is_in_floor(step: int) -> bool:
+    """Whether a step, counted from 1, is one of them; the same in every process.
+
+    They are the first 20, and then multiples of 2, 5, 10, 20, ...: 70 of 189 steps, 120 of 1,000,
+    and 65 more for every tenfold.
+
+    >>> [step for step in range(1, 30) if is_in_floor(step)][17:]
+    [18, 19, 20, 22, 24, 26, 28]
+    """
+    return step % floor_interval(step) == 0
+
+
+def floor_interval(steps: int) -> int:
+    """The interval that the floor has after so many steps."""
+    return 1 if steps <= FIRST else max(2, densest(steps / DENSITY))
+
+
+def densest(least: float) -> int:
+    """The densest interval that is not below `least`."""
+    return next(n for n in _intervals() if n >= least or n >= LONGEST)
+
+
+def _intervals() -> Iterator[int]:
+    """1, 2, 5, 10, 20, 50, ..."""
+    power = 1
+    while True:
+        yield from (power, 2 * power, 5 * power)
+        power *= 10
