@@ -8,6 +8,7 @@ import pytest
 import gradwatch
 from gradwatch.view.web.background_diagnosis import BackgroundDiagnosis
 from gradwatch.view.web.change_poller import ChangePoller
+from gradwatch.view.web.entry_cache import EntryCache
 from gradwatch.view.web.hub import Hub
 from gradwatch.view.web.library import Library, NoSuchRunError, id_of
 from gradwatch.view.web.live_run import signature_of
@@ -211,3 +212,30 @@ def test_runs_at_a_url_are_served_from_their_copies(tmp_path, place, diagnosis, 
         assert runs.update(id)
         assert runs.view(id).run.last_step == gradwatch.open(place / name).last_step
     assert [entry["status"] for entry in runs.entries()] == ["finished", "finished"]
+
+
+def test_entries_of_ended_runs_are_kept_for_the_next_server(tmp_path, diagnosis, monkeypatch):
+    for name in ("a", "b"):
+        recorder(tmp_path / "runs" / name).write(range(1, 4)).close()
+
+    def listed():
+        cache = EntryCache(tmp_path / "runs", "1", tmp_path / "cache")
+        library = Library(gradwatch.open(tmp_path / "runs"), "runs", diagnosis, None, cache)
+        for id in library.names:
+            library.update(id)
+        library.close()
+        return library.entries()
+
+    first = listed()
+    opened = []
+    monkeypatch.setattr(Library, "_entry", lambda self, id: opened.append(id) or first[0])
+    assert listed() == first
+    assert opened == []
+    # One that has changed is read again, and what cannot be read is as good as nothing.
+    recorder(tmp_path / "runs" / "b").write(range(4, 6)).close()
+    listed()
+    assert len(opened) == 1
+    for file in (tmp_path / "cache").iterdir():
+        file.write_text('{"a": 3}')
+    listed()
+    assert len(opened) == 3

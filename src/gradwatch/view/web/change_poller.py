@@ -104,4 +104,5 @@ class ChangePoller:
                 published, is_new = time.monotonic(), False
         if is_new:
             self._hub.publish(list_too=True)
+        self._library.save()
         return is_new

@@ -10,6 +10,7 @@ from pathlib import Path
 from gradwatch.read import Run, Runs, Status
 from gradwatch.view.data import Answer, RunView, broken_entry, entry, unknown_entry
 from gradwatch.view.web.background_diagnosis import BackgroundDiagnosis
+from gradwatch.view.web.entry_cache import EntryCache
 from gradwatch.view.web.live_run import LiveRun, signature_of
 
 _MAX_OPEN = 12
@@ -38,8 +39,10 @@ class Library:
         directory: str,
         diagnosis: BackgroundDiagnosis,
         rank: int | None = None,
+        cache: EntryCache | None = None,
     ) -> None:
         self.directory = directory
+        self._cache = cache
         self._found, self._diagnosis, self._rank = found, diagnosis, rank
         self._lock, self._opening = threading.Lock(), threading.Lock()
         self._open: OrderedDict[str, LiveRun] = OrderedDict()
@@ -110,11 +113,20 @@ class Library:
         is_settled = known is not None and known[1]["status"] != Status.LIVE
         if known is not None and known[0] == signature and is_settled and not force:
             return False
-        made = self._entry(id)
+        cached = None if self._cache is None or known or force else self._cache.get(id, signature)
+        made = self._entry(id) if cached is None else {**cached, "id": id, "name": self._names[id]}
         self._entries[id] = signature, made
+        if self._cache is not None and cached is None:
+            self._cache.put(id, signature, made)
         return known is None or known[1] != made
 
+    def save(self) -> None:
+        """Keep what is known of runs for the next server."""
+        if self._cache is not None:
+            self._cache.save(self._names)
+
     def close(self) -> None:
+        self.save()
         with self._lock:
             self._open.clear()
         self._found.close()

@@ -15,6 +15,7 @@ from gradwatch.view.web.app import make_app
 from gradwatch.view.web.background_diagnosis import BackgroundDiagnosis
 from gradwatch.view.web.change_poller import ChangePoller
 from gradwatch.view.web.endpoints import Endpoints
+from gradwatch.view.web.entry_cache import EntryCache
 from gradwatch.view.web.hosts import Hosts, url_host
 from gradwatch.view.web.hub import Hub
 from gradwatch.view.web.library import Library
@@ -42,7 +43,10 @@ class Server:
     def __post_init__(self) -> None:
         self.hub, self.logins = Hub(), Logins()
         self.diagnosis = BackgroundDiagnosis(self._on_findings)
-        self.library = Library(self.found, self.directory, self.diagnosis, self.rank)
+        found = self.found
+        is_local = isinstance(found, Runs) and not hasattr(found, "url")
+        cache = EntryCache(found.path, gradwatch.__version__) if is_local else None
+        self.library = Library(found, self.directory, self.diagnosis, self.rank, cache)
         self.poller = ChangePoller(self.library, self.hub)
         self._stop: Callable[[], None] = lambda: None
 
