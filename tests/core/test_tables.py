@@ -156,10 +156,10 @@ def test_they_are_in_tensorboard(directory, tensorboard):
     series = tensorboard(directory)["series"]
     for kind, of_kind in TRUTH.items():
         for path, truth in of_kind.items():
-            _, _, points = series[f"{kind}_spread/{path}"]
+            _, _, points = series[f"per_tensor_{kind}_spread/{path}"]
             assert [step for step, _ in points] == list(STEPS)
             np.testing.assert_allclose([float(v) for _, v in points], truth, rtol=1e-6)
-    assert series["singular_value_l2/net/a/kernel"][1] == KINDS["singular_value"].meaning
+    assert series["per_tensor_singular_value_l2/net/a/kernel"][1] == KINDS["singular_value"].meaning
     total = [np.ptp(np.concatenate([singular(s, p) for p in PATHS])) for s in STEPS]
     found = [float(v) for _, v in series["model/singular_value_spread"][2]]
     np.testing.assert_allclose(found, total, rtol=1e-6)

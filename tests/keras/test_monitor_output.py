@@ -113,12 +113,14 @@ def scalars_of(readings: Any) -> dict[str, dict[int, float]]:
         for name in ("l2", "linf", "mean", "std"):
             column = r.statistic(name)
             for site, i in r.position.items():
-                values[f"{site.kind}_{name}/{site.path}"] = column[i]
+                values[f"per_tensor_{site.kind}_{name}/{site.path}"] = column[i]
             for kind in {site.kind for site in r.sites}:
                 values[f"model/{kind}_{name}"] = float(statistic(name, r.total(kind)))
                 for layer, summary in r.layers(kind).items():
                     values[f"per_layer_{kind}_{name}/{layer}"] = float(statistic(name, summary))
-        values |= {f"update_ratio/{path}": ratio for path, ratio in r.update_ratios().items()}
+        values |= {
+            f"per_tensor_update_ratio/{path}": ratio for path, ratio in r.update_ratios().items()
+        }
         for tag, value in values.items():
             if not np.isnan(value):
                 expected.setdefault(tag, {})[r.step] = value
@@ -139,7 +141,12 @@ def test_tensorboard_reads_every_value_that_was_measured(tmp_path: Path) -> None
         tag: dict(points) for tag, (plugin, _, points) in series.items() if plugin == "scalars"
     }
     expected = scalars_of(keep.readings)
-    assert plots.keys() - expected.keys() == {"loss", "metric/loss", "epoch_metric/loss"}
+    assert plots.keys() - expected.keys() == {
+        "loss",
+        "metrics/loss",
+        "metrics/epoch_loss",
+        "metrics/learning_rate",
+    }
     for tag, points in expected.items():
         assert list(plots[tag]) == list(points), tag
         np.testing.assert_allclose(
@@ -148,7 +155,7 @@ def test_tensorboard_reads_every_value_that_was_measured(tmp_path: Path) -> None
 
     histograms = {tag: dict(p) for tag, (plugin, _, p) in series.items() if plugin == "histograms"}
     taken = {
-        f"{site.kind}/{site.path}"
+        f"per_tensor_{site.kind}/{site.path}"
         for r in keep.readings
         for site in map(r.sites.__getitem__, r.cells)
     }
@@ -156,7 +163,7 @@ def test_tensorboard_reads_every_value_that_was_measured(tmp_path: Path) -> None
     for r in keep.readings:
         for i in r.cells:
             site = r.sites[i]
-            buckets = histograms[f"{site.kind}/{site.path}"][r.step]
+            buckets = histograms[f"per_tensor_{site.kind}/{site.path}"][r.step]
             assert buckets[:, 2].sum() == finite(r.summary)[i]
             np.testing.assert_allclose(buckets[0, 0], r.summary.min[i], rtol=1e-6)
             np.testing.assert_allclose(buckets[-1, 1], r.summary.max[i], rtol=1e-6)

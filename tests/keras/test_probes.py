@@ -67,8 +67,11 @@ def test_tensorboard_shows_the_pictures(tmp_path):
     model.fit(x, y, batch_size=4, verbose=0, callbacks=[monitor])
     events = EventAccumulator(str(tmp_path), size_guidance={"images": 0}).Reload()
     tags = events.Tags()["images"]
-    assert sorted(tags) == ["weight_picture/net/conv/kernel", "weight_picture/net/dense/kernel"]
-    shown = events.Images("weight_picture/net/conv/kernel")
+    assert sorted(tags) == [
+        "per_tensor_weight_picture/net/conv/kernel",
+        "per_tensor_weight_picture/net/dense/kernel",
+    ]
+    shown = events.Images("per_tensor_weight_picture/net/conv/kernel")
     assert [image.step for image in shown] == [1, 2]
     last = picture(values(model)["net/conv/kernel"], owners=["Conv2D"])
     assert (shown[-1].height, shown[-1].width) == last.shape[:2]

@@ -47,9 +47,11 @@ def three_layers():
 def assert_histograms(run, kind, paths, steps, true_value):
     """These histograms, at these steps, with the true moments."""
     read = events(run)
-    assert sorted(read.Tags()["histograms"]) == sorted(f"{kind}/{path}" for path in paths)
+    assert sorted(read.Tags()["histograms"]) == sorted(
+        f"per_tensor_{kind}/{path}" for path in paths
+    )
     for path in paths:
-        shown = read.Histograms(f"{kind}/{path}")
+        shown = read.Histograms(f"per_tensor_{kind}/{path}")
         assert [h.step for h in shown] == steps
         for h in shown:
             truth = true_value(path, h.step)
@@ -104,7 +106,7 @@ def test_11_several_norms_every_n_steps():
     read = events("several")
     for name in ("l1", "l2", "linf"):
         for path in truth.paths:
-            shown = read.Scalars(f"weight_{name}/{path}")
+            shown = read.Scalars(f"per_tensor_weight_{name}/{path}")
             assert [s.step for s in shown] == [5, 10]
             for s in shown:
                 assert s.value == pytest.approx(norms(truth.weight(path, s.step))[name], rel=1e-5)
@@ -130,7 +132,7 @@ def test_12_norms_of_every_variable():
     read = events("all")
     assert len(model.weights) == 7
     for variable in model.weights:
-        shown = read.Scalars(f"weight_l2/{variable.path}")
+        shown = read.Scalars(f"per_tensor_weight_l2/{variable.path}")
         assert [s.step for s in shown] == [4, 8, 12]
         for s in shown:
             true_norm = np.linalg.norm(truth.weight(variable.path, s.step))
@@ -220,7 +222,7 @@ def test_05_convolution_kernels_as_images():
     variables = {v.path: v for v in model.variables}
     truth = run_loop(5, variables, batches_for(model, 3), model=model)
     path = "net/conv1/kernel"
-    shown = events("images").Images(f"weight_picture/{path}")
+    shown = events("images").Images(f"per_tensor_weight_picture/{path}")
     assert [image.step for image in shown] == [5, 10]
     for step in (5, 10):
         file = Path("runs/images/pictures/weight/net.conv1.kernel", f"{step:08d}.png")

@@ -42,8 +42,8 @@ def test_tensorboard_keeps_the_totals_of_groups_apart(run, make_reading, tensorb
     assert found == {
         "generator/gradient_l2": 5.0,
         "critic/gradient_l2": 10.0,
-        "gradient_l2/generator/dense/bias": 5.0,
-        "gradient_l2/critic/dense/bias": 10.0,
+        "per_tensor_gradient_l2/generator/dense/bias": 5.0,
+        "per_tensor_gradient_l2/critic/dense/bias": 10.0,
         "per_layer_gradient_l2/generator/dense": 5.0,
         "per_layer_gradient_l2/critic/dense": 10.0,
         "group_gradient_l2/generator/biases": 5.0,

@@ -52,7 +52,7 @@ def expected_scalars(arrays):
         x = array.astype(np.float64)
         kind = str(site.kind)
         layer = site.path.rsplit("/", 1)[0]
-        groups[kind + "_{}/" + site.path].append(x)
+        groups["per_tensor_" + kind + "_{}/" + site.path].append(x)
         groups["per_layer_" + kind + "_{}/" + layer].append(x)
         groups["model/" + kind + "_{}"].append(x)
     tags = {
@@ -62,9 +62,9 @@ def expected_scalars(arrays):
     }
     for path in (KERNEL, BIAS, OTHER):
         update, weight = arrays[Site(Kind.UPDATE, path)], arrays[Site(Kind.WEIGHT, path)]
-        tags[f"update_ratio/{path}"] = np.linalg.norm(update.astype(np.float64)) / np.linalg.norm(
-            weight.astype(np.float64)
-        )
+        tags[f"per_tensor_update_ratio/{path}"] = np.linalg.norm(
+            update.astype(np.float64)
+        ) / np.linalg.norm(weight.astype(np.float64))
     return tags
 
 
@@ -90,7 +90,7 @@ def test_tensorboard_shows_every_statistic_of_every_site_layer_and_model(
         )
     histograms = {tag for tag, (plugin, _, _) in series.items() if plugin == "histograms"}
     assert histograms == {
-        f"{kind}/{path}"
+        f"per_tensor_{kind}/{path}"
         for kind in ("weight", "gradient", "update")
         for path in (KERNEL, BIAS, OTHER)
     }
@@ -122,8 +122,11 @@ def test_by_default_there_are_few_tags_and_the_loss_and_the_model_stand_first(
     run, make_reading, tensorboard
 ):
     arrays, layers = five_layers()
-    write(run, [make_reading(step, arrays) for step in (1, 2)], statistics=None)
-    values = tensorboard(run.directory)["events"][-1]["values"]
+    write(run, [make_reading(1, arrays, histograms=True), make_reading(2, arrays)], statistics=None)
+    answer = tensorboard(run.directory)
+    # TensorBoard shows its sections in this order.
+    assert sorted(answer["series"], key=lambda tag: tag.partition("/")[0])[0] == "loss"
+    values = answer["events"][-1]["values"]
     shown = {tag: value for tag, (value, _) in values.items()}
     sections = list(dict.fromkeys(tag.partition("/")[0] for tag in sorted(shown)))
     assert sections == [
@@ -164,12 +167,12 @@ def test_all_statistics_of_everything_are_written_if_asked_for(run, make_reading
     write(run, [make_reading(1, arrays)], statistics="all")
     tags = set(tensorboard(run.directory)["series"])
     for name in STATISTICS:
-        assert f"gradient_{name}/{layers[0]}/kernel" in tags
+        assert f"per_tensor_gradient_{name}/{layers[0]}/kernel" in tags
         assert f"per_layer_gradient_{name}/{layers[0]}" in tags
         assert f"model/weight_{name}" in tags
-        assert f"dead_unit_{name}/{layers[0]}" in tags
-    assert f"update_ratio/{layers[0]}/bias" in tags
-    assert "output_zero_share/net/flatten" in tags
+        assert f"per_tensor_dead_unit_{name}/{layers[0]}" in tags
+    assert f"per_tensor_update_ratio/{layers[0]}/bias" in tags
+    assert "per_tensor_output_zero_share/net/flatten" in tags
     # The tensor of a layer that has one is not there a second time as the layer's.
     assert not any(tag.startswith("per_layer_output") for tag in tags)
 
@@ -186,7 +189,7 @@ def test_a_number_is_not_finite_if_an_element_is_not(
     values = tensorboard(run.directory)["events"][-1]["values"]
     for tag in ("per_layer_gradient_l2/net/a", "model/gradient_l2", "model/weight_l2"):
         np.testing.assert_equal(float(values[tag][0]), bad)
-    ratio = "update_ratio/net/a/kernel" if statistics else "per_layer_update_ratio/net/a"
+    ratio = "per_tensor_update_ratio/net/a/kernel" if statistics else "per_layer_update_ratio/net/a"
     assert np.isnan(values[ratio][0])
     assert values["per_layer_gradient_l2/net/b"][0] == pytest.approx(np.sqrt(5))
 
@@ -210,11 +213,11 @@ def test_readings_of_the_same_sites_are_shown_as_truly_as_others(run, tensorboar
     with np.errstate(all="ignore"):
         for step, tensors in arrays.items():
             wanted = {
-                "gradient_l2/net/a/kernel": np.sqrt(np.sum(tensors[0] ** 2)),
-                "gradient_linf/net/a/kernel": np.max(np.abs(tensors[0])),
-                "gradient_l2/net/a/bias": np.linalg.norm(tensors[1]),
-                "weight_mean/net/a/kernel": np.mean(tensors[2]),
-                "weight_std/net/a/kernel": np.std(tensors[2]),
+                "per_tensor_gradient_l2/net/a/kernel": np.sqrt(np.sum(tensors[0] ** 2)),
+                "per_tensor_gradient_linf/net/a/kernel": np.max(np.abs(tensors[0])),
+                "per_tensor_gradient_l2/net/a/bias": np.linalg.norm(tensors[1]),
+                "per_tensor_weight_mean/net/a/kernel": np.mean(tensors[2]),
+                "per_tensor_weight_std/net/a/kernel": np.std(tensors[2]),
                 "per_layer_gradient_l2/net/a": np.sqrt(sum(np.sum(x**2) for x in tensors[:2])),
                 "model/gradient_mean": np.mean(np.concatenate(tensors[:2])),
                 "model/weight_l2": np.linalg.norm(tensors[2]),
@@ -226,7 +229,7 @@ def test_readings_of_the_same_sites_are_shown_as_truly_as_others(run, tensorboar
                 rtol=1e-6,
                 err_msg=f"step {step}",
             )
-            assert ("gradient_mean/net/a/bias" in events[step]) == (len(tensors[1]) > 0)
+            assert ("per_tensor_gradient_mean/net/a/bias" in events[step]) == (len(tensors[1]) > 0)
             assert len(events[step]) == 29 + (step == 5) - 3 * (len(tensors[1]) == 0)
 
 
@@ -240,14 +243,14 @@ def test_a_histogram_has_the_exact_bounds_sums_and_counts(run, make_reading, ten
     x = np.random.default_rng(0).standard_cauchy(5000)
     write(run, [make_reading(1, {Site(Kind.GRADIENT, "a/b"): x}, histograms=True)])
     answer = tensorboard(run.directory)
-    histo = answer["events"][-1]["values"]["gradient/a/b"][0]
+    histo = answer["events"][-1]["values"]["per_tensor_gradient/a/b"][0]
     assert (histo["min"], histo["max"], histo["num"]) == (x.min(), x.max(), 5000)
     np.testing.assert_allclose(histo["sum"], x.sum(), rtol=1e-12)
     np.testing.assert_allclose(histo["sum_squares"], np.square(x).sum(), rtol=1e-12)
     assert len(histo["limits"]) == len(histo["counts"]) == MAX_BUCKETS
     edges = np.array([x.min(), *histo["limits"]])
     np.testing.assert_array_equal(np.histogram(x, edges)[0], histo["counts"])
-    shown = answer["series"]["gradient/a/b"][2][0][1]
+    shown = answer["series"]["per_tensor_gradient/a/b"][2][0][1]
     assert shown[:, 2].sum() == 5000
     assert (shown[1:, 0] == shown[:-1, 1]).all()
 
@@ -316,7 +319,7 @@ def test_tensorboard_keeps_every_element_and_gives_each_bucket_a_width(
 ):
     x = CASES[name]
     write(run, [make_reading(1, {Site(Kind.WEIGHT, "a/b"): x}, histograms=True)])
-    shown = tensorboard(run.directory)["series"]["weight/a/b"][2][0][1]
+    shown = tensorboard(run.directory)["series"]["per_tensor_weight/a/b"][2][0][1]
     ok = x[np.isfinite(x)]
     assert shown[:, 2].sum() == ok.size
     assert shown[0, 0] == np.float32(ok.min())
@@ -349,16 +352,16 @@ def test_a_tensor_without_finite_elements_has_no_histogram_but_a_nonfinite_count
     arrays = {Site(Kind.GRADIENT, "a/b"): np.array([np.nan, np.inf, -np.inf])}
     write(run, [make_reading(1, arrays, histograms=True)])
     values = tensorboard(run.directory)["events"][-1]["values"]
-    assert "gradient/a/b" not in values
-    assert values["gradient_nonfinite/a/b"][0] == 3
-    assert np.isnan(values["gradient_l2/a/b"][0])
-    assert np.isnan(values["gradient_mean/a/b"][0])
+    assert "per_tensor_gradient/a/b" not in values
+    assert values["per_tensor_gradient_nonfinite/a/b"][0] == 3
+    assert np.isnan(values["per_tensor_gradient_l2/a/b"][0])
+    assert np.isnan(values["per_tensor_gradient_mean/a/b"][0])
 
 
 def test_the_nonfinite_count_is_written_only_when_there_are_any(run, make_reading, tensorboard):
     site = Site(Kind.GRADIENT, "a/b")
     write(run, [make_reading(1, {site: [1.0]}), make_reading(2, {site: [1.0, np.nan, np.inf]})])
-    points = tensorboard(run.directory)["series"]["gradient_nonfinite/a/b"][2]
+    points = tensorboard(run.directory)["series"]["per_tensor_gradient_nonfinite/a/b"][2]
     assert [(step, float(value)) for step, value in points] == [(2, 2.0)]
 
 
@@ -366,7 +369,7 @@ def test_undefined_statistics_of_an_empty_tensor_are_not_written(run, make_readi
     write(run, [make_reading(1, {Site(Kind.GRADIENT, "a/b"): []}, histograms=True)])
     values = tensorboard(run.directory)["events"][-1]["values"]
     assert set(values) == {
-        "gradient_l2/a/b",
+        "per_tensor_gradient_l2/a/b",
         "per_layer_gradient_l2/a",
         "model/gradient_l2",
         "model/epoch",
@@ -382,7 +385,7 @@ def test_the_update_ratio_of_a_zero_variable_is_not_written(run, make_reading, t
 def test_an_overflowing_norm_is_shown_as_infinite(run, make_reading, tensorboard):
     write(run, [make_reading(1, {Site(Kind.WEIGHT, "a/b"): [1e200, -1e200, 5.0]})])
     values = tensorboard(run.directory)["events"][-1]["values"]
-    assert values["weight_l2/a/b"][0] == np.inf
+    assert values["per_tensor_weight_l2/a/b"][0] == np.inf
     assert values["model/weight_linf"][0] == np.inf  # 1e200 is beyond float32
 
 
@@ -391,8 +394,8 @@ def test_only_the_statistics_that_were_asked_for_are_written(run, make_reading, 
     write(run, [reading], statistics=["zeros", "min"])
     values = tensorboard(run.directory)["events"][-1]["values"]
     assert {tag: value for tag, (value, _) in values.items()} == {
-        "weight_zeros/a/b": 1.0,
-        "weight_min/a/b": -3.0,
+        "per_tensor_weight_zeros/a/b": 1.0,
+        "per_tensor_weight_min/a/b": -3.0,
         "per_layer_weight_zeros/a": 1.0,
         "per_layer_weight_min/a": -3.0,
         "model/weight_zeros": 1.0,
@@ -413,9 +416,9 @@ def test_hostile_names_are_read_back(run, make_reading, tensorboard):
     write(run, [make_reading(1, arrays, histograms=True)], statistics=("max",))
     values = tensorboard(run.directory)["events"][-1]["values"]
     for i, name in enumerate(names):
-        assert values[f"gradient_max/{name}"][0] == i
-        assert values[f"gradient/{name}"][0]["max"] == i
-    assert values["gradient_max/lone\\ud800"][0] == 99.0
+        assert values[f"per_tensor_gradient_max/{name}"][0] == i
+        assert values[f"per_tensor_gradient/{name}"][0]["max"] == i
+    assert values["per_tensor_gradient_max/lone\\ud800"][0] == 99.0
 
 
 def test_the_first_event_of_a_tag_says_what_it_means(tmp_path, make_reading, tensorboard):
@@ -436,16 +439,21 @@ def test_the_first_event_of_a_tag_says_what_it_means(tmp_path, make_reading, ten
     unscaled = "Unscaled, before clipping."
     assert described == [
         dict.fromkeys(
-            ["gradient_l2/a/b", "per_layer_gradient_l2/a", "model/gradient_l2", "gradient/a/b"],
+            [
+                "per_tensor_gradient_l2/a/b",
+                "per_layer_gradient_l2/a",
+                "model/gradient_l2",
+                "per_tensor_gradient/a/b",
+            ],
             unscaled,
         ),
         {
-            "gradient_l2/a/c": unscaled,
-            "gradient/a/c": unscaled,
-            "update_ratio/a/b": RATIO_MEANING,
+            "per_tensor_gradient_l2/a/c": unscaled,
+            "per_tensor_gradient/a/c": unscaled,
+            "per_tensor_update_ratio/a/b": RATIO_MEANING,
         },
     ]
-    assert answer["series"]["gradient/a/b"][:2] == ("histograms", unscaled)
+    assert answer["series"]["per_tensor_gradient/a/b"][:2] == ("histograms", unscaled)
 
 
 @pytest.mark.parametrize("loader", ["series", "series_of_many_files"])
@@ -456,7 +464,7 @@ def test_a_resumed_run_replaces_the_later_steps_of_the_earlier_attempt(
     write(RunInfo(tmp_path), [make_reading(s, {site: [1.0]}) for s in (100, 200, 300, 400)])
     write(RunInfo(tmp_path, 201), [make_reading(s, {site: [2.0]}) for s in (250, 350)])
     write(RunInfo(tmp_path, 301), [make_reading(s, {site: [3.0]}) for s in (301, 302)])
-    points = tensorboard(tmp_path)[loader]["weight_l2/a/b"][2]
+    points = tensorboard(tmp_path)[loader]["per_tensor_weight_l2/a/b"][2]
     assert [(step, float(value)) for step, value in points] == [
         (100, 1.0),
         (200, 1.0),
@@ -472,7 +480,7 @@ def test_a_run_that_is_not_resumed_drops_nothing(tmp_path, make_reading, tensorb
         site = Site(Kind.WEIGHT, f"a/{path}")
         write(RunInfo(tmp_path), [make_reading(s, {site: [1.0]}) for s in (1, 2)])
     series = tensorboard(tmp_path)["series"]
-    assert [len(series[f"weight_l2/a/{path}"][2]) for path in "bc"] == [2, 2]
+    assert [len(series[f"per_tensor_weight_l2/a/{path}"][2]) for path in "bc"] == [2, 2]
 
 
 def test_no_file_is_made_before_there_is_something_to_write(run):
@@ -486,7 +494,7 @@ def test_a_sink_can_be_opened_again(tmp_path, make_reading, tensorboard):
         sink.open(RunInfo(tmp_path, first))
         sink.write(make_reading(step, {Site(Kind.WEIGHT, "a/b"): [1.0]}))
         sink.close()
-    points = tensorboard(tmp_path)["series"]["weight_l2/a/b"][2]
+    points = tensorboard(tmp_path)["series"]["per_tensor_weight_l2/a/b"][2]
     assert [step for step, _ in points] == [1, 2]
 
 
@@ -513,7 +521,7 @@ def test_when_the_directory_is_deleted_recording_goes_on_in_a_new_whole_file(
         ("summary", 6),
         ("summary", 7),
     ]
-    assert answer["series"]["weight_l2/a/b"][1] == "words"
+    assert answer["series"]["per_tensor_weight_l2/a/b"][1] == "words"
 
 
 def test_on_a_full_disk_the_file_stays_whole_and_writing_resumes(
@@ -545,6 +553,6 @@ def test_on_a_full_disk_the_file_stays_whole_and_writing_resumes(
         "summary",
     ]
     for i in range(40):
-        _, description, points = answer["series"][f"gradient_l2/layer{i}/k"]
+        _, description, points = answer["series"][f"per_tensor_gradient_l2/layer{i}/k"]
         assert [step for step, _ in points] == written
         assert description == "words"

@@ -27,9 +27,15 @@ const DATA = {
   position: encodeDoubles(Float64Array.of(0, 10)),
   // Runs by paths by columns.
   values: encodeDoubles(Float64Array.of(1, 1, 1, 1, 2, 4, 2, 8, 1, 1, 0, Number.NaN)),
+  nonfinite: [[1, 3, 1]],
   model: encodeDoubles(Float64Array.of(5, 5, 10, 5)),
 } as unknown as ComparisonData;
 const COMPARISON = decodeComparison(DATA);
+
+test("a value that is NaN is told from one that was not measured", () => {
+  expect(COMPARISON.isBad(1, 3, 1)).toBe(true);
+  expect(COMPARISON.isBad(0, 3, 1)).toBe(false);
+});
 
 test("values are found by run, row and column", () => {
   expect(COMPARISON.value(0, 3, 1)).toBe(4);

@@ -41,7 +41,7 @@ class ScalarTable:
     def __init__(self, reading: Reading, statistics: Sequence[str] | None) -> None:
         self.of = (reading.sites, reading.members)
         """Its sites and groups, kept so that their identities stay valid."""
-        self._has_epoch = statistics is not None
+        self._has_epoch = statistics is not None and not reading.is_report
         numbers = tagged_numbers(reading, statistics)
         groups = list(dict.fromkeys(g for each in numbers for g in (each.of, each.per) if g))
         lengths = [len(group) for group in groups]

@@ -1,7 +1,7 @@
 """Which numbers TensorBoard is shown of a reading, and under which tags.
 
 TensorBoard's pages have one section for each text before a tag's first slash, in alphabetical
-order: `loss`, `metrics`, `model`, and then `per_layer_...`.
+order: `loss`, `metrics`, `model`, and then `per_layer_...` and `per_tensor_...`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -101,12 +101,12 @@ def _all_of(
     sites = reading.sites
     for name in statistics:
         for i in own:
-            yield TaggedNumber(f"{kind}_{name}/{sites[i].path}", kind, name, (i,))
+            yield TaggedNumber(f"per_tensor_{kind}_{name}/{sites[i].path}", kind, name, (i,))
     for i in own if kind is Kind.OUTPUT else ():
-        yield TaggedNumber(f"output_zero_share/{sites[i].path}", kind, ZERO_SHARE, (i,))
+        yield TaggedNumber(f"per_tensor_output_zero_share/{sites[i].path}", kind, ZERO_SHARE, (i,))
     if kind is Kind.UPDATE:
         for i, weight in _weights_of(reading, own).items():
-            tag = f"update_ratio/{sites[i].path}"
+            tag = f"per_tensor_update_ratio/{sites[i].path}"
             yield TaggedNumber(tag, RATIO_MEANING, UPDATE_RATIO.name, (i,), (weight,))
     whole = [i for i in own if not sites[i].is_slice]
     if kind.is_of_batch or not whole:

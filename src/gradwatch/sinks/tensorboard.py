@@ -49,22 +49,22 @@ class TensorBoard(Sink):
 
     | tag | what it shows |
     |---|---|
-    | `gradient/sequential/dense/kernel` | a histogram |
-    | `gradient_picture/sequential/conv/kernel` | a picture |
+    | `per_tensor_gradient/sequential/dense/kernel` | a histogram |
+    | `per_tensor_gradient_picture/sequential/conv/kernel` | a picture |
     | `spectral_norm/sequential/dense/kernel` | a spectral norm |
     | `group_gradient_l2/encoder` | a group of variables, where there are `Totals` of them |
-    | `gradient_nonfinite/sequential/dense/kernel` | NaN and Inf elements, only when there are any |
+    | `per_tensor_gradient_nonfinite/sequential/dense/kernel` | NaN and Inf elements, if any |
 
     With `statistics`, each of them is written of every tensor, layer and the model, and so are
     all other numbers:
 
     | tag | what it shows |
     |---|---|
-    | `gradient_mean/sequential/dense/kernel` | a statistic of one variable |
+    | `per_tensor_gradient_mean/sequential/dense/kernel` | a statistic of one variable |
     | `per_layer_gradient_mean/sequential/dense` | of its layer |
     | `model/gradient_mean` | of the model |
-    | `update_ratio/sequential/dense/kernel` | the update's size relative to the variable's |
-    | `output_zero_share/sequential/dense` | the share of a layer's outputs that are 0 |
+    | `per_tensor_update_ratio/sequential/dense/kernel` | the update relative to the variable |
+    | `per_tensor_output_zero_share/sequential/dense` | the share of a layer's outputs that are 0 |
     | `model/epoch` | the epoch that the step was in |
 
     A number is NaN or infinite if an element of its tensors is. In a loop with
@@ -191,16 +191,16 @@ def _others(
     for i in np.flatnonzero(nonfinite > 0).tolist():
         site = reading.sites[i]
         if not site.kind.is_number:
-            tag = f"{site.kind}_nonfinite/{site.path}"
+            tag = f"per_tensor_{site.kind}_nonfinite/{site.path}"
             yield scalar(tag, float(nonfinite[i]), meaning(tag, site.kind))
     for site, drawn in reading.pictures.items():
-        tag = f"{site.kind}_picture/{site.path}"
+        tag = f"per_tensor_{site.kind}_picture/{site.path}"
         yield image(tag, drawn, meaning(tag, site.kind))
     for i in reading.cells:
         site, taken = reading.sites[i], reading.histogram(i)
         if taken is None or finite(taken.summary) == 0:
             continue
-        tag = f"{site.kind}/{site.path}"
+        tag = f"per_tensor_{site.kind}/{site.path}"
         yield histogram(
             tag,
             *buckets(taken),

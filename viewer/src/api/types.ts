@@ -353,8 +353,10 @@ export interface ComparisonData {
   only: number[];
   /** The beginning of each column: a step, or a share of training. */
   position: Doubles;
-  /** Runs by paths by columns. */
+  /** Runs by paths by columns; NaN where it was not measured, or an element is NaN. */
   values: Doubles;
+  /** The values that were measured and are NaN or infinite; row 0 is the model, then the paths. */
+  nonfinite: [run: number, row: number, column: number][];
   /** Runs by columns: all sites of each run, also those that other runs do not have. */
   model: Doubles;
 }

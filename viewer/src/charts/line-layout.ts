@@ -80,14 +80,12 @@ export function canBeLogarithmic(model: LineModel): boolean {
 /** The values of lines that are not positive, which a logarithmic scale cannot show. */
 export function belowLog(model: LineModel, view: View): { line: number; index: number }[] {
   if (view.scale !== "log") return [];
-  // At a mark of elements that are not finite, 0 is the value of the remaining elements.
-  const marked = new Set((model.marks ?? []).map(({ index }) => index));
   return model.lines.flatMap(({ name, values }, line) =>
     view.hidden.has(name)
       ? []
       : Array.from(model.axis.position, (_, index) => ({ line, index })).filter(({ index }) => {
           const value = values[index];
-          return value !== undefined && value <= 0 && !marked.has(index);
+          return value !== undefined && value <= 0;
         }),
   );
 }

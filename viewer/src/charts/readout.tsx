@@ -17,6 +17,8 @@ export function Readout({
   const index = Math.min(cursor ?? axis.position.length - 1, axis.position.length - 1);
   const mark = marks.find((one) => one.index === index);
   const where = index < 0 ? "" : axis.name(index);
+  const text = (value: number | undefined, own: (value: number) => string) =>
+    valueText(value, mark !== undefined, own);
   const key = (name: string) => ({
     key: name,
     type: "button" as const,
@@ -38,7 +40,7 @@ export function Readout({
           <button {...key(name)} data-value={value === undefined ? "" : exact(value)}>
             <i style={{ background: `var(--${colour})` }} />
             <span>{name}</span>
-            <b>{value === undefined || Number.isNaN(value) ? "–" : format(value)}</b>
+            <b>{text(value, format)}</b>
             {before !== undefined && (
               <small data-raw={exact(before)} title="Before smoothing">
                 {format(before)}
@@ -56,7 +58,7 @@ export function Readout({
           <i class="band" style={{ background: `var(--${colour})`, opacity }} />
           {name}
           <b>
-            {edge(low[index])} … {edge(high[index])}
+            {text(low[index], short)} … {text(high[index], short)}
           </b>
         </button>
       ))}
@@ -65,8 +67,11 @@ export function Readout({
   );
 }
 
-function edge(value = Number.NaN): string {
-  return Number.isNaN(value) ? "–" : short(value);
+/** A value that is NaN where it was measured is written so. */
+function valueText(value: number | undefined, marked: boolean, format: (value: number) => string) {
+  if (value === undefined) return "–";
+  if (Number.isNaN(value)) return marked ? "nan" : "–";
+  return format(value);
 }
 
 /** The value at a column; between two points of a line, the value of the first. */

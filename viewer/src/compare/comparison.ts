@@ -3,13 +3,15 @@ import type { ComparisonData, MatchedBy, StatisticData } from "../api/types";
 
 /** A decoded comparison of runs. Its first row is the whole model. */
 export interface Comparison {
-  about: Omit<ComparisonData, "values" | "position" | "model" | "matched"> & {
+  about: Omit<ComparisonData, "values" | "position" | "model" | "matched" | "nonfinite"> & {
     /** Null for the whole model. */
     matched: (MatchedBy | null)[];
   };
   position: Float64Array;
   /** The value of a run, by its index, at a row and a column. */
   value(run: number, row: number, column: number): number;
+  /** Whether that value was measured, and is NaN or infinite. */
+  isBad(run: number, row: number, column: number): boolean;
 }
 
 /** How two values are compared: magnitudes by their ratio, others by their difference. */
@@ -19,7 +21,8 @@ export type Measure = "ratio" | "difference";
 export const MODEL = "model";
 
 export function decodeComparison(data: ComparisonData): Comparison {
-  const { values, position, model, ...about } = data;
+  const { values, position, model, nonfinite, ...about } = data;
+  const bad = new Set(nonfinite.map((cell) => cell.join()));
   const numbers = decodeDoubles(values);
   const totals = decodeDoubles(model);
   const columns = decodeDoubles(position);
@@ -33,6 +36,7 @@ export function decodeComparison(data: ComparisonData): Comparison {
       counterparts: about.counterparts.map((paths) => [MODEL, ...paths]),
     },
     position: columns,
+    isBad: (run, row, column) => bad.has([run, row, column].join()),
     value: (run, row, column) =>
       (row === 0
         ? totals[run * columns.length + column]

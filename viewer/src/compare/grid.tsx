@@ -156,18 +156,18 @@ function CellReadout({
       <span class="muted">{counterpartText(comparison, run, row)}</span>
       <span class="muted">{positionText(comparison.position[column] ?? 0, align)}</span>
       <span>
-        {runs[0]?.name} <b>{valueText(first)}</b>
+        {runs[0]?.name} <b>{valueText(first, comparison.isBad(0, row, column))}</b>
       </span>
       <span>
-        {runs[run]?.name} <b>{valueText(other)}</b>
+        {runs[run]?.name} <b>{valueText(other, comparison.isBad(run, row, column))}</b>
       </span>
       <b>{distanceText(distance, measure)}</b>
     </div>
   );
 }
 
-function valueText(value: number): string {
-  return Number.isNaN(value) ? "not measured" : figures(value);
+function valueText(value: number, isBad: boolean): string {
+  return Number.isNaN(value) && !isBad ? "not measured" : figures(value);
 }
 
 function gridTable(

@@ -6,6 +6,7 @@ import { positionAxis } from "../charts/axes";
 import { LineChart } from "../charts/line-chart";
 import { type LineModel, seriesColour } from "../charts/model";
 import type { ScaleKind } from "../charts/scale";
+import { exact } from "../format";
 import { Problem } from "../frame/problem";
 import type { Range } from "../time/range";
 import { useAnswer } from "../use";
@@ -73,8 +74,16 @@ function overlayModel(
     new Set(runs.flatMap(({ points }) => [...points.keys()])),
   ).sort();
   const label = statistic?.label ?? data.statistic;
+  const marks = Array.from(position, (at, index) => ({
+    index,
+    text: runs
+      .filter(({ points }) => points.has(at) && !Number.isFinite(points.get(at)))
+      .map(({ name, points }) => `${name} is ${exact(points.get(at) ?? Number.NaN)}`)
+      .join(", "),
+  })).filter(({ text }) => text !== "");
   return {
     title: data.path,
+    marks,
     unit: statistic?.unit ? `${label}, ${statistic.unit}` : label,
     axis: positionAxis(position, data.align),
     lines: runs.map(({ name, colour, points }) => ({

@@ -64,8 +64,11 @@ def compare(
         tables.append(view.run.row_table(kind, groups, [statistic], bucketing, rank=view.rank))
     numbers = np.unique(np.concatenate([table.numbers for table in tables]))
     values = np.full((len(several), 1 + len(paths), numbers.size), np.nan)
+    bad = np.zeros(values.shape, bool)
     for i, table in enumerate(tables):
-        values[i][:, np.searchsorted(numbers, table.numbers)] = table.shown[statistic]
+        place = np.searchsorted(numbers, table.numbers)
+        values[i][:, place] = table.shown[statistic]
+        bad[i][:, place] = (table.nonfinite > 0) & ~np.isfinite(table.shown[statistic])
     scale = 1.0 / columns if align == "fraction" else float(bucketings[0].span)
     matched = [{site for row in own for site in row} for own in of_runs]
     return {
@@ -82,6 +85,7 @@ def compare(
         "only": [len(set(own) - seen) for own, seen in zip(found, matched, strict=True)],
         "position": doubles(numbers * scale),
         "values": doubles(values[:, 1:]),
+        "nonfinite": np.argwhere(bad).tolist(),
         "model": doubles(values[:, 0]),
     }
 
