@@ -264,7 +264,7 @@ def test_all_sinks_show_outputs(
 ) -> None:
     sinks = [gradwatch.CSV(), gradwatch.TensorBoard(), gradwatch.Console()]
     monitor, _ = make_monitor(every=1, watch=[*WATCHES, gradwatch.weights()], sinks=sinks)
-    fit(small(), normal(BATCH, 5), normal(BATCH, 1), monitor)
+    fit(small(), normal(BATCH, 5), normal(BATCH, 1), monitor, verbose=2)
     lines = (monitor.directory / "summaries.csv").read_text().splitlines()
     assert {line.split(",")[3] for line in lines[1:]} == {
         *("loss", "scalar", "metric", "epoch_metric"),

@@ -1,12 +1,13 @@
 """The steps that are measured whatever the budget allows, so that short trainings are seen."""
 
-from collections.abc import Iterator
+from bisect import bisect_left
 
 FIRST = 20
 """The first steps, all of which are measured."""
 DENSITY = 40
 """Later ones are measured so often that about as many were in the last half of the training."""
-LONGEST = 1_000_000
+INTERVALS = [n * 10**power for power in range(6) for n in (1, 2, 5)] + [10**6]
+"""Those that a budget chooses from."""
 SECONDS = 5.0
 """The most that the steps measured so far may have added to training for more of them to come."""
 BLIND_SECONDS = 10.0
@@ -32,12 +33,4 @@ def floor_interval(steps: int) -> int:
 
 def densest(least: float) -> int:
     """The densest interval that is not below `least`."""
-    return next(n for n in _intervals() if n >= least or n >= LONGEST)
-
-
-def _intervals() -> Iterator[int]:
-    """1, 2, 5, 10, 20, 50, ..."""
-    power = 1
-    while True:
-        yield from (power, 2 * power, 5 * power)
-        power *= 10
+    return INTERVALS[min(bisect_left(INTERVALS, least), len(INTERVALS) - 1)]

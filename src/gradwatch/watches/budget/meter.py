@@ -122,13 +122,7 @@ class Meter:
     @property
     def doubt(self) -> float:
         """The standard error of `added_seconds`; infinite if there is too little to tell."""
-        if len(self._bare) < 3:
-            return math.inf
-        # All episodes are compared with the same steps: what is wrong with these does not average
-        # out over the episodes.
-        kept = _without_stalls(self._bare)
-        error = statistics.pstdev(kept) / math.sqrt(len(kept) - 1) if len(kept) > 1 else math.inf
-        return math.hypot(self._doubt, self._steps_each * error)
+        return self._doubt
 
     @property
     def comparisons(self) -> tuple[int, int]:
@@ -196,22 +190,30 @@ class Meter:
             return False
         if len(self._bare) < 3:
             return False
-        # Not the median: the sums it is compared with are no medians.
-        self.step_seconds = statistics.fmean(_without_stalls(self._bare))
+        self.step_seconds, error = _mean_without_stalls(self._bare)
         if not episode.counts:
             return False
         added = episode.seconds - episode.steps * self.step_seconds
         self.latest = min(episode.measured, WEIGHT)
         self._costs.append((added / episode.measured, self.latest))
-        self._known, self._doubt = _mean_and_error(self._costs)
+        self._known, spread = _mean_and_error(self._costs)
         self._steps_each += (episode.steps / episode.measured - self._steps_each) / len(self._costs)
+        # All episodes are compared with the same steps: what is wrong with these does not average
+        # out over the episodes.
+        self._doubt = math.hypot(spread, self._steps_each * error)
         return True
 
 
-def _without_stalls(times: Iterable[float]) -> list[float]:
+def _mean_without_stalls(times: Iterable[float]) -> tuple[float, float]:
+    """The mean and its standard error. Not the median: what it is compared with are sums."""
     values = list(times)
     limit = 3 * statistics.median(values)
-    return [value for value in values if value <= limit]
+    kept = [value for value in values if value <= limit]
+    mean = statistics.fmean(kept)
+    if len(kept) < 2:
+        return mean, math.inf
+    variance = statistics.fmean((value - mean) ** 2 for value in kept)
+    return mean, math.sqrt(variance / (len(kept) - 1))
 
 
 def _mean_and_error(costs: Iterable[tuple[float, int]]) -> tuple[float, float]:

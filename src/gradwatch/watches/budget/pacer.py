@@ -189,12 +189,14 @@ class Pacer:
     def _close_floor(self, step: int) -> None:
         """Measure no more than the budget has room for, from `step` on, if the floor has had its
         share of seconds."""
-        added = self._measured_ticks * self._meter.added_seconds
-        if math.isnan(added):
-            # Not for good: it may turn out to be little.
-            has_room = self._meter.measured_seconds <= floor.BLIND_SECONDS
-        else:
+        meter = self._meter
+        if math.isfinite(meter.doubt):
+            # What is added beyond doubt: on a busy machine, others are not to close it.
+            added = self._measured_ticks * (meter.added_seconds - meter.doubt)
             has_room = added <= floor.SECONDS
+        else:
+            # Not for good: it may turn out to be little.
+            has_room = meter.measured_seconds <= floor.BLIND_SECONDS
         if has_room != self._has_floor:
             self._has_floor = has_room
             self._change(step, 0 if self._in_gap else self._interval)
