@@ -40,10 +40,10 @@ def test_every_page_of_a_run_opens(visit, ids, run, scheme, size):
 def test_the_list_tells_how_runs_stand_and_leads_to_them(visit, ids):
     opened = visit("/")
     row = opened.page.locator(f'tr[data-run="{ids["golden"]}"]')
-    opened.until(lambda: "1 error" in row.inner_text())
+    opened.until(lambda: "error" in row.locator("td.health").inner_text())
     assert "finished" in row.inner_text()
-    assert row.locator("td").nth(5).inner_text() == "240"
-    assert row.locator("td").nth(6).get_attribute("title") == str(2.0 / 240)
+    assert row.locator("td[data-label='Last step']").inner_text() == "240"
+    assert row.locator("td[data-label='Last loss'] span").get_attribute("title") == str(2.0 / 240)
     row.get_by_role("link", name="golden").click()
     opened.page.wait_for_selector(".heat-scroll")
     assert opened.page.url.endswith(f"#/run/{ids['golden']}")
@@ -97,7 +97,7 @@ def test_a_run_or_a_site_that_is_not_there_is_said(visit, ids):
     opened = visit("/")
     opened.allowed = ("404 (Not Found)", "400 (Bad Request)")
     opened.go("/run/0123456789abcdef")
-    assert opened.page.locator(".problem").count() == 1
+    assert opened.page.locator(".no-run").count() == 1
     opened.go(site_route(ids["golden"], "gradient", "net/nothing"))
     assert "net/nothing" in opened.page.inner_text(".problem")
     opened.go(f"/compare?runs={ids['golden']}")
