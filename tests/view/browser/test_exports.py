@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.view.browser import made
+from tests.view.browser.numbers import shown_series
 from tests.view.browser.visiting import site_route
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -59,7 +60,7 @@ def test_the_heatmap_is_saved_with_the_values_of_the_reader(visit, ids, golden):
     assert name.endswith(".csv")
     rows = rows_of(content)
     for site in golden.sites("gradient"):
-        steps, values = golden.series("gradient", site.path)
+        steps, values = shown_series(golden, "gradient", site.path)
         own = [row for row in rows if row["path"] == site.path]
         assert [int(row["first_step"]) for row in own] == steps.tolist()
         shown = [float(list(row.values())[3]) for row in own]
@@ -95,7 +96,7 @@ def test_a_sites_charts_are_saved(visit, ids, golden, title, columns):
     assert name == f"golden-gradient-net_head_kernel-{title.replace(' ', '_')}.csv"
     rows = rows_of(content)
     for column, statistic in columns.items():
-        true = golden.series("gradient", path, statistic)[1]
+        true = shown_series(golden, "gradient", path, statistic)[1]
         assert [float(row[column]) for row in rows] == true.tolist()
     _, picture = opened.download(title, "SVG")
     root = assert_is_a_picture(picture)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gradwatch
+from tests.view.browser.numbers import shown_series
 from tests.view.browser.visiting import Visit, run_ids, site_route, writing
 from tests.view.serving import PATIENCE, port_for_twice, serving
 
@@ -47,7 +48,7 @@ def test_an_overview_grows_and_asks_only_for_what_is_new(live):
     with gradwatch.open(place) as reader:
         shown = opened.heatmap()
         for site in reader.sites("gradient"):
-            values = reader.series("gradient", site.path)[1]
+            values = shown_series(reader, "gradient", site.path)[1]
             texts = [float(text) for _, text, _ in shown[site.path]]
             assert np.array_equal(texts, values, equal_nan=True)
     loss = opened.page.locator('[data-number="loss"]')
@@ -67,7 +68,7 @@ def test_a_site_grows_and_asks_only_for_what_is_new(live):
     assert grown
     assert all(each["since"] == "5" or int(each["since"]) > 5 for each in grown)
     with gradwatch.open(place) as reader:
-        values = reader.series("gradient", "net/b/kernel")[1]
+        values = shown_series(reader, "gradient", "net/b/kernel")[1]
     shown = [float(text) for text in opened.table("Norms")["L2 norm"]]
     assert np.array_equal(shown, values, equal_nan=True)
 
