@@ -15,6 +15,7 @@ from gradwatch.sinks import pipeline as pipeline_module
 from gradwatch.sinks.pipeline import Pipeline
 from gradwatch.util import Reporter
 from gradwatch.util.worker import Worker
+from tests.distributed.patience import until
 
 RUN = RunInfo(Path())
 
@@ -493,3 +494,30 @@ def test_a_real_full_disk_loses_only_what_it_says(small_disk, make_reading):
         f"The record is not complete: CSV lost {lost} readings ({60 * lost} rows), "
         f"had {lost} faults."
     ]
+
+
+def test_what_was_measured_is_quiet_though_other_numbers_still_come(readings):
+    gate = threading.Event()
+
+    class Numbers:
+        is_measured = False
+
+        def __call__(self):
+            return [readings(2)()]
+
+    class Waiting(Sink):
+        def write(self, reading):
+            if reading.step == 2:
+                gate.wait(30)
+
+    pipeline = Pipeline([Waiting()], Reporter())
+    pipeline.open(RUN)
+    pipeline.submit(readings(1))
+    pipeline.flush_soon()
+    until(lambda: pipeline.is_quiet)
+    pipeline.submit(Numbers())
+    pipeline.flush_soon()
+    assert pipeline.is_quiet
+    assert not pipeline.is_idle
+    gate.set()
+    pipeline.close()

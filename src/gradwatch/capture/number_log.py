@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
 
 from gradwatch.capture.recorder import Submit
 from gradwatch.core import Moment, Reading, Site, Summary
@@ -12,6 +12,18 @@ AT_ONCE = 256
 """So many steps are sent together at most."""
 
 MakeReading = Callable[[], Reading]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Makes the readings of a batch."""
+
+    make: Callable[[list[MakeReading]], list[Reading]]
+    readings: list[MakeReading]
+    is_measured = False
+
+    def __call__(self) -> list[Reading]:
+        return self.make(self.readings)
 
 
 class NumberLog:
@@ -47,7 +59,7 @@ class NumberLog:
                 batch.append(make_reading)
                 return
             batch = self._batch = [make_reading]
-        if not self._submit(partial(self._made, batch), None):
+        if not self._submit(_Batch(self._made, batch), None):
             self._batch = None
 
     def close_batch(self) -> None:

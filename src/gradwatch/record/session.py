@@ -30,6 +30,7 @@ from gradwatch.record.monitor_arguments import (
     as_watches,
 )
 from gradwatch.record.open_run import OpenRun, close_abandoned, now
+from gradwatch.record.pipeline_state import quiet_and_hasten
 from gradwatch.record.run_description import as_description
 from gradwatch.record.sink_view import SinkView
 from gradwatch.sinks import CLOSING_TIME, Pipeline, RunInfo, Sink
@@ -83,12 +84,7 @@ class Session:
             budget = BUDGET
         # Weak references: threads hold the pacer and the directory, and must not hold the session.
         weak = weakref.ref(self)
-
-        def hasten() -> None:
-            if (own := weak()) is not None and own.pipeline is not None:
-                own.pipeline.flush_soon()
-
-        self.pacer = Pacer(budget, lambda: (own := weak()) is None or own.is_idle, hasten)
+        self.pacer = Pacer(budget, *quiet_and_hasten(weak))
         schedule = self.pacer.schedule if every is None else schedules.as_schedule(every)
         self._description = as_description(config, tags, note)
         self._remote = as_remote(directory)

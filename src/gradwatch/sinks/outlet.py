@@ -61,6 +61,7 @@ class Outlet:
         self._run = run
         self._reporter = reporter
         self._expected = 0
+        self._marked = 0
         self._is_ready = self._is_off = self._was_late = False
         self._faults = self._in_a_row = 0
         self._lost_readings = self._lost_rows = 0
@@ -86,6 +87,14 @@ class Outlet:
     def is_idle(self) -> bool:
         """Whether all that was put is written, or lost."""
         return self._worker is None or self._worker.is_idle
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether what was put before `mark` is written, or lost."""
+        return self._worker is None or self._worker.has_handled(self._marked)
+
+    def mark(self) -> None:
+        self._marked = 0 if self._worker is None else self._worker.submitted
 
     def flush_soon(self) -> None:
         if self._worker is not None:

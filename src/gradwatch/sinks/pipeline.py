@@ -55,6 +55,8 @@ class Pipeline:
         self._process: int | None = None
         self._fetch_failed = False
         self._last = 0.0
+        self._marked = 0
+        """What the fetcher had taken with the last measurement."""
 
     def add(self, sink: Sink, view: View = whole) -> None:
         """Add a consumer with a view of its own; before `open`."""
@@ -64,6 +66,7 @@ class Pipeline:
         """A run begins; may be called again after `close`."""
         self.close()
         self._fetch_failed = False
+        self._marked = 0
         names = _distinct([type(sink).__name__ for sink, _ in self._consumers])
         room = MAX_BYTES // max(1, sum(sink.threaded for sink, _ in self._consumers))
         self._outlets = [
@@ -91,8 +94,9 @@ class Pipeline:
 
         `make_reading` is called on another thread and may wait for the device; it returns None if
         there is nothing to write. `rows` is how many sites the reading will have, if known: for the
-        count of what is lost, in case it is never made. The result is False if too many are waiting
-        already, the pipeline is not open, or this is a forked child.
+        count of what is lost, in case it is never made. If `make_reading` has an attribute
+        `is_measured` that is False, `is_quiet` does not wait for it. The result is False if too
+        many are waiting already, the pipeline is not open, or this is a forked child.
         """
         if not self._is_open() or self._fetcher is None:
             return False
@@ -102,6 +106,8 @@ class Pipeline:
             for outlet in self._outlets:
                 outlet.expect()
             if self._fetcher.submit((make_reading, rows)):
+                if getattr(make_reading, "is_measured", True):
+                    self._marked = self._fetcher.submitted
                 if self._last - then > DENSE:
                     self._fetcher.flush_soon()
                 return True
@@ -112,6 +118,14 @@ class Pipeline:
     def is_idle(self) -> bool:
         return self._fetcher is None or (
             self._fetcher.is_idle and all(outlet.is_idle for outlet in self._outlets)
+        )
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether all that was measured is written, whatever else waits."""
+        fetcher = self._fetcher
+        return fetcher is None or (
+            fetcher.has_handled(self._marked) and all(o.is_quiet for o in self._outlets)
         )
 
     def flush_soon(self) -> None:
@@ -198,6 +212,8 @@ class Pipeline:
             if outlet.view not in taken:
                 taken[outlet.view] = [seen for each in readings for seen in outlet.view(each)]
             outlet.put(taken[outlet.view])
+            if getattr(make_reading, "is_measured", True):
+                outlet.mark()
 
     def _note(self, fault: BaseException) -> None:
         """Count a reading as lost, of unknown size, after an internal error."""

@@ -120,6 +120,15 @@ class Worker(Generic[T]):
         """Whether all that was submitted is handled; does not wait for a lock."""
         return self._handled >= self._submitted
 
+    @property
+    def submitted(self) -> int:
+        """How many items it has taken so far."""
+        return self._submitted
+
+    def has_handled(self, count: int) -> bool:
+        """Whether the first so many items are handled; does not wait for a lock."""
+        return self._handled >= count
+
     def drain(self, timeout: float) -> bool:
         """Wait until all that was submitted so far is handled; False if it took longer."""
         if self._is_forked():

@@ -6,7 +6,7 @@ FIRST = 20
 """The first steps, all of which are measured."""
 DENSITY = 40
 """Later ones are measured so often that about as many were in the last half of the training."""
-INTERVALS = [n * 10**power for power in range(6) for n in (1, 2, 5)] + [10**6]
+INTERVALS: list[int] = [n * 10**power for power in range(6) for n in (1, 2, 5)] + [10**6]
 """Those that a budget chooses from."""
 SECONDS = 5.0
 """The most that the steps measured so far may have added to training for more of them to come."""

@@ -136,7 +136,7 @@ class Pacer:
         self._close_floor(step + 1)
         if self._in_gap:
             self._end_gap(step)
-        elif self._meter.since_bare >= max(self._hold, 4 * len(moments)):
+        elif self._meter.since_bare >= max(self._hold, 4 * len(moments), self._sparse):
             self._in_gap, self._waited = True, 0
             self._hasten()
             self._change(step + 1, 0)
@@ -200,6 +200,12 @@ class Pacer:
         if has_room != self._has_floor:
             self._has_floor = has_room
             self._change(step, 0 if self._in_gap else self._interval)
+
+    @property
+    def _sparse(self) -> int:
+        """Steps in which there must be one to compare with, if it is the floor that is dense."""
+        # What it is dense for passes soon.
+        return 2 * self._interval if self._is_decided else 0
 
     def _quiet(self) -> bool:
         # A sink that hangs is never done, but does not slow training down either.
