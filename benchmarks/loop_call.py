@@ -18,6 +18,11 @@ def microseconds(call):
     return 1e6 * (time.perf_counter() - start) / CALLS
 
 
+def record_metrics(monitor, variables, loss):
+    metrics = {"accuracy": 0.5, "rate": 1e-3}
+    monitor.record(gradients=variables, variables=variables, loss=loss, metrics=metrics)
+
+
 def main():
     watch = [gradwatch.gradients(every=10**9)]
     monitor = gradwatch.Monitor(tempfile.mkdtemp(), watch=watch, sinks=[])
@@ -28,7 +33,11 @@ def main():
         monitor.record(gradients=variables, variables=variables, loss=loss)
 
     record()
-    calls = {"an empty call": lambda: None, "a record not due": record}
+    calls = {
+        "an empty call": lambda: None,
+        "a record not due": record,
+        "with two metrics": lambda: record_metrics(monitor, variables, loss),
+    }
     rounds = [{name: microseconds(call) for name, call in calls.items()} for _ in range(7)]
     for name in calls:
         values = [times[name] for times in rounds]

@@ -268,3 +268,18 @@ def test_dataframes_hold_all_summaries(run, package):
     path, step = frame["path"].to_pylist() if package == "pyarrow" else list(frame["path"]), None
     assert step is None
     assert set(path) == {site.path for site in run.sites()}
+
+
+def test_metrics_are_those_that_were_reported(tmp_path):
+    monitor = gradwatch.Monitor(tmp_path, every=2, sinks=[gradwatch.Store()])
+    for number in (0.5, 0.25, np.inf):
+        monitor.record(gradients={"w": np.ones(2)}, metrics={"accuracy": number})
+    monitor.close()
+    run = gradwatch.open(tmp_path)
+    (name, (steps, values)), = run.metrics().items()  # fmt: skip
+    assert (name, steps.tolist(), values.tolist()) == ("accuracy", [1, 2, 3], [0.5, 0.25, np.inf])
+    assert run.epoch_metrics() == {}
+    assert run.sql("select step, value from metrics order by step").fetchall() == [
+        (1, 0.5), (2, 0.25), (3, np.inf),
+    ]  # fmt: skip
+    assert run.measured_steps.tolist() == [1, 2]

@@ -81,8 +81,8 @@ class Summary:
         return cls.unpack(summarize(tensor))
 
     @classmethod
-    def of_numbers(cls, values: Sequence[float]) -> Summary:
-        """The summaries of tensors that have one element each."""
+    def of_numbers(cls, values: Sequence[float] | Sequence[Sequence[float]]) -> Summary:
+        """The summaries of tensors that have one element each; of a table of them."""
         numbers = np.asarray(values, np.float64)
         is_finite = np.isfinite(numbers)
         finite = np.where(is_finite, numbers, 0.0)

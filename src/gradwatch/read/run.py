@@ -153,8 +153,19 @@ class Run(RunState):
 
     def losses(self, *, rank: RankChoice = None) -> dict[str, tuple[Steps, Values]]:
         """By path, the steps and values of each loss; NaN or infinite where they were."""
-        paths = [site.path for site in self.sites(Kind.LOSS)]
-        return {path: self.series(Kind.LOSS, path, VALUE.name, rank=rank) for path in paths}
+        return self._numbers(Kind.LOSS, rank)
+
+    def metrics(self, *, rank: RankChoice = None) -> dict[str, tuple[Steps, Values]]:
+        """By name, the steps and values of the numbers that training reported after steps."""
+        return self._numbers(Kind.METRIC, rank)
+
+    def epoch_metrics(self, *, rank: RankChoice = None) -> dict[str, tuple[Steps, Values]]:
+        """The same at the ends of epochs: `val_loss`, ...; the step is the epoch's last."""
+        return self._numbers(Kind.EPOCH_METRIC, rank)
+
+    def _numbers(self, kind: Kind, rank: RankChoice) -> dict[str, tuple[Steps, Values]]:
+        paths = [site.path for site in self.sites(kind)]
+        return {path: self.series(kind, path, VALUE.name, rank=rank) for path in paths}
 
     def histogram(
         self, kind: Kind | str, path: str, step: int, *, rank: RankChoice = None
@@ -182,11 +193,7 @@ class Run(RunState):
         return distributions.pictured(self._snapshot, self._choice(rank))
 
     def pictures(self, path: str, *, rank: RankChoice = None) -> tuple[Steps, list[bytes]]:
-        """The steps at which a variable was drawn, and the pictures as PNG files.
-
-        Args:
-            path: the variable, or the end of its path if no other that was drawn ends so.
-            rank: a number, `"all"`, or None for the first; see `Run`.
+        """The steps at which a variable was drawn, and PNG files; `path` as in `series`.
 
         Raises:
             NotRecordedError: it was never drawn; those that were are named.
@@ -279,7 +286,7 @@ class Run(RunState):
     def sql(self, query: str, parameters: Sequence[Any] = ()) -> QueryResult:
         """Run a query in DuckDB's SQL, which can read nothing but this run.
 
-        The tables are `summaries`, `all_summaries`, `histograms`, `pictures`, `losses`,
+        The tables are `summaries`, `all_summaries`, `histograms`, `pictures`, `losses`, `metrics`,
         `sites` and `attempts`; see docs/reading.md.
 
         Args:

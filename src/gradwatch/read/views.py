@@ -44,6 +44,10 @@ def definitions(segments: dict[str, Sequence[Path]], has_attempts: bool) -> Iter
         f"CREATE OR REPLACE VIEW losses AS SELECT {_WHERE}, micro_batch, {VALUE.sql} AS value, "
         f"{_WHENCE} FROM _summaries WHERE kind = 'loss'"
     )
+    yield (
+        f"CREATE OR REPLACE VIEW metrics AS SELECT {_WHERE}, micro_batch, {VALUE.sql} AS value, "
+        f"{_WHENCE} FROM _summaries WHERE kind IN ('metric', 'epoch_metric')"
+    )
 
 
 def with_superseded(source: str, has_attempts: bool) -> str:

@@ -75,6 +75,9 @@ def numbers_in(logs: Mapping[str, Any], kind: Kind, prefix: str = "") -> dict[Si
     """The numbers among logs; what is not one number is left out."""
     found = {}
     for name, value in logs.items():
+        if type(value) is float:  # As Keras has them.
+            found[Site(kind, f"{prefix}{name}")] = value
+            continue
         try:
             array = np.asarray(value)
             if array.size == 1 and array.dtype.kind in "biuf":

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 
 from gradwatch.capture.errors import WrongPlaceError
 from gradwatch.capture.loop.loop_readings import check_number
-from gradwatch.capture.number_log import NumberLog
+from gradwatch.capture.number_log import NumberLog, StepNumbers
 from gradwatch.capture.recorder import Submit
 from gradwatch.capture.site_table import SiteTables
 from gradwatch.capture.step_tensors import under
-from gradwatch.core import VALUE, Kind, Moment, Reading, Site, Summary, Tensor, scope
+from gradwatch.core import VALUE, Kind, Moment, Site, Summary, Tensor, scope
 from gradwatch.measure import Fetched
 
 Wait = Callable[[], float]
@@ -47,11 +47,11 @@ class LoopNumbers(NumberLog):
         """Add the loss among the arrays of a measurement: a packed summary, `loss`."""
         when = time.time()
 
-        def reading() -> Reading:
+        def numbers() -> StepNumbers:
             arrays = wait()
             table = self._tables.numbered(int(arrays["table"]))
             loss = float(VALUE(Summary.unpack(arrays["loss"])))
-            numbers = {Site(Kind.LOSS, under(table.prefix, "loss")): loss}
-            return self.reading(moment, when, numbers, table.group, table.micro_batch)
+            values = {Site(Kind.LOSS, under(table.prefix, "loss")): loss}
+            return StepNumbers(moment, when, values, table.group, table.micro_batch)
 
-        self.add_reading(reading)
+        self.add_later(numbers)

@@ -13,6 +13,7 @@ from typing import Any
 from gradwatch.capture.errors import WrongTypeError
 from gradwatch.capture.loop.autograph import do_not_convert
 from gradwatch.capture.loop.loop_capture import LoopCapture
+from gradwatch.capture.loop.loop_readings import check_metrics
 from gradwatch.capture.loop.step_arguments import StepArguments
 from gradwatch.capture.replicas import replica_name
 from gradwatch.capture.step_tensors import StepTensors, under
@@ -127,8 +128,23 @@ def record_together(loop: LoopCapture, strategy: Any, calls: Calls) -> None:
         # The first time in any case, so that a mistake is raised at once.
         histograms = loop.is_due(moment, histograms=True)
         readings = measure_together(loop, strategy, calls, histograms)
-    if readings and loop.is_due(moment):
+    if not loop.is_due(moment):
+        _record_loss(loop, strategy, calls, moment, group)
+    elif readings:
         send_together(loop, readings, moment, None, group)
+    if writes_common():
+        metrics = {} if first.metrics is None else check_metrics(first.metrics)
+        loop.record_metrics(moment, group, metrics)
+
+
+def _record_loss(
+    loop: LoopCapture, strategy: Any, calls: Calls, moment: Moment, group: str
+) -> None:
+    """Record the loss of an unmeasured step, if this process has those of all replicas."""
+    losses = [call.loss for call in calls.values() if call.loss is not None]
+    if losses and len(losses) == strategy.num_replicas_in_sync and writes_common():
+        with sys.modules["tensorflow"].device(strategy.extended.worker_devices[0]):
+            loop.record_loss(moment, group, sys.modules["tensorflow"].add_n(losses))
 
 
 def _parsed(call: StepArguments) -> StepTensors:

@@ -73,7 +73,7 @@ class StepArguments:
     def has_batch(self) -> bool:
         return self.inputs is not None or self.targets is not None
 
-    @property
+    @cached_property
     def has_tensors(self) -> bool:
         """Whether there are tensors of the network."""
         tensors = (self.gradients, self.own_variables, self.previous, self.applied_gradients)
