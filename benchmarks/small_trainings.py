@@ -90,7 +90,7 @@ def main():
         print(
             f"| {where} | {make.__name__} | {cost.measured_steps} of {cost.steps} "
             f"| {plain:.2f} s ({min(bare):.2f} to {max(bare):.2f}) "
-            f"| +{statistics.median(s for s, _ in watched) - plain:.2f} s "
+            f"| {statistics.median(s for s, _ in watched) - plain:+.2f} s "
             f"| {cost.compile_seconds:.2f} s | {cost.words()} |",
             flush=True,
         )

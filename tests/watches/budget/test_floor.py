@@ -83,6 +83,12 @@ def test_a_difference_within_the_noise_is_no_cost():
     assert math.isnan(cost.fraction) or abs(cost.fraction - true) < 0.5
 
 
+@pytest.mark.parametrize(("stall", "is_known"), [((50, 0.05), True), ((7, 0.3), False)])
+def test_nothing_is_said_where_most_of_the_time_goes_elsewhere(stall, is_known):
+    pacer = train(Machine(added=0.01), 2000, stall=stall)
+    assert pacer.cost().is_known == is_known
+
+
 def test_the_compilation_is_known_where_every_step_is_measured():
     machine = Machine(step=0.01, added=0.001, compiling=7.0)
     pacer = Pacer(None, machine.is_quiet, clock=lambda: machine.now)

@@ -59,6 +59,8 @@ class Meter:
         self._bare: deque[float] = deque(maxlen=BARE_STEPS)
         self._lags: deque[int] = deque(maxlen=8)
         self._first_seconds: float | None = None
+        self._elapsed, self._timed, self._timed_measured = 0.0, 0, 0
+        """The time of steps that were not settling, their number, and how many were measured."""
         self._has_compiled = self._has_run_bare = False
         self._known, self._doubt = math.nan, math.inf
         self._costs: deque[tuple[float, int]] = deque(maxlen=EPISODES)
@@ -125,6 +127,12 @@ class Meter:
         return self._doubt
 
     @property
+    def unexplained(self) -> float:
+        """The share of the time that neither steps nor measuring explain; NaN if not known."""
+        known = self._timed * self.step_seconds + self._timed_measured * self.added_seconds
+        return max(0.0, 1 - known / self._elapsed) if self._elapsed > 0 else math.nan
+
+    @property
     def comparisons(self) -> tuple[int, int]:
         """How many episodes there were, and how many steps outside of any."""
         return len(self._costs), len(self._bare)
@@ -145,7 +153,11 @@ class Meter:
             # Where measured steps came first, training's own step is compiled now.
             self._has_run_bare = True
             self._settling = max(self._settling, 1)
-        if self._settling > 0:
+        if self._settling == 0:
+            self._elapsed += seconds
+            self._timed += steps
+            self._timed_measured += self._last_was_measured
+        else:
             self._settling -= 1
             if episode is not None:
                 episode.counts = False

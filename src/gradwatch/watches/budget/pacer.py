@@ -24,6 +24,8 @@ LONGEST_WAIT = 256
 KEPT_CHANGES = 64
 ENOUGH = 8
 """Episodes, and steps outside of any, without which there is no telling the cost."""
+UNSTEADY = 1 / 3
+"""A share of the time that nothing explains, beyond which measuring cannot be told from others."""
 NEGLIGIBLE = 0.005
 """A fraction of the training time: an error below that does not matter."""
 
@@ -165,6 +167,8 @@ class Pacer:
         """What measuring has added to the time of training, as a fraction; NaN in doubt."""
         meter = self._meter
         if min(meter.comparisons) < ENOUGH or not meter.step_seconds > 0:
+            return math.nan
+        if not meter.unexplained < UNSTEADY:
             return math.nan
         share = self._measured_ticks / (self._steps * meter.step_seconds)
         slowdown, error = share * meter.added_seconds, share * meter.doubt
