@@ -188,11 +188,11 @@ def tensorboard() -> Iterator[Callable[[Path], dict[str, Any]]]:
 
 @pytest.fixture
 def no_complaint(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Fails the test if gradwatch said anything at all.
+    """Fails the test if gradwatch said anything at all, apart from what it found in the training.
 
     Where warnings are errors, as in these tests, gradwatch logs what it has to
     say rather than raise into training.
     """
     yield
     said = [r.getMessage() for r in caplog.get_records("call") if r.name == "gradwatch"]
-    assert said == []
+    assert [words for words in said if not words.startswith("gradwatch · ")] == []

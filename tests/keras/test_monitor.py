@@ -217,4 +217,8 @@ def test_run_json_says_what_the_numbers_mean(tmp_path: Path) -> None:
     applied = entry["meaning"]["applied_gradient"]
     for words in ("mean of 2 micro-batches", "after clipping (clipnorm=1.0)"):
         assert words in applied
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "findings.jsonl", "run.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock",
+        "findings.jsonl",
+        "run.json",
+    ]
