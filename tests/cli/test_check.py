@@ -63,6 +63,23 @@ def test_a_torch_script_that_trains_is_healthy_and_ended_after_its_steps(torch_s
     assert ran.stdout.splitlines() == ["given a --b", "", "train.py: healthy (40 training steps)"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        (("SCRIPT", "--steps", 30, "a", "--b"), "given a --b"),
+        (("SCRIPT", "--b", "--steps=30"), "given --b"),
+        (("--steps", 30, "SCRIPT", "a", "--", "--steps", 9), "given a --steps 9"),
+        (("--steps", 30, "--", "SCRIPT", "--steps", 9), "given --steps 9"),
+    ],
+)
+def test_options_are_ours_before_and_after_the_script_unless_after_two_dashes(
+    torch_script, arguments, given
+):
+    ran = check(torch_script, *(torch_script if a == "SCRIPT" else a for a in arguments))
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [given, "", "train.py: healthy (30 training steps)"]
+
+
 def test_a_torch_script_with_dead_units_ends_with_2(torch_script):
     ran = check(torch_script, "--steps", 40, torch_script, "dead")
     assert ran.returncode == 2

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from gradwatch import Kind, Site
+from gradwatch.store.description import Description
+from gradwatch.watches import Cost
 from tests.cli.support import PATHS, arrays, invoke, make_run, strict
 from tests.view.data.made_metrics import metric_run
 
@@ -146,6 +148,33 @@ def test_losses_and_metrics_stand_on_top_with_their_last_and_best_values(tmp_pat
     assert "▁" in rows[0]
     report = invoke("report", tmp_path / "a", "--format", "md").stdout
     assert report.index("`val_loss of the epoch`") < report.index("### Findings")
+
+
+def test_the_best_of_a_metric_is_of_an_epoch_not_of_its_first_batches(tmp_path):
+    after_steps = {1: 0.5, 2: 0.6, 3: 1.0, 4: 0.7}
+    truth = {
+        **arrays(),
+        Site(Kind.METRIC, "accuracy"): {s: np.array(x) for s, x in after_steps.items()},
+        Site(Kind.EPOCH_METRIC, "accuracy"): {2: np.array(0.6), 4: np.array(0.7)},
+    }
+    make_run(tmp_path / "a", truth)
+    numbers = strict(invoke("show", tmp_path / "a", "--json").stdout)["numbers"]
+    assert [(n["best"], n["best_step"]) for n in numbers[1:]] == [(0.7, 4), (0.7, 4)]
+    for text in (
+        invoke("show", tmp_path / "a").stdout,
+        invoke("report", tmp_path / "a", "--format", "md").stdout,
+    ):
+        assert "accuracy of the epoch so far" in text
+
+
+def test_a_cost_that_was_never_known_is_not_mentioned(tmp_path):
+    make_run(tmp_path / "a")
+    description = Description(tmp_path / "a")
+    description.amend("cost", Cost(0.01, 1, 1, steps=120, measured_steps=60).facts())
+    description.write()
+    text = invoke("show", tmp_path / "a").stdout
+    assert "\ncost " not in text
+    assert text.count("measured") == 1
 
 
 def test_many_layers_are_folded_and_named_once(tmp_path):

@@ -24,8 +24,8 @@ def test_an_outline_has_the_last_of_each_number(made):
     with gradwatch.open(place / "a") as run:
         found = outline_of(run)
     last = {(site.kind, site.path): list(series.values()) for site, series in truth.items()}
-    assert found.losses == {"loss": pytest.approx(last["loss", "loss"][-1], rel=1e-12)}
-    # The loss is there already; of the others, what was reported of the epoch counts.
+    # What was reported of the epoch counts, not the loss of its last batch.
+    assert found.losses == {"loss": pytest.approx(last["epoch_metric", "loss"][-1], rel=1e-12)}
     assert found.metrics == {
         "accuracy": pytest.approx(last["metric", "accuracy"][-1], rel=1e-12),
         "val_loss": pytest.approx(last["epoch_metric", "val_loss"][-1], rel=1e-12),
@@ -43,6 +43,33 @@ def test_a_loss_that_is_only_reported_has_a_course(tmp_path):
     assert found.course == (0.2, 0.1)
     assert found.metrics == {"val_loss": 0.1}
     assert found.losses == {}
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        ({}, 0.5),
+        ({Kind.METRIC: {6: 0.6}}, 0.6),
+        ({Kind.METRIC: {6: 0.6}, Kind.EPOCH_METRIC: {5: 0.7}}, 0.7),
+    ],
+)
+@pytest.mark.parametrize("path", ["loss", "critic/loss"])
+def test_the_loss_is_of_the_epoch_or_as_reported_or_of_the_step(tmp_path, reported, expected, path):
+    truth = {
+        Site(kind, path): {step: np.array([value]) for step, value in series.items()}
+        for kind, series in {Kind.LOSS: {7: 0.5}, **reported}.items()
+    }
+    make_run(tmp_path / "run", truth)
+    found = outline_of(gradwatch.open(tmp_path / "run"))
+    assert found.losses == {path: expected}
+    assert found.metrics == {}
+
+
+def test_a_loss_that_is_only_reported_is_the_loss(tmp_path):
+    truth = {Site(Kind.METRIC, name): {7: np.array([0.5])} for name in ("accuracy", "loss")}
+    make_run(tmp_path / "run", truth)
+    found = outline_of(gradwatch.open(tmp_path / "run"))
+    assert (found.losses, found.metrics) == ({"loss": 0.5}, {"accuracy": 0.5})
 
 
 def test_a_loss_that_became_nan_is_nan(tmp_path):

@@ -1,5 +1,6 @@
 """What a run says is what was measured, by an independent NumPy truth."""
 
+import time
 import warnings
 
 import numpy as np
@@ -134,6 +135,17 @@ def test_sites_are_in_network_order_and_selected_by_the_usual_patterns(run):
     assert run.sites("gradient", "!bias") == gradients[::2]
     assert run.sites("gradient", lambda info: info.part == "bias") == gradients[1::2]
     assert run.sites("gradient", "nowhere") == []
+
+
+def test_a_run_lasts_from_its_beginning_not_from_its_first_record(tmp_path, make_reading):
+    writer = StoreWriter(tmp_path)
+    compiled = time.time() + 100.0
+    for step in (1, 2):
+        writer.write(make_reading(step, {KERNEL: [1.0]}, time=compiled + step))
+    writer.close()
+    with gradwatch.open(tmp_path) as run:
+        assert run.duration == pytest.approx(compiled + 2 - run.started)
+        assert run.duration >= 102.0
 
 
 def test_steps_epochs_and_length_are_told(run):

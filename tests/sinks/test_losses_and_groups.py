@@ -70,20 +70,49 @@ def test_the_console_shows_the_loss_in_its_title_and_no_micro_batches(run, make_
     assert rows[-1].split()[2] == "5.00"
 
 
-@pytest.mark.parametrize("columns", [120, 60])
-def test_the_console_shows_the_metrics_of_the_epoch_as_far_as_there_is_room(
-    run, make_reading, monkeypatch, columns
-):
-    monkeypatch.setenv("COLUMNS", str(columns))
+def title_of(run, readings, logs):
+    """The lines above the table of the console."""
     out = io.StringIO()
     sink = Console(file=out)
     sink.open(run)
-    sink.write(make_reading(7, {GRADIENT: [3.0, 4.0], LOSS: 0.5}))
-    sink.epoch_end(2, {"accuracy": 0.75, "loss": 0.6, "val_accuracy": 0.7, "val_loss": np.nan})
-    title = out.getvalue().strip().splitlines()[0]
-    start = "gradwatch · epoch 2 · step 7 · accuracy 0.75 · loss 0.5"
-    whole = f"{start} · val_accuracy 0.7 · val_loss nan"
-    assert title == (whole if columns == 120 else start)
+    for reading in readings:
+        sink.write(reading)
+    sink.epoch_end(2, logs)
+    lines = out.getvalue().strip().splitlines()
+    return lines[: next(i for i, line in enumerate(lines) if line.startswith("layer "))]
+
+
+@pytest.mark.parametrize("columns", [120, 60])
+def test_the_console_shows_all_metrics_of_the_epoch_each_with_its_validation(
+    run, make_reading, monkeypatch, columns
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    logs = {"accuracy": 0.75, "auc": 0.8, "loss": 0.6}
+    logs |= {"val_accuracy": 0.7, "val_auc": 0.9, "val_loss": np.nan}
+    lines = title_of(run, [make_reading(7, {GRADIENT: [3.0, 4.0], LOSS: 0.5})], logs)
+    assert len(lines) == (1 if columns == 120 else 2)
+    assert " · ".join(lines) == (
+        "gradwatch · epoch 2 · step 7 · loss 0.6 · val_loss nan · accuracy 0.75 · val_accuracy 0.7"
+        " · auc 0.8 · val_auc 0.9"
+    )
+
+
+def test_the_console_shortens_the_name_of_a_metric_and_never_its_value(
+    run, make_reading, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = title_of(run, [make_reading(7, {GRADIENT: [3.0, 4.0]})], {"x" * 99: 0.123456})
+    assert all(len(line) <= 40 for line in lines)
+    assert lines[1].endswith("… 0.1235") or lines[1].endswith("x 0.1235")
+
+
+def test_the_loss_that_a_loop_reports_stands_in_the_title_of_the_console(run, make_reading):
+    reported = Site(Kind.METRIC, "loss")
+    readings = [
+        make_reading(7, {GRADIENT: [3.0, 4.0], LOSS: 0.5, reported: 0.7}),
+        make_reading(8, {reported: 0.65}),
+    ]
+    assert title_of(run, readings, {}) == ["gradwatch · epoch 2 · step 7 · loss 0.65"]
 
 
 def test_the_table_has_a_row_for_the_loss(run, make_reading):

@@ -12,7 +12,7 @@ from gradwatch.util import counted, printable
 
 @click.command(
     short_help="Run a training script for some steps and diagnose it.",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"ignore_unknown_options": True},
 )
 @click.option(
     "--steps",
@@ -37,6 +37,9 @@ def check(
     arguments: tuple[str, ...],
 ) -> int:
     """Run SCRIPT with its ARGUMENTS for a number of training steps, and diagnose it.
+
+    The options below are those of gradwatch before and after SCRIPT; others are the script's.
+    What comes after -- is all the script's: gradwatch check --steps 50 train.py -- --steps 9.
 
     The script need not be changed: every fit of a Keras model and every torch optimizer is
     watched. The script is ended after the steps. Its own output passes through; the report

@@ -25,8 +25,10 @@ class Outline:
     """A run in a list of runs.
 
     Attributes:
-        losses: by path, the last value of each loss.
-        metrics: by name, the last value of all else that training reported.
+        losses: by path, each loss as `metrics` are: the epoch's where training reported it, else
+            what it reported after steps, and only else the last step's own.
+        metrics: by name, all else that training reported, as of its last epoch where it is a
+            number of epochs.
         course: the first loss over the run, in at most `COURSE` means.
         config: the run's own settings by name; those of a nested one have dots in it.
         tags, note: as the user gave them.
@@ -42,12 +44,14 @@ class Outline:
 
 def outline_of(run: Run) -> Outline:
     """The outline of a run; of several ranks, the first one's numbers."""
-    losses = {path: value for path, (_, value) in _last_values(run, Kind.LOSS).items()}
+    own, reported = _last_values(run, Kind.LOSS), _last_metrics(run)
+    is_loss = {path: path in own or path.rpartition("/")[2] == "loss" for path in reported}
+    losses = {**own, **{path: value for path, value in reported.items() if is_loss[path]}}
     told = run.facts
     tags, note = told.get("tags"), told.get("note")
     return Outline(
         losses,
-        {name: value for name, value in _last_metrics(run).items() if name not in losses},
+        {name: value for name, value in reported.items() if not is_loss[name]},
         _course(run),
         settings_of(told),
         tuple(str(tag) for tag in tags) if isinstance(tags, list) else (),
@@ -79,18 +83,14 @@ def settings_of(facts: Facts) -> dict[str, Setting]:
 def _last_metrics(run: Run) -> dict[str, float]:
     """The last value of each metric, in the order in which they were met.
 
-    At the end of an epoch, what was reported of the epoch counts.
+    What was reported of an epoch counts: after few steps of the next one, a mean is noise, and
+    stands beside the validation of the epoch before.
     """
-    found: dict[str, tuple[int, float]] = {}
-    for kind in (Kind.METRIC, Kind.EPOCH_METRIC):
-        for path, (step, value) in _last_values(run, kind).items():
-            if step >= found.get(path, (step, value))[0]:
-                found[path] = step, value
-    return {path: value for path, (_, value) in found.items()}
+    return {**_last_values(run, Kind.METRIC), **_last_values(run, Kind.EPOCH_METRIC)}
 
 
-def _last_values(run: Run, kind: Kind) -> dict[str, tuple[int, float]]:
-    """By path, the last step of each number of a kind and its value there."""
+def _last_values(run: Run, kind: Kind) -> dict[str, float]:
+    """By path, the last value of each number of a kind."""
     sites = run.sites(kind)
     if not sites:
         return {}
@@ -101,11 +101,11 @@ def _last_values(run: Run, kind: Kind) -> dict[str, tuple[int, float]]:
     found = {}
     for i, site in enumerate(sites):
         if table.steps.size and table.steps[i, -1]:
-            found[site.path] = step, float(table.values[VALUE.name][i, -1])
+            found[site.path] = float(table.values[VALUE.name][i, -1])
             continue
         steps, values = run.series(kind, site.path, VALUE.name)
         if steps.size:
-            found[site.path] = int(steps[-1]), float(values[-1])
+            found[site.path] = float(values[-1])
     return found
 
 

@@ -153,11 +153,14 @@ class RunState:
 
     @property
     def duration(self) -> float:
-        """Seconds from the first to the last record."""
+        """Seconds from when recording began, before anything is compiled, to the last record."""
         moments = self._snapshot.moments.columns
         if not moments["last"].size:
             return 0.0
-        return float(moments["last"].max() - moments["first"].min())
+        first = float(moments["first"].min())
+        # What was imported is older than the record of it.
+        begun = first if self.started is None else min(first, self.started)
+        return float(moments["last"].max()) - begun
 
     @property
     def rows(self) -> int:

@@ -9,10 +9,10 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import LayerList, Reading, Site
+from gradwatch.core import Kind, LayerList, Reading, Site
 from gradwatch.sinks.base import SINK_SYNONYMS, RunInfo, Sink
 from gradwatch.sinks.layer_lines import layer_lines, table_columns
-from gradwatch.util import TextColumn, display_width, printable, suggests_arguments
+from gradwatch.util import TextColumn, display_width, printable, shortened, suggests_arguments
 from gradwatch.util.fold_names import MAX_ROWS
 from gradwatch.util.text_table import (
     DEFAULT_WIDTH,
@@ -29,12 +29,13 @@ Array = NDArray[np.float64]
 class Console(Sink):
     """Prints one row a layer after each epoch, in network order, and one for the whole model.
 
-    The title has the loss of the last measured step, and the metrics of the epoch.
+    The title has the loss and the metrics of the epoch, as far as training reports them, or else
+    of the newest step; each is followed by that of the validation.
     Shown are the newest values of each kind that is watched; `update/w` is the L2
     norm of the update relative to that of the weights, `out zeros` the share of the
     layer's outputs that are 0, and `NaN/Inf` the number of elements that are not
     finite, shown if there are any. A number of a tensor with such elements is NaN or infinite.
-    The last line is the measuring interval and its cost.
+    The last line is the measuring interval and its cost, once that is known.
 
     More layers than `max_rows` are folded: those of a block into one row, and neighbouring blocks
     into a range. Such a row has the sum of parameters, the smallest and the largest of the other
@@ -82,6 +83,7 @@ class Console(Sink):
         self._step = 0
         self._newest: dict[Site, Array] = {}
         self._losses: dict[str, float] = {}
+        self._metrics: dict[str, float] = {}
         self._layers = LayerList()
         self._cost: Callable[[], str] = str
         self._is_quiet = False
@@ -93,11 +95,16 @@ class Console(Sink):
             self._step = 0
             self._newest = {}
             self._losses = {}
+            self._metrics = {}
             self._layers = LayerList()
 
     def write(self, reading: Reading) -> None:
-        if reading.micro_batch is not None or reading.is_report:
-            return  # The whole step is shown, as it was measured.
+        if reading.micro_batch is not None:
+            return  # The whole step is shown.
+        with self._lock:
+            self._metrics.update(reading.numbers(Kind.METRIC))
+        if reading.is_report:
+            return  # The step is shown as it was measured.
         rows = reading.summary.pack()
         with self._lock:
             self._step = reading.step
@@ -128,19 +135,53 @@ class Console(Sink):
         with self._lock:
             newest = dict(self._newest)
             members = self._layers.members(newest)
-            losses = dict(self._losses)
+            numbers = {**self._losses, **self._metrics, **logs}
             title = f"gradwatch · epoch {epoch} · step {self._step}"
         if newest:
             with np.errstate(all="ignore"):
                 columns = table_columns(layer_lines(members, newest), self.max_rows)
             # A broken output is no reason to fail.
             with suppress(Exception):
-                numbers = [f"{printable(p)} {v:.4g}" for p, v in {**logs, **losses}.items()]
-                _print(title, numbers, columns, self._file, self._cost())
+                _print(title, _in_order(numbers), columns, self._file, self._cost())
+
+
+def _in_order(numbers: Mapping[str, float]) -> dict[str, str]:
+    """The numbers as texts: losses first, and each followed by that of the validation."""
+
+    def order(path: str) -> tuple[bool, int, bool]:
+        base = _without_val(path)
+        return base.rpartition("/")[2] != "loss", met.index(base), path != base
+
+    met = list(dict.fromkeys(map(_without_val, numbers)))
+    return {printable(path): f"{numbers[path]:.4g}" for path in sorted(numbers, key=order)}
+
+
+def _without_val(path: str) -> str:
+    group, slash, name = path.rpartition("/")
+    return f"{group}{slash}{name.removeprefix('val_')}"
+
+
+def _title_lines(title: str, numbers: Mapping[str, str], width: int) -> str:
+    """The title and the numbers in as many lines as they need."""
+    lines = [title]
+    for name, value in numbers.items():
+        # A long name is shortened, never the value: it would be another one.
+        room = max(1, width - len(value) - 1)
+        text = f"{shortened(name, room)} {value}"
+        longer = f"{lines[-1]} · {text}"
+        if display_width(longer) <= width:
+            lines[-1] = longer
+        elif display_width(text) <= width:
+            lines.append(text)
+    return "\n".join(lines)
 
 
 def _print(
-    title: str, numbers: list[str], columns: list[TextColumn], file: TextIO | None, note: str
+    title: str,
+    numbers: Mapping[str, str],
+    columns: list[TextColumn],
+    file: TextIO | None,
+    note: str,
 ) -> None:
     stream = sys.stdout if file is None else file
     if stream is None:  # a program without a console
@@ -149,13 +190,14 @@ def _print(
 
     if file is None and (notebook := Notebook()).is_jupyter:
         fitted = fit(columns, max(notebook.width, DEFAULT_WIDTH))
-        notebook.print(titled(" · ".join((title, *numbers)), styled(fitted, "bold"), note))
+        notebook.print(
+            titled(
+                " · ".join((title, *map(" ".join, numbers.items()))), styled(fitted, "bold"), note
+            )
+        )
         return
     width = terminal_width(stream)
-    for number in numbers:
-        # As many as there is room for; of a shortened one, the value could be cut.
-        longer = f"{title} · {number}"
-        title = longer if display_width(longer) <= width else title
+    title = _title_lines(title, numbers, width)
     text = table_text(columns, stream, title=title, note=note, last_row="bold", pipe_width=width)
     # On a new line, because a progress bar may have left the cursor on its own; and in one
     # piece, because other threads print too.

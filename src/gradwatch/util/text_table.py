@@ -120,12 +120,15 @@ def table_text(
     """A table as a stream is sent it: with colours for a terminal, else as plain text.
 
     The caller writes it: rich would end the process if the stream is a broken pipe. Columns that do
-    not fit a terminal are left out. `title` and `note` are lines above and below the table;
-    `last_row` is a style, for a terminal. `pipe_width` is for a file or a pipe; None for any width.
+    not fit a terminal are left out. `title`, of one or more lines, is above the table, and `note`
+    below; `last_row` is a style, for a terminal. `pipe_width` is for a file or a pipe; None for any
+    width.
     """
     width = terminal_width(stream) if stream.isatty() else pipe_width
     columns = fit(columns, width)
-    title, note = (text if width is None else shortened(text, width) for text in (title, note))
+    if width is not None:
+        title = "\n".join(shortened(line, width) for line in title.split("\n"))
+        note = shortened(note, width)
     if has_colours(stream):
         return rendered(titled(title, styled(columns, last_row), note), stream, width)
     lines = [*[title] * bool(title), *plain_lines(columns), *[note] * bool(note)]

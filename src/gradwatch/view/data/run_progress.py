@@ -29,7 +29,7 @@ class RunProgress:
         step, epoch: the last recorded ones; None before the first.
         steps_per_second: over the last measured steps; None if unknown.
         last_time: the time of the last step in seconds since 1970; None before the first.
-        duration: seconds from the first to the last record.
+        duration: seconds from the beginning to the last record.
         numbers: losses and the like: `kind`, `path`, `value`, and the `trend` over time.
         layers: see `layer_rows`; `all_layers` counts them without the selection.
         cost: what measuring costs, in words; empty if unknown.

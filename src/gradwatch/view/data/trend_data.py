@@ -1,7 +1,7 @@
 """Statistics and numbers over time, in a given number of columns."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gradwatch.core import Kind, Site, select
 from gradwatch.read import Run
@@ -19,7 +19,9 @@ _ORDER = {kind: i for i, kind in enumerate((Kind.LOSS, Kind.METRIC, Kind.EPOCH_M
 def number_rows(run: Run, sites: Sequence[Site], columns: int, rank: int) -> list[Answer]:
     """One entry for each loss, metric or other number: its range, the best value, the trend.
 
-    Losses come first, then metrics. The best is None where the name does not say what is better.
+    Losses come first, then metrics. The best is None where the name does not say what is better;
+    where training reports a metric after steps and epochs, it is that of an epoch: after steps, it
+    is of the epoch so far, which is best where an epoch has just begun with an easy batch.
     """
     known = site_queries.number_ranges(run, rank)
     entries = []
@@ -32,12 +34,18 @@ def number_rows(run: Run, sites: Sequence[Site], columns: int, rank: int) -> lis
                 "kind": str(kind),
                 "path": site.path,
                 **vars(known[site]),
-                **_best(site, known[site]),
+                **_best(site, _judged(site, known)),
                 "trend": trend[site],
             }
             for site in own
         ]
     return entries
+
+
+def _judged(site: Site, known: Mapping[Site, site_queries.NumberRange]) -> site_queries.NumberRange:
+    """The numbers whose best is that of the site."""
+    of_epochs = Site(Kind.EPOCH_METRIC, site.path)
+    return known[of_epochs if site.kind is Kind.METRIC and of_epochs in known else site]
 
 
 def _best(site: Site, known: site_queries.NumberRange) -> Answer:

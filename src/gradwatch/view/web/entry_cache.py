@@ -11,7 +11,7 @@ from gradwatch.read import Status
 from gradwatch.util.files import atomic
 from gradwatch.view.data import Answer, to_json
 
-FORMAT = 1
+FORMAT = 2
 """Changes with the content of entries."""
 _SETTLED = (Status.FINISHED, Status.CRASHED)
 

@@ -62,20 +62,17 @@ class Cost:
         }
 
     def words(self) -> str:
-        """The same in words; empty if there is nothing to say yet."""
-        if self.is_known:
-            share = f"{self.fraction:.2%} of the training time"
-            if self.interval is None:
-                return f"measuring takes {share}"
-            return f"measures every {_ordinal(self.interval)}step, for {share}"
-        if not self.steps:
+        """The same in words; empty if it is not known."""
+        if not self.is_known:
             return ""
-        counts = f"{self.measured_steps:,} of {self.steps:,} steps measured"
-        return f"{counts}; what that costs is not known yet"
+        share = f"{self.fraction:.2%} of the training time"
+        if self.interval is None:
+            return f"measuring takes {share}"
+        return f"measures every {_ordinal(self.interval)}step, for {share}"
 
 
 def in_words(facts: object) -> str:
-    """The words for the `facts` of a cost; empty if they are of another version."""
+    """The words for the `facts` of a cost; empty if it is not known."""
     if not isinstance(facts, Mapping):
         return ""
     known: dict[str, Any] = {k: math.nan if v is None else v for k, v in facts.items()}
