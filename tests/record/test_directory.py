@@ -154,7 +154,7 @@ def claim_and_be_killed(path, answer):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:os.fork:RuntimeWarning")
 def test_a_forked_child_that_lives_on_does_not_keep_the_lock(tmp_path):
     context = multiprocessing.get_context("fork")
     began, done = context.Event(), context.Event()
@@ -176,7 +176,7 @@ def test_a_forked_child_that_lives_on_does_not_keep_the_lock(tmp_path):
         worker.join()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:os.fork:RuntimeWarning")
 def test_the_lock_of_a_killed_process_is_free_although_its_child_lives_on(tmp_path):
     spawn = multiprocessing.get_context("spawn")
     answer = spawn.Queue()
@@ -193,7 +193,7 @@ def test_the_lock_of_a_killed_process_is_free_although_its_child_lives_on(tmp_pa
         os.kill(orphan, signal.SIGKILL)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:os.fork:RuntimeWarning")
 def test_a_forked_child_neither_releases_the_lock_nor_writes_for_its_parent(tmp_path):
     run = RunDirectory(tmp_path / "a", on_lost=never)
     run.describe({"first_step": 1})

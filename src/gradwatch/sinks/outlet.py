@@ -192,6 +192,9 @@ class Outlet:
 
     def _write_all(self, waiting: Sequence[Reading | None]) -> None:
         """Write several readings in one go; if that fails, each by itself, so that each counts."""
+        while waiting and waiting[0] is None:  # To be opened, or woken.
+            self._write(None)
+            waiting = waiting[1:]
         readings = [reading for reading in waiting if reading is not None]
         if self._is_ready and not self._is_off and 1 < len(readings) == len(waiting):
             with suppress(BaseException):
