@@ -6,6 +6,7 @@ import { fileName } from "../src/charts/export";
 import {
   belowLog,
   canBeLogarithmic,
+  fittingScale,
   fittingSections,
   visiblePositions,
   visibleValues,
@@ -204,4 +205,16 @@ test("colours of series repeat after eight", () => {
   expect(seriesColour(0)).toBe("series-1");
   expect(seriesColour(8)).toBe("series-1");
   expect(seriesColour(15)).toBe("series-8");
+});
+
+test("a chart is logarithmic at first if all values are positive and far apart", () => {
+  const scale = (values: (number | undefined)[], raw?: number[]) =>
+    fittingScale({ ...MODEL, lines: [{ name: "a", values, colour: "ink", ...(raw && { raw }) }] });
+  expect(scale([1e7, undefined, 1e-7, Number.NaN])).toBe("log");
+  expect(scale([2, 1, 0.01])).toBe("linear");
+  expect(scale([1e7, 1, 0])).toBe("linear");
+  expect(scale([1e7, 1, -1])).toBe("linear");
+  expect(scale([])).toBe("linear");
+  // What was recorded counts, not its average.
+  expect(scale([1, 0.5], [1, 1e-4])).toBe("log");
 });

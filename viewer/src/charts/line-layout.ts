@@ -77,6 +77,21 @@ export function canBeLogarithmic(model: LineModel): boolean {
   });
 }
 
+/** The ratio of the largest to the smallest value from which a linear scale hides the smaller ones. */
+const WIDE = 1e3;
+
+/** The scale that shows all values of a chart: logarithmic if all are positive and far apart. */
+export function fittingScale(model: LineModel): ScaleKind {
+  let [low, high] = [Number.POSITIVE_INFINITY, 0];
+  for (const { values, raw } of model.lines)
+    for (const value of Array.from(raw ?? values)) {
+      if (value === undefined || !Number.isFinite(value)) continue;
+      if (value <= 0) return "linear";
+      [low, high] = [Math.min(low, value), Math.max(high, value)];
+    }
+  return high / low > WIDE ? "log" : "linear";
+}
+
 /** The values of lines that are not positive, which a logarithmic scale cannot show. */
 export function belowLog(model: LineModel, view: View): { line: number; index: number }[] {
   if (view.scale !== "log") return [];

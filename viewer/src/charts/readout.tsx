@@ -1,5 +1,6 @@
 import { exact, figures, short } from "../format";
 import type { LineModel } from "./model";
+import { lastText, lineReadout } from "./readout-values";
 
 /** The legend of a chart, with the values under the pointer, or else the last values. */
 export function Readout({
@@ -30,21 +31,16 @@ export function Readout({
   });
   return (
     <div class="chart-readout" data-index={index} data-position={axis.position[index] ?? ""}>
-      <span class="chart-where">{cursor === null && where ? `last: ${where}` : where}</span>
+      <span class="chart-where">{cursor === null && where ? lastText(model, where) : where}</span>
       {lines.map(({ name, values, colour, raw }) => {
-        const at = (own: ArrayLike<number | undefined>) =>
-          cursor === null ? lastValue(own) : valueAt(own, index);
-        const value = at(values);
-        const before = raw && at(raw);
+        const { value, average } = lineReadout({ values, ...(raw && { raw }) }, cursor);
         return (
           <button {...key(name)} data-value={value === undefined ? "" : exact(value)}>
             <i style={{ background: `var(--${colour})` }} />
             <span>{name}</span>
             <b>{text(value, format)}</b>
-            {before !== undefined && (
-              <small data-raw={exact(before)} title="Before smoothing">
-                {format(before)}
-              </small>
+            {average !== undefined && (
+              <small data-smoothed={exact(average)}>smoothed {format(average)}</small>
             )}
           </button>
         );
@@ -72,16 +68,4 @@ function valueText(value: number | undefined, marked: boolean, format: (value: n
   if (value === undefined) return "–";
   if (Number.isNaN(value)) return marked ? "nan" : "–";
   return format(value);
-}
-
-/** The value at a column; between two points of a line, the value of the first. */
-function valueAt(values: ArrayLike<number | undefined>, index: number): number | undefined {
-  let after = index;
-  while (after < values.length && values[after] === undefined) after++;
-  return after < values.length ? lastValue(values, index) : undefined;
-}
-
-function lastValue(values: ArrayLike<number | undefined>, upTo = values.length - 1) {
-  for (let i = upTo; i >= 0; i--) if (values[i] !== undefined) return values[i];
-  return undefined;
 }

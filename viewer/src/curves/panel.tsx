@@ -2,6 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Source } from "../api/source";
 import type { RunData } from "../api/types";
 import { LineChart } from "../charts/line-chart";
+import { fittingScale } from "../charts/line-layout";
 import { Choice } from "../frame/choice";
 import { Problem } from "../frame/problem";
 import { type Query, setQuery } from "../route";
@@ -95,7 +96,7 @@ function CurvesPanel({ runs, charts, query, epochs }: PanelProps) {
               model={model}
               name={runs.length === 1 ? [runs[0]?.name ?? ""] : ["comparison"]}
               height={180}
-              scale={scaleOf(query, scaleKey(title)) ?? "linear"}
+              scale={scaleOf(query, scaleKey(title)) ?? fittingScale(model)}
               onScale={(scale) => setQuery(scaleQuery(query, scaleKey(title), scale))}
               range={range}
               onZoom={setRange}
