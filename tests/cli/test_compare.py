@@ -25,7 +25,7 @@ def test_compare_has_last_values_and_the_largest_ratio(tmp_path):
         a, b = norms(first, entry["path"]), norms(second, entry["path"])
         ratios = np.maximum(a, b) / np.minimum(a, b)
         assert entry["last"] == pytest.approx([a[-1], b[-1]], rel=1e-12)
-        assert entry["last_difference"] == pytest.approx(b[-1] - a[-1], rel=1e-9)
+        assert entry["common_difference"] == pytest.approx(b[-1] - a[-1], rel=1e-9)
         assert entry["largest_ratio"] == pytest.approx(ratios.max(), rel=1e-12)
         assert entry["largest_ratio_at"] == 1 + int(ratios.argmax())
         assert entry["compared"] == len(STEPS)
@@ -40,15 +40,44 @@ def test_runs_of_different_length_are_compared_by_their_share_of_training(tmp_pa
     (by_share,) = strict(invoke(*arguments, "--align", "fraction").stdout)["sites"]
     assert by_share["compared"] == 10
     # The last tenth: steps 37 to 40 of the one, step 10 of the other.
-    assert by_share["last"] == pytest.approx([np.mean([37, 38, 39, 40]) / 40, 1.0])
+    assert by_share["common"] == pytest.approx([np.mean([37, 38, 39, 40]) / 40, 1.0])
+    assert by_share["common_at"] == pytest.approx(0.9)
     (by_step,) = strict(invoke(*arguments).stdout)["sites"]
-    assert by_step["last"] == [0.25, 1.0]
+    assert (by_step["common"], by_step["common_at"]) == ([0.25, 1.0], 10)
+    for entry in (by_share, by_step):
+        assert entry["last"] == [1.0, 1.0]
+
+
+def test_last_values_are_those_of_each_runs_own_last_step(tmp_path):
+    def run(name, steps):
+        make_run(
+            tmp_path / name,
+            {
+                Site(kind, path): {step: np.array([float(step)]) for step in steps}
+                for kind, path in ((Kind.LOSS, "loss"), (Kind.GRADIENT, "x"), (Kind.GRADIENT, "y"))
+            },
+        )
+        return tmp_path / name
+
+    # More steps than columns, so that columns have several.
+    long, short = run("long", range(1, 3001)), run("short", range(1, 2002))
+    facts = strict(invoke("compare", long, short, "--json").stdout)
+    for entry in (facts["sites"][0], facts["numbers"][0]["sites"][0]):
+        assert entry["last"] == [3000.0, 2001.0]
+        assert entry["common_at"] <= 2001
+    assert facts["model"]["last"] == pytest.approx([3000 * 2**0.5, 2001 * 2**0.5])
+    text = invoke("compare", long, short).stdout
+    assert "Differences are in steps 2,000 to 2,003, the last that both runs have." in text
+    even = run("even", range(2, 41, 2))
+    text = invoke("compare", even, run("first", range(1, 16))).stdout
+    assert "Differences are at step 14, the last that both runs have." in text
+    assert "Differences are" not in invoke("compare", even, even).stdout
 
 
 def test_a_run_does_not_differ_from_itself(run):
     facts = strict(invoke("compare", run, run, "--json", "--fail-on", "1.0000001").stdout)
     assert {entry["largest_ratio"] for entry in facts["sites"]} == {1.0}
-    assert {entry["last_difference"] for entry in facts["sites"]} == {0.0}
+    assert {entry["common_difference"] for entry in facts["sites"]} == {0.0}
 
 
 def test_differences_beyond_a_limit_are_code_1(run, other, tmp_path):

@@ -290,6 +290,27 @@ def test_a_run_in_the_folder_runs_can_be_named_without_it(tmp_path, monkeypatch)
     assert "mine" in invoke("ls").stdout
 
 
+def test_show_and_reports_have_settings_tags_and_the_note(tmp_path):
+    told = {"config": {"lr": 0.01, "net": {"units": 8}}, "tags": ["a", "b"], "note": "a\ntry"}
+    metric_run(tmp_path / "a", **told)
+    words = {"note": "a try", "tags": "a, b", "config": "lr 0.01, net.units 8"}
+    text = invoke("show", tmp_path / "a").stdout
+    for name, line in words.items():
+        assert f"{name:<10}  {line}\n" in text
+    invoke("report", tmp_path / "a", "--output", tmp_path / "a.json")
+    invoke("report", tmp_path / "a", "--output", tmp_path / "a.md")
+    report = strict((tmp_path / "a.json").read_text())
+    for facts in (strict(invoke("show", tmp_path / "a", "--json").stdout), report):
+        assert facts["config"] == {"lr": 0.01, "net.units": 8}
+        assert (facts["tags"], facts["note"]) == (["a", "b"], "a\ntry")
+    shown = {each["name"]: each["value"] for each in report["facts"]}
+    assert words.items() <= shown.items()
+    for line in words.values():
+        assert line.replace("_", "") in (tmp_path / "a.md").read_text()
+    metric_run(tmp_path / "b", 1)
+    assert "note" not in invoke("show", tmp_path / "b").stdout
+
+
 def test_ls_has_metrics_settings_tags_and_notes(tmp_path):
     told = {"config": {"lr": 0.01, "net": {"units": 8}}, "tags": ["sweep"], "note": "a try"}
     truth = metric_run(tmp_path / "a", **told)

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { encodeDoubles } from "../src/api/doubles";
 import type { ComparisonData, StatisticData } from "../src/api/types";
+import { heldSpans } from "../src/cells/spans";
 import { DistanceColours } from "../src/compare/colours";
 import {
   apart,
@@ -10,8 +11,14 @@ import {
   measureOf,
   mostDifferent,
 } from "../src/compare/comparison";
-import { cellOrLabelAt, comparisonGrid, endOf, gridLayout, ROW } from "../src/compare/grid-layout";
-import { counterpartText, matchedText, mergedText, onlyText } from "../src/compare/words";
+import { cellOrLabelAt, comparisonGrid, gridLayout, ROW } from "../src/compare/grid-layout";
+import {
+  columnText,
+  counterpartText,
+  matchedText,
+  mergedText,
+  onlyText,
+} from "../src/compare/words";
 
 const DATA = {
   runs: [
@@ -25,6 +32,8 @@ const DATA = {
   counterparts: [["net_1/a_1", "net_1/a_1/kernel", "other"]],
   only: [0, 2],
   position: encodeDoubles(Float64Array.of(0, 10)),
+  ends: [20, 16],
+  width: 10,
   // Runs by paths by columns.
   values: encodeDoubles(Float64Array.of(1, 1, 1, 1, 2, 4, 2, 8, 1, 1, 0, Number.NaN)),
   nonfinite: [[1, 3, 1]],
@@ -84,8 +93,8 @@ test("distances are rows by columns", () => {
 test("layers are ranked by their mean distance, without the parts of layers", () => {
   const ranked = mostDifferent(COMPARISON, distances(COMPARISON, 1, "ratio"));
   expect(ranked).toEqual([
-    { row: 3, path: "net/b", score: 32, last: Number.NEGATIVE_INFINITY },
-    { row: 1, path: "net/a", score: 2, last: 3 },
+    { row: 3, path: "net/b", score: 32, last: Number.NEGATIVE_INFINITY, lastColumn: 0 },
+    { row: 1, path: "net/a", score: 2, last: 3, lastColumn: 1 },
   ]);
 });
 
@@ -100,14 +109,27 @@ test("the colour limit is round and covers most distances", () => {
   expect(colourLimit(outlier, "ratio")).toBe(1);
 });
 
-test("the last column is as wide as the narrowest", () => {
-  expect(endOf(Float64Array.of(0, 10, 15))).toBe(20);
-  expect(endOf(Float64Array.of(7))).toBe(8);
+test("it is said where the last distance is", () => {
+  expect(columnText(COMPARISON, 1)).toBe("at steps 10 to 19");
+  const each = { ...COMPARISON, about: { ...COMPARISON.about, width: 1 } };
+  expect(columnText(each, 1)).toBe("at step 10");
+  const about = { ...COMPARISON.about, width: 0.1, align: "fraction" as const };
+  const shares = { ...COMPARISON, about, position: Float64Array.of(0.8, 0.9) };
+  expect(columnText(shares, 1)).toBe("at 90 % to 100 % of training");
+});
+
+test("cells end where the first of both runs ends", () => {
+  const far = distances(COMPARISON, 1, "ratio");
+  const grid = comparisonGrid(COMPARISON, 1, far, new DistanceColours(1, "ratio"));
+  const row = grid.row(1);
+  expect(row && [...heldSpans(row)].at(-1)).toEqual({ column: 1, begin: 10, end: 16 });
+  expect(gridLayout(COMPARISON, 600).scale.range).toEqual({ from: 0, to: 20 });
 });
 
 test("a point is on a cell, on a label or outside", () => {
   const grid = comparisonGrid(
     COMPARISON,
+    1,
     distances(COMPARISON, 1, "ratio"),
     new DistanceColours(1, "ratio"),
   );
@@ -119,7 +141,7 @@ test("a point is on a cell, on a label or outside", () => {
   const at = (x: number, y: number) => cellOrLabelAt(grid, layout, view, { x, y });
   expect(at(50, 20)).toEqual({ row: 1, column: null });
   expect(at(96 + 100, 20)).toEqual({ row: 1, column: 0 });
-  expect(at(96 + 400, 40)).toEqual({ row: 2, column: 1 });
+  expect(at(96 + 300, 40)).toEqual({ row: 2, column: 1 });
   expect(at(595, 20)).toBeNull();
   expect(at(50, 4 * ROW)).toBeNull();
 });

@@ -20,6 +20,9 @@ from gradwatch.util import TextColumn, compact, counted, printable, without_root
 from gradwatch.view.data import gradient_kind
 
 Entry = dict[str, Any]
+Values = NDArray[np.float64]
+Row = tuple[Values, NDArray[np.bool_], Values]
+"""Values of runs by columns, whether they were measured, and the last one of each run."""
 _STEP_COLUMNS, _FRACTION_COLUMNS = 1000, 100
 
 
@@ -57,7 +60,8 @@ def compare(
     Sites are matched by path; or else by path without the model's name and Keras's counters; or
     else by position and shape. In long runs, and where not every step was measured, neighbouring
     steps are averaged. The largest ratio is that of the larger to the smaller value where a run
-    differs most from the first.
+    differs most from the first. The last value of a run is that at its own last step; the
+    difference is that at the last step that both have.
     """
     with ExitStack() as stack, user_errors():
         opened = _opened(runs, stack)
@@ -103,13 +107,13 @@ def _facts(found: Comparison) -> Entry:
         "statistic": found.statistic,
         "align": found.align,
         "numbers": [_facts(each) for each in found.numbers],
-        "model": None if is_number else _entry(found, found.model, found.model_measured),
+        "model": None if is_number else _entry(found, *_model(found)),
         "sites": [
             {
                 "path": site.path,
                 "matched_by": str(by),
                 "counterparts": [own[i].path for own in found.counterparts[1:]],
-                **_entry(found, found.values[:, i], found.measured[:, i]),
+                **_entry(found, *_site(found, i)),
             }
             for i, (site, by) in enumerate(zip(found.sites, found.matched_by, strict=True))
         ],
@@ -119,16 +123,25 @@ def _facts(found: Comparison) -> Entry:
 
 def _entries(found: Comparison) -> list[Entry]:
     """Those of the model, unless these are single numbers, and of the sites."""
-    rows = [(found.values[:, i], found.measured[:, i]) for i in range(len(found.sites))]
+    rows = [_site(found, i) for i in range(len(found.sites))]
     if not found.kind.is_number:
-        rows.insert(0, (found.model, found.model_measured))
+        rows.insert(0, _model(found))
     return [_entry(found, *row) for row in rows]
 
 
-def _entry(found: Comparison, values: NDArray[np.float64], measured: NDArray[np.bool_]) -> Entry:
-    """Values of runs by columns: the last ones that all have, and where they differ most."""
+def _model(found: Comparison) -> Row:
+    return found.model, found.model_measured, found.model_last
+
+
+def _site(found: Comparison, i: int) -> Row:
+    return found.values[:, i], found.measured[:, i], found.last[:, i]
+
+
+def _entry(found: Comparison, values: Values, measured: NDArray[np.bool_], last: Values) -> Entry:
+    """The last values of runs, those in the last column that all have, and where they differ
+    most."""
     shared = np.flatnonzero(measured.all(axis=0))
-    last: list[Any] = values[:, shared[-1]].tolist() if len(shared) else [None] * len(values)
+    common: list[Any] = values[:, shared[-1]].tolist() if len(shared) else [None] * len(values)
     first, *others = values
     pairs = [
         (_ratio(first[c], own[c]), run, int(c))
@@ -138,8 +151,10 @@ def _entry(found: Comparison, values: NDArray[np.float64], measured: NDArray[np.
     # Of equal ratios the first, where the runs begin to differ.
     largest, run, column = max(pairs, key=lambda pair: pair[0], default=(None, 0, 0))
     return {
-        "last": last,
-        "last_difference": last[1] - last[0] if len(shared) else None,
+        "last": [own if measured[run].any() else None for run, own in enumerate(last.tolist())],
+        "common": common,
+        "common_at": float(found.position[shared[-1]]) if len(shared) else None,
+        "common_difference": common[1] - common[0] if len(shared) else None,
         "largest_ratio": largest,
         "largest_ratio_at": None if largest is None else float(found.position[column]),
         "largest_ratio_of": None if largest is None else found.names[run],
@@ -186,7 +201,7 @@ def _print_table(found: Comparison) -> None:
         cells = [compact(e["last"][i]) for e in entries]
         columns.append(TextColumn(f"last of {name}", cells, weight=8))
     if len(names) == 2:
-        cells = [_signed(e["last_difference"]) for e in entries]
+        cells = [_signed(e["common_difference"]) for e in entries]
         columns.append(TextColumn("difference", cells, weight=5))
     cells = [_times(e["largest_ratio"]) for e in entries]
     columns.append(TextColumn("largest ratio", cells, weight=6))
@@ -196,6 +211,26 @@ def _print_table(found: Comparison) -> None:
     cells = [_place(e["largest_ratio_at"], found.align) for e in entries]
     columns.append(TextColumn("at step" if found.align == "step" else "at", cells, weight=3))
     echo_table(columns)
+    if len(names) == 2 and (words := _where_common(found, entries)):
+        echo(words)
+
+
+def _where_common(found: Comparison, entries: list[Entry]) -> str:
+    """Where the differences are; empty if all are those of the last values."""
+    known = [e for e in entries if e["common_at"] is not None]
+    if all(np.array_equal(e["common"], e["last"], equal_nan=True) for e in known):
+        return ""
+    ends = sorted({e["common_at"] for e in known})
+    if len(ends) > 1:
+        return "Differences are at the last step that both runs have of each."
+    begin, end = ends[0], ends[0] + found.width
+    if found.align == "fraction":
+        where = f"at {begin:.0%} to {end:.0%} of training"
+    elif found.width == 1:
+        where = f"at step {begin:,.0f}"
+    else:
+        where = f"in steps {begin:,.0f} to {end - 1:,.0f}"
+    return f"Differences are {where}, the last that both runs have."
 
 
 def _signed(value: float | None) -> str:

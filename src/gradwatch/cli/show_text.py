@@ -21,7 +21,7 @@ from gradwatch.util import (
     without_root,
 )
 from gradwatch.util.fold_names import MAX_ROWS
-from gradwatch.view.data import Health
+from gradwatch.view.data import Health, told_in_words
 from gradwatch.view.text import layer_columns, number_names, ranks_in_words, trend_bars
 from gradwatch.watches.budget import cost
 
@@ -71,7 +71,7 @@ def _print_facts(data: Data) -> None:
     name = style(printable(data["name"]), bold=True)
     condition = style(str(health.condition), health.colour or None)
     echo(f"{name}  {data['status']}  {condition}  {printable(data['path'])}")
-    lines: list[Line] = []
+    lines = [(label, words, "") for label, words in told_in_words(data).items() if words]
     if data["started"] is not None:
         begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(data["started"]))
         lines.append(("started", f"{begun}, took {duration(data['duration'])}", ""))

@@ -10,11 +10,12 @@ from gradwatch.read.layer_alignment import MatchedBy
 from gradwatch.read.members import MODEL, NotRecordedError, kind_of, whole_model
 from gradwatch.read.open_runs import open
 from gradwatch.read.rank_tables import RankSeries, RankTable
+from gradwatch.read.row_ends import last_shown
 from gradwatch.read.row_groups import RowGroups
 from gradwatch.read.row_tables import RowTable
 from gradwatch.read.run import Run
 from gradwatch.read.run_json import bare_info, read_facts
-from gradwatch.read.run_outline import Outline, outline_of, settings_of
+from gradwatch.read.run_outline import Outline, outline_of, settings_of, tags_and_note
 from gradwatch.read.runs import Runs, is_run
 from gradwatch.read.site_matching import common_counterparts, counterparts
 from gradwatch.read.status import RankStatus, Status, is_live
@@ -55,10 +56,12 @@ __all__ = [
     "is_live",
     "is_run",
     "kind_of",
+    "last_shown",
     "open",
     "outline_of",
     "read_facts",
     "settings_of",
+    "tags_and_note",
     "whole_model",
     "within",
 ]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gradwatch.core import Kind, Site, select
 from gradwatch.read.layer_alignment import MatchedBy
 from gradwatch.read.members import NotRecordedError, whole_model
+from gradwatch.read.row_ends import last_shown
 from gradwatch.read.row_groups import RowGroups
 from gradwatch.read.run import Run
 from gradwatch.read.site_matching import common_counterparts, counterparts
@@ -52,6 +53,9 @@ class Comparison:
         model: runs by columns: all sites of the run merged, with or without a
             counterpart; NaN for kinds that are single numbers.
         model_measured: runs by columns, whether the model has a value.
+        last: runs by sites, the value at the last step that each was measured at; NaN if never.
+        model_last: by run, the same of the model.
+        width: how many steps a column has, or what share of training; several are averaged.
         numbers: comparisons of the losses and metrics of those runs that have recorded any,
             unless this is one of them itself.
     """
@@ -69,6 +73,9 @@ class Comparison:
     measured: NDArray[np.bool_]
     model: Values
     model_measured: NDArray[np.bool_]
+    last: Values
+    model_last: Values
+    width: float
     numbers: tuple[Comparison, ...] = ()
 
     @property
@@ -159,15 +166,20 @@ def comparison_of(
     most = max(1, max_cells // max(1, len(matches)))
     statistic = statistic or chosen.default_statistic
     bucketings = _bucketings([run.steps(kind) for run in runs], most, align)
-    tables = [
-        run.row_table(
-            chosen,
-            RowGroups.of([*([s] for s in own), whole_model(chosen, run.site_order)]),
-            [statistic],
-            b,
-        )
-        for run, own, b in zip(runs, rows, bucketings, strict=True)
+    groups = [
+        RowGroups.of([*([s] for s in own), whole_model(chosen, run.site_order)])
+        for run, own in zip(runs, rows, strict=True)
     ]
+    tables = [
+        run.row_table(chosen, own, [statistic], b)
+        for run, own, b in zip(runs, groups, bucketings, strict=True)
+    ]
+    last = np.array(
+        [
+            last_shown(run, chosen, own, statistic, table)
+            for run, own, table in zip(runs, groups, tables, strict=True)
+        ]
+    )
     numbers = np.unique(np.concatenate([each.numbers for each in tables]))
     values = np.full((len(runs), len(matches) + 1, numbers.size), np.nan)
     measured = np.zeros(values.shape, bool)
@@ -193,6 +205,9 @@ def comparison_of(
         measured[:, :-1],
         values[:, -1],
         measured[:, -1],
+        last[:, :-1],
+        last[:, -1],
+        scale,
         () if chosen.is_number else _numbers(runs, align, max_cells),
     )
 

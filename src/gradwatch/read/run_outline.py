@@ -48,15 +48,20 @@ def outline_of(run: Run) -> Outline:
     is_loss = {path: path in own or path.rpartition("/")[2] == "loss" for path in reported}
     losses = {**own, **{path: value for path, value in reported.items() if is_loss[path]}}
     told = run.facts
-    tags, note = told.get("tags"), told.get("note")
     return Outline(
         losses,
         {name: value for name, value in reported.items() if not is_loss[name]},
         _course(run),
         settings_of(told),
-        tuple(str(tag) for tag in tags) if isinstance(tags, list) else (),
-        note if isinstance(note, str) else "",
+        *tags_and_note(told),
     )
+
+
+def tags_and_note(facts: Facts) -> tuple[tuple[str, ...], str]:
+    """Those in `run.json`, whatever is in it."""
+    tags, note = facts.get("tags"), facts.get("note")
+    words = tuple(str(tag) for tag in tags) if isinstance(tags, list) else ()
+    return words, note if isinstance(note, str) else ""
 
 
 def settings_of(facts: Facts) -> dict[str, Setting]:

@@ -49,6 +49,7 @@ def test_columns_are_the_same_steps_and_rows_are_layers_and_sites(several):
     width = 6
     position = doubles(answer["position"])
     assert position.tolist() == [width * i for i in range(7)]
+    assert (answer["width"], answer["ends"]) == (width, [41, 21])
     for run, (last, rank) in enumerate([(40, 0), (20, 1)]):
         for row, path in enumerate(answer["paths"]):
             for column, start in enumerate(position.astype(int)):

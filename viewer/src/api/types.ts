@@ -353,6 +353,10 @@ export interface ComparisonData {
   only: number[];
   /** The beginning of each column: a step, or a share of training. */
   position: Doubles;
+  /** Where each run ends: after its last step, or at 1. */
+  ends: number[];
+  /** The number of steps in a column, or the share of training. */
+  width: number;
   /** Runs by paths by columns; NaN where it was not measured, or an element is NaN. */
   values: Doubles;
   /** The values that were measured and are NaN or infinite; row 0 is the model, then the paths. */

@@ -83,8 +83,9 @@ export interface Ranked {
   path: string;
   /** The mean of the absolute distances. */
   score: number;
-  /** The last distance. */
+  /** The distance in the last column that both runs have. */
   last: number;
+  lastColumn: number;
 }
 
 /** The number of doublings that an infinite ratio counts as, so that means are finite. */
@@ -98,10 +99,14 @@ export function mostDifferent(comparison: Comparison, far: Float64Array): Ranked
   const ranked = paths.flatMap((path, row): Ranked[] => {
     if (row === 0) return [];
     if (!merged[row] && layers.has(path.slice(0, Math.max(0, path.lastIndexOf("/"))))) return [];
-    const own = far.subarray(row * columns, (row + 1) * columns).filter((d) => !Number.isNaN(d));
+    const all = far.subarray(row * columns, (row + 1) * columns);
+    const own = all.filter((d) => !Number.isNaN(d));
     if (own.length === 0) return [];
+    const lastColumn = all.findLastIndex((d) => !Number.isNaN(d));
     const total = own.reduce((sum, d) => sum + (Number.isFinite(d) ? Math.abs(d) : INFINITE), 0);
-    return [{ row, path, score: total / own.length, last: own.at(-1) ?? Number.NaN }];
+    return [
+      { row, path, score: total / own.length, last: all[lastColumn] ?? Number.NaN, lastColumn },
+    ];
   });
   return ranked.sort((a, b) => b.score - a.score);
 }

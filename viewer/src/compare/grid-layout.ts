@@ -22,18 +22,22 @@ export function gridLayout({ about, position }: Comparison, width: number): Grid
   const longest = about.paths.reduce((most, path) => Math.max(most, path.length), 0);
   const wanted = Math.max(LABELS.least, longest * CHARACTER.bold + 12);
   const left = Math.min(LABELS.most, wanted, width / 3);
-  const range = { from: position[0] ?? 0, to: endOf(position) };
+  const range = { from: position[0] ?? 0, to: Math.max(...about.ends) };
   return { left, scale: timeScale(range, width - RIGHT - left) };
 }
 
-/** The distances of a run from the first as rows of cells. */
+/** The distances of a run from the first as rows of cells, until the first of both ends. */
 export function comparisonGrid(
   { about, position }: Comparison,
+  run: number,
   distances: Float64Array,
   colours: ColourScale,
 ): CellGrid {
   const width = position.length;
-  const columns: CellColumns = { first: position, end: endOf(position) };
+  const columns: CellColumns = {
+    first: position,
+    end: Math.min(about.ends[0] ?? 0, about.ends[run] ?? 0),
+  };
   return {
     rows: about.paths.length,
     row: (index) => ({
@@ -55,15 +59,6 @@ export function cellOrLabelAt(
   if (y < 0 || y >= view.height || row < 0) return null;
   if (x < layout.left) return { row, column: null };
   return cellAt(grid, view, { x: x - layout.left, y });
-}
-
-/** The position at which the last column ends: it is as wide as the narrowest column. */
-export function endOf(position: Float64Array): number {
-  const last = position[position.length - 1] ?? 1;
-  let width = Number.POSITIVE_INFINITY;
-  for (let i = 1; i < position.length; i++)
-    width = Math.min(width, (position[i] ?? 0) - (position[i - 1] ?? 0));
-  return last + (Number.isFinite(width) ? width : 1);
 }
 
 /** The average width of a character: in labels of rows, in labels of layers, in a list. */

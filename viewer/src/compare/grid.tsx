@@ -45,7 +45,10 @@ export function DifferenceGrid(props: GridProps) {
     () => new DistanceColours(colourLimit(far, measure), measure),
     [far, measure],
   );
-  const grid = useMemo(() => comparisonGrid(comparison, far, colours), [comparison, far, colours]);
+  const grid = useMemo(
+    () => comparisonGrid(comparison, run, far, colours),
+    [comparison, run, far, colours],
+  );
   const height = Math.min(MOST, paths.length * ROW);
   const viewOf = ({ scale }: GridLayout): CellView => ({ scale, rowHeight: ROW, scrolled, height });
   const scene = useCallback(

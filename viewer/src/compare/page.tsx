@@ -123,7 +123,7 @@ function ComparedKind(
               onZoom={(chosen) => setQuery(rangeQuery(chosen))}
             />
             {ranked.length > 0 && (
-              <Ranking ranked={ranked} measure={measure} chosen={path} onChoose={choose} />
+              <Ranking {...{ comparison, ranked, measure }} chosen={path} onChoose={choose} />
             )}
           </div>
           <DifferenceGrid

@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
 import { useSize } from "../use";
 import { distanceText } from "./colours";
-import type { Measure, Ranked } from "./comparison";
+import type { Comparison, Measure, Ranked } from "./comparison";
 import { CHARACTER, fittingPath } from "./grid-layout";
+import { columnText } from "./words";
 
 const SHOWN = 12;
 /** The part of the table's width for paths, and their padding: see compare.css. */
@@ -11,11 +12,13 @@ const PADDING = 12;
 
 /** The layers, the most different first. A click selects one. */
 export function Ranking({
+  comparison,
   ranked,
   measure: by,
   chosen,
   onChoose,
 }: {
+  comparison: Comparison;
   ranked: readonly Ranked[];
   measure: Measure;
   chosen: string;
@@ -25,6 +28,9 @@ export function Ranking({
   const [measure, { width }] = useSize<HTMLTableElement>();
   const listed = all ? ranked : ranked.slice(0, SHOWN);
   const most = ranked[0]?.score || 1;
+  const columns = new Set(ranked.map(({ lastColumn }) => lastColumn));
+  const [column = 0] = columns;
+  const where = columns.size > 1 ? "of each layer" : columnText(comparison, column);
   return (
     <section class="chart" aria-label="Most different layers">
       <header class="chart-head">
@@ -38,12 +44,12 @@ export function Ranking({
               mean distance
             </th>
             <th scope="col" class="number">
-              last
+              last of both
             </th>
           </tr>
         </thead>
         <tbody>
-          {listed.map(({ path, score, last }) => (
+          {listed.map(({ path, score, last, lastColumn }) => (
             <tr key={path} aria-current={path === chosen ? "true" : undefined}>
               <td>
                 <button
@@ -61,11 +67,14 @@ export function Ranking({
                 </span>
                 <span class="compare-score">{distanceText(score, by).replace("+", "")}</span>
               </td>
-              <td class="number">{distanceText(last, by)}</td>
+              <td class="number" title={columnText(comparison, lastColumn)}>
+                {distanceText(last, by)}
+              </td>
             </tr>
           ))}
         </tbody>
       </table>
+      <p class="muted">Last of both: {where}, the last that both runs have.</p>
       {ranked.length > SHOWN && (
         <button type="button" class="quiet" onClick={() => setAll(!all)}>
           {all ? "Show fewer" : `Show all ${ranked.length}`}

@@ -1,4 +1,5 @@
 import type { MatchedBy } from "../api/types";
+import { percent } from "../charts/numbers";
 import { count, counted } from "../format";
 import type { Comparison } from "./comparison";
 
@@ -46,4 +47,13 @@ export function mergedText({ about }: Comparison, sites: number): string {
   return blocks
     ? `The runs have ${count(sites)} tensors, too many for one row each, so rows are whole blocks. Use "Only" to select single tensors.`
     : "";
+}
+
+/** Where the distances in a column are: "at step 153" or "at steps 144 to 155". */
+export function columnText({ about, position }: Comparison, column: number): string {
+  const begin = position[column] ?? 0;
+  const { align, width } = about;
+  if (align === "fraction") return `at ${percent(begin)} to ${percent(begin + width)} of training`;
+  if (width === 1) return `at step ${count(begin)}`;
+  return `at steps ${count(begin)} to ${count(begin + width - 1)}`;
 }

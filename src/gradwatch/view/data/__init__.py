@@ -32,6 +32,7 @@ from gradwatch.view.data.series_data import series
 from gradwatch.view.data.side_by_side import compare, compare_series
 from gradwatch.view.data.site_queries import shown_series
 from gradwatch.view.data.strict_json import jsonable, to_json
+from gradwatch.view.data.told_facts import told_facts, told_in_words
 from gradwatch.view.data.trend_data import BOOKKEEPING, number_rows, trends
 
 __all__ = [
@@ -82,6 +83,8 @@ __all__ = [
     "shown_series",
     "statistic_data",
     "to_json",
+    "told_facts",
+    "told_in_words",
     "tree",
     "trends",
     "unknown_entry",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import VALUE, Kind
-from gradwatch.read import RowGroups, Run, by_width
+from gradwatch.read import RowGroups, Run, by_width, last_shown
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.run_view import RunView
 
@@ -32,9 +32,13 @@ def _of_run(view: RunView, columns: int) -> Answer:
         bucketing = by_width(view.steps(kind), columns)
         rows = RowGroups.of([[site] for site in sites])
         table = run.row_table(kind, rows, [VALUE.name], bucketing, rank=view.rank)
+        last = last_shown(run, kind, rows, VALUE.name, table, view.rank)
         for i, site in enumerate(sites):
             measured = table.steps[i] > 0
             steps = table.cell_last[i][measured].astype(np.int64)
+            values = table.values[VALUE.name][i][measured]
+            # The end of a curve is read as the run's last value, so it is not an average.
+            values[-1:] = last[i]
             made.append(
                 {
                     "kind": str(kind),
@@ -42,7 +46,7 @@ def _of_run(view: RunView, columns: int) -> Answer:
                     "step": whole(steps),
                     "epoch": doubles(epochs.at(steps)),
                     "time": doubles(times.at(steps)),
-                    "values": doubles(table.values[VALUE.name][i][measured]),
+                    "values": doubles(values),
                 }
             )
     return {"id": view.id, "name": view.name, "has_epochs": epochs.are_known, "curves": made}

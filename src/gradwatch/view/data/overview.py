@@ -14,6 +14,7 @@ from gradwatch.view.data.numbers import number_sites
 from gradwatch.view.data.plain import Answer, number
 from gradwatch.view.data.rank_data import processes
 from gradwatch.view.data.run_view import FIRST, RunView
+from gradwatch.view.data.told_facts import told_facts, told_in_words
 from gradwatch.view.text import ranks_in_words
 from gradwatch.watches.budget import cost
 
@@ -100,6 +101,7 @@ def facts_of(view: RunView) -> list[Answer]:
         else time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(run.started))
     )
     known = {
+        **told_in_words(told_facts(run)),
         "started": begun,
         "took": duration(run.duration),
         "steps": _steps(view),

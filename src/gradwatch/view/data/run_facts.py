@@ -15,6 +15,7 @@ from gradwatch.view.data.health import health_of
 from gradwatch.view.data.layer_data import gradient_kind, layer_rows
 from gradwatch.view.data.plain import Answer
 from gradwatch.view.data.site_queries import LastMeasurement, SiteHistory
+from gradwatch.view.data.told_facts import told_facts
 from gradwatch.view.data.trend_data import number_rows, trends
 
 EXTREMES = 3
@@ -79,6 +80,7 @@ def run_facts(run: Run) -> Answer:
         "environment": fits[-1].get("environment"),
         "imported": fits[-1].get("imported"),
         "meaning": run.meaning,
+        **told_facts(run),
     }
 
 

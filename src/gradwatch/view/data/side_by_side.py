@@ -55,7 +55,8 @@ def compare(
     matches = common_counterparts(found[0], pairs)
     paths, merged = _rows(list(matches), rows)
     of_runs = [merged, *([_at(row, matches, i) for row in merged] for i in range(len(others)))]
-    bucketings = _bucketings([view.steps(chosen) for view in several], columns, align)
+    steps = [view.steps(chosen) for view in several]
+    bucketings = _bucketings(steps, columns, align)
     tables = []
     for view, own, bucketing in zip(several, of_runs, bucketings, strict=True):
         total = tuple(whole_model(chosen, view.run.site_order))
@@ -84,6 +85,8 @@ def compare(
         "counterparts": [list(map(_path_of, own)) for own in of_runs[1:]],
         "only": [len(set(own) - seen) for own, seen in zip(found, matched, strict=True)],
         "position": doubles(numbers * scale),
+        "ends": [1.0 if align == "fraction" else int(own[-1:].sum()) + 1 for own in steps],
+        "width": scale,
         "values": doubles(values[:, 1:]),
         "nonfinite": np.argwhere(bad).tolist(),
         "model": doubles(values[:, 0]),

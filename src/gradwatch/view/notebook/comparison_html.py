@@ -39,14 +39,17 @@ def _numbers(found: Comparison) -> str:
     rows = []
     for i, site in enumerate(found.sites[:MAX_DIFFERENCES]):
         own = (found.values[r, i][found.measured[r, i]] for r in range(len(found.names)))
-        cells = [_line(_fitted(values)) if values.size else "-" for values in own]
+        cells = [
+            _line(_fitted(values), float(found.last[r, i])) if values.size else "-"
+            for r, values in enumerate(own)
+        ]
         rows.append([markup.text(site.path, 60), *cells])
     names = [markup.text(name, 24) for name in found.names]
     return markup.table([str(found.kind), *names], rows, frozenset({0})) if rows else ""
 
 
-def _line(values: NDArray[np.float64]) -> str:
-    return f"{svg.line(values, (~np.isfinite(values)).tolist())} {compact(float(values[-1]))}"
+def _line(values: NDArray[np.float64], last: float) -> str:
+    return f"{svg.line(values, (~np.isfinite(values)).tolist())} {compact(last)}"
 
 
 def _fitted(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -64,22 +67,15 @@ def heatmap_html(heatmap: Heatmap) -> str:
 def _differences(comparison: Comparison, run: int) -> str:
     rows = []
     if not comparison.kind.is_number:
-        measured = comparison.model_measured[[0, run]]
-        rows.append(["model", *_last_of_both(comparison.model[[0, run]], measured), ""])
+        cells = map(compact, comparison.model_last[[0, run]].tolist())
+        rows.append(["model", *cells, ""])
     for site, difference in comparison.most_different(MAX_DIFFERENCES, run):
         i = comparison.sites.index(site)
-        pair, measured = comparison.values[[0, run], i], comparison.measured[[0, run], i]
-        cells = _last_of_both(pair, measured)
+        cells = map(compact, comparison.last[[0, run], i].tolist())
         rows.append([markup.text(site.path, 60), *cells, percent(difference)])
     names = (f"last of {markup.text(comparison.names[r], 24)}" for r in (0, run))
     header = ["most different", *names, "difference"]
     return markup.table(header, rows, frozenset({0})) if rows else ""
-
-
-def _last_of_both(pair: NDArray[np.float64], measured: NDArray[np.bool_]) -> list[str]:
-    """The values of two runs in the last column that both have."""
-    both = np.flatnonzero(measured.all(axis=0))
-    return list(map(compact, pair[:, both[-1]].tolist())) if both.size else ["-", "-"]
 
 
 def _drawn(grid: CellGrid) -> str:
