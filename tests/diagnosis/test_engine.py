@@ -12,7 +12,7 @@ from gradwatch.diagnosis.rule import RULES
 
 from .support import Keep, course, found, observed, reading
 
-G = Kind.GRADIENT
+G, U, W = Kind.GRADIENT, Kind.UPDATE, Kind.WEIGHT
 
 
 @pytest.fixture
@@ -239,3 +239,41 @@ def test_facts_come_back_from_json_and_strange_ones_are_left_out():
     values["mood"] = "good"
     assert ModelFacts.from_json(values) == facts
     assert ModelFacts.from_json({}) == ModelFacts()
+
+
+def _blown_up(step):
+    """The kernels grow in each step by a half, and once they are large, by next to nothing."""
+    change = 0.5 if step < 12 else 1e-6
+    sites = [f"net/{name}/kernel" for name in "abcd"]
+    return {(W, x): [1.0] for x in sites} | {(U, x): [change] for x in sites}
+
+
+def test_a_cause_is_as_severe_as_what_it_hides_and_said_again_when_it_gets_so():
+    losses = [2.0 * 1.3**step for step in range(40)]
+    diagnosis = Diagnosis()
+    news = [f for each in course(40, _blown_up, losses) for f in diagnosis.observe(each)]
+    hidden = found(diagnosis, "loss-diverging")
+    assert (hidden.severity, hidden.explained_by) == ("error", "learning-rate-too-high")
+    assert [f.rule for f in diagnosis.alarms] == ["learning-rate-too-high"]
+    assert diagnosis.alarms[0].severity == "error"
+    said = [f.severity for f in news if f.rule == "learning-rate-too-high"]
+    assert said == ["warning", "error"]
+
+
+def test_a_rate_that_is_too_high_is_not_too_low_as_well():
+    losses = [2.0] * 2 + [1e6] * 38
+    diagnosis = observed(course(40, _blown_up, losses))
+    rules = {finding.rule for finding in diagnosis.findings}
+    assert "learning-rate-too-high" in rules
+    assert "learning-rate-too-low" not in rules
+    # Steps are as small without the large ones before them.
+    small = observed(course(40, lambda s: _blown_up(12), 2.0))
+    assert found(small, "learning-rate-too-low").is_alarm
+
+
+def test_the_initial_loss_is_that_before_the_loss_blew_up_in_all_findings():
+    losses = [5.0, 3e8, 4e8, 2e8, 1e8, *[1e5 * 0.97**s for s in range(35)]]
+    findings = observed(course(40, _blown_up, losses)).findings
+    told = {f.rule: f.evidence["initial loss"] for f in findings if "initial loss" in f.evidence}
+    assert {"learning-rate-too-high", "loss-diverging"} <= set(told)
+    assert set(told.values()) == {5.0}

@@ -109,8 +109,8 @@ def test_a_part_that_is_cut_off_gets_no_gradient_and_is_named(data, tmp_path):
     finding = found(diagnosis, "zero-gradients")
     assert finding.layer == "0"
     assert finding.detected == 4
-    assert finding.evidence["variables without gradient"] == 1
-    assert finding.evidence["variables in total"] == 2
+    assert finding.evidence["weight matrices without gradient"] == 1
+    assert finding.evidence["weight matrices in total"] == 2
 
 
 def test_a_learning_rate_far_too_high_is_named_within_a_few_steps(data, tmp_path):
@@ -143,7 +143,8 @@ def test_an_optimizer_that_is_not_given_the_weights_leaves_them_where_they_are(d
     finding = found(diagnosis, "stalled-weights")
     assert finding.severity == "error"
     assert finding.evidence["largest update ratio"] == 0
-    assert finding.evidence["variables"] == finding.evidence["variables in total"] == 3
+    assert finding.evidence["weight matrices"] == 3
+    assert finding.evidence["weight matrices in total"] == 3
 
 
 def test_constant_output_is_named_where_softmax_is_over_one_unit(data, tmp_path):

@@ -364,3 +364,28 @@ def test_a_constant_output_is_blamed_on_the_inputs_if_these_are_constant():
     )
     assert finding.title == "The model returns 0.5 for every input."
     assert "Check that the samples of a batch differ" in finding.remedy
+
+
+def test_a_bias_that_learns_beside_a_dead_matrix_is_not_said_to_stand_still():
+    def at(step):
+        zero = {"a": 0.0, "b": 0.0}
+        arrays = kernels(zero) | kernels(zero, U) | kernels({"a": 1.0, "b": 1.0}, W)
+        bias = {(G, "net/b/bias"): [0.5], (U, "net/b/bias"): [0.1], (W, "net/b/bias"): [step]}
+        return arrays | bias
+
+    diagnosis = observed(course(40, at, FLAT))
+    assert found(diagnosis, "zero-gradients").title == (
+        "No gradient reaches the weight matrices of net/a and 1 more layer."
+    )
+    assert found(diagnosis, "stalled-weights").title == (
+        "All weight matrices do not change although they are trainable."
+    )
+    without_updates = course(40, lambda s: {k: v for k, v in at(s).items() if k[0] != U}, FLAT)
+    assert "All weight matrices" in found(observed(without_updates), "stalled-weights").title
+
+
+def test_evidence_that_is_not_known_yet_is_left_out():
+    diagnosis = observed(course(6, lambda s: units(1.0), FLAT))
+    assert "loss improvement" not in found(diagnosis, "dead-units").evidence
+    later = observed(course(40, lambda s: units(1.0), FLAT))
+    assert found(later, "dead-units").evidence["loss improvement"] == 0

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradwatch.cli.output import echo, style
-from gradwatch.diagnosis import Finding, Severity
-from gradwatch.util import counted, printable
+from gradwatch.diagnosis import Finding, Severity, counted_alarms, worst_first
+from gradwatch.util import printable
 
 HEALTHY, WARNINGS, ERRORS = 0, 1, 2
 _NAMES = {HEALTHY: "healthy", WARNINGS: "warnings", ERRORS: "errors"}
@@ -32,12 +32,9 @@ def print_report(name: str, findings: Sequence[Finding], extent: str) -> None:
     """Print the findings, the worst first; `extent` says how much was diagnosed."""
     alarms = [finding for finding in findings if finding.is_alarm]
     notes = [f for f in findings if not f.is_alarm and not f.explained_by]
-    errors = sum(finding.severity is Severity.ERROR for finding in alarms)
-    parts = [counted(errors, "error")] * bool(errors)
-    if len(alarms) > errors:
-        parts.append(counted(len(alarms) - errors, "warning"))
-    colour = "red" if errors else "yellow" if alarms else "green"
-    echo(f"{printable(name)}: {style(', '.join(parts) or 'healthy', colour)} ({extent})")
+    colour = _COLOURS[worst_first(alarms)[0].severity] if alarms else "green"
+    verdict = ", ".join(counted_alarms(findings)) or "healthy"
+    echo(f"{printable(name)}: {style(verdict, colour)} ({extent})")
     for finding in [*alarms, *notes]:
         first, *rest = finding.text().split("\n")
         word, colon, title = first.partition(":")

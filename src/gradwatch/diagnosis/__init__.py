@@ -3,7 +3,7 @@
 from gradwatch.core import ModelFacts
 from gradwatch.diagnosis.alerts import Alerts
 from gradwatch.diagnosis.engine import Diagnosis
-from gradwatch.diagnosis.finding import Finding, Severity, Symptom, worst_first
+from gradwatch.diagnosis.finding import Finding, Severity, Symptom, counted_alarms, worst_first
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.diagnosis.replay import KnownFindings, diagnose, findings_of, known_findings
@@ -25,6 +25,7 @@ __all__ = [
     "Symptom",
     "Threshold",
     "as_severity",
+    "counted_alarms",
     "diagnose",
     "findings_of",
     "known_findings",

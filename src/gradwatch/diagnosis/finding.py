@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from gradwatch.core import Kind, Site
-from gradwatch.util import Json
+from gradwatch.util import Json, counted
 
 Evidence: TypeAlias = Mapping[str, float | int | str]
 
@@ -173,6 +173,13 @@ class Finding:
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"Not a finding in JSON: {error!r}. Received: {text!r}") from error
+
+
+def counted_alarms(findings: Iterable[Finding]) -> list[str]:
+    """How many errors, and how many warnings, no other finding explains; only if there are any."""
+    severities = [finding.severity for finding in findings if finding.is_alarm]
+    counts = {each: severities.count(each) for each in (Severity.ERROR, Severity.WARNING)}
+    return [counted(count, str(severity)) for severity, count in counts.items() if count]
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:

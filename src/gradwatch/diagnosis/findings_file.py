@@ -91,11 +91,27 @@ def read(directory: Path) -> RecordedFindings:
         except ValueError:  # Of a kind that this process does not know.
             is_whole = False
             continue
-        into = left if event == findings_lines.LEFT else found
-        into.setdefault(diagnosis, []).append(finding)
+        if event == findings_lines.LEFT:
+            left.setdefault(diagnosis, []).append(finding)
+        else:
+            _add(finding, found.setdefault(diagnosis, []))
     findings = [finding for several in found.values() for finding in several]
     is_sure = len(extents) == 1 and is_whole
     return RecordedFindings(findings, *extents.values() if is_sure else ())
+
+
+def _add(finding: Finding, found: list[Finding]) -> None:
+    """Add a finding; one that has got worse takes the place of its first state."""
+
+    def place(each: Finding) -> tuple[str, str, int, int, str]:
+        return each.group, each.rule, each.since, each.detected, each.layer
+
+    found[:] = [
+        each
+        for each in found
+        if place(each) != place(finding) or each.severity.rank >= finding.severity.rank
+    ]
+    found.append(finding)
 
 
 def _extent(content: Any) -> Extent | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from gradwatch.diagnosis.finding import Finding, Symptom
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.precedence import explains
+from gradwatch.diagnosis.precedence import explains, refutes
 from gradwatch.diagnosis.rank_rule import RankSymptom
 from gradwatch.diagnosis.rule import Rule
 
@@ -92,7 +92,7 @@ class GroupFindings:
         self._entries[rule.name, symptom.about] = entry
 
     def explain(self) -> None:
-        """Mark each finding that another one causes."""
+        """Mark each finding that another one causes; the cause is as severe as what it causes."""
         if len(self._entries) < 2:
             return
         for entry in self._entries.values():
@@ -114,6 +114,26 @@ class GroupFindings:
         for entry in self._entries.values():
             if root := causes.get(entry.finding.explained_by, ""):
                 entry.finding = replace(entry.finding, explained_by=root)
+        self._entries = {
+            key: entry
+            for key, entry in self._entries.items()
+            if not refutes(entry.finding.explained_by, key[0])
+        }
+        self._raise_causes()
+
+    def _raise_causes(self) -> None:
+        """Make each cause as severe as the worst of what it hides."""
+        for effect in self.findings:
+            causes = [
+                entry
+                for (rule, _), entry in self._entries.items()
+                if rule == effect.explained_by and not entry.finding.explained_by
+            ]
+            worst = max((entry.finding.severity.rank for entry in causes), default=0)
+            if causes and worst < effect.severity.rank:
+                first = min(causes, key=lambda entry: entry.finding.since)
+                first.finding = replace(first.finding, severity=effect.severity)
+                first.was_reported = False
 
     def new_findings(self) -> list[Finding]:
         """The open findings that are new, or worse than when they were last returned."""

@@ -10,6 +10,8 @@ from gradwatch.diagnosis.value_table import Array
 
 _FIRST = 5
 _CAPACITY = 1 << 16
+_BLOW_UP = 3.0
+"""Times the first loss; batches differ by less."""
 _SIGNIFICANT = 2.0
 """Standard errors; with five losses on each side, noise alone exceeds them one time in ten."""
 
@@ -76,8 +78,13 @@ class Losses:
 
     @cached_property
     def initial(self) -> float:
-        """The level at the start: the median of the first five; NaN if there are none."""
-        return median(np.array(self._first))
+        """The level at the start: the median of the first five; NaN if there are none.
+
+        If the loss has blown up within these, it is the first one.
+        """
+        level = median(np.array(self._first))
+        has_blown_up = bool(self._first) and level > _BLOW_UP * self._first[0] > 0
+        return self._first[0] if has_blown_up else level
 
     @cached_property
     def recent(self) -> float:

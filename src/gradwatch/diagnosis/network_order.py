@@ -7,6 +7,7 @@ import numpy as np
 
 from gradwatch.core import Kind, LayerFacts, ModelFacts, Site
 from gradwatch.diagnosis.value_table import Mask, ValueTable
+from gradwatch.util import counted
 
 _NORM_OR_EMBEDDING = re.compile(r"norm|embed", re.IGNORECASE)
 _NO_MATRIX = re.compile(
@@ -135,4 +136,5 @@ def _with_parents(path: str) -> Iterator[str]:
 
 def enumerate_layers(layers: Sequence[str]) -> str:
     """Some layers as text: the first, and how many more."""
-    return layers[0] if len(layers) == 1 else f"{layers[0]} and {len(layers) - 1} more layers"
+    more = len(layers) - 1
+    return f"{layers[0]} and {counted(more, 'more layer')}" if more else layers[0]

@@ -21,7 +21,7 @@ _EXPLAINS: dict[str, set[str]] = {
     },
     "learning-rate-too-high": {
         "vanishing-gradients", "exploding-gradients", "dead-units", "saturated-activations",
-        "constant-output", "zero-gradients", "imbalance", "stalled-weights", *_LOSS,
+        "constant-output", "zero-gradients", "imbalance", *_LOSS, *_LEARNS_NOTHING,
     },
     "unshuffled-data": {
         "dead-units", "constant-output", "learning-rate-too-high", "overfitting", *_LOSS,
@@ -44,6 +44,10 @@ _EXPLAINS: dict[str, set[str]] = {
     "learning-rate-too-low": {"loss-not-falling"},
 }  # fmt: skip
 
+_REFUTES = {"learning-rate-too-high": {"learning-rate-too-low"}}
+"""A finding of the rule on the left is the cause of what those on the right see, and both cannot
+be true: weights that large steps have blown up make the next steps look small."""
+
 
 def explains(cause: str, symptom: str) -> bool:
     """Whether findings of one rule cause findings of another, if both exist."""
@@ -52,3 +56,8 @@ def explains(cause: str, symptom: str) -> bool:
     if cause == "non-finite":
         return symptom not in (cause, "non-finite-rank", *_NOT_BY_TENSORS)
     return symptom in _EXPLAINS.get(cause, ())
+
+
+def refutes(cause: str, symptom: str) -> bool:
+    """Whether a finding is wrong if findings of another rule explain it."""
+    return symptom in _REFUTES.get(cause, ())

@@ -113,6 +113,12 @@ def progress(history: History, facts: ModelFacts) -> float:
     return 0.0 if apparent > 0 and history.losses.is_noise else apparent
 
 
+def known_progress(history: History, facts: ModelFacts) -> dict[str, float]:
+    """The progress as evidence; nothing while it is not known."""
+    share = progress(history, facts)
+    return {"loss improvement": share} if math.isfinite(share) else {}
+
+
 def apparent_progress(history: History, facts: ModelFacts) -> float:
     """The share of its initial level by which the loss has fallen; NaN until ten are known.
 

@@ -6,12 +6,11 @@ import atexit
 import os
 import shlex
 import weakref
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from gradwatch.diagnosis import Alerts, Finding
+from gradwatch.diagnosis import Alerts, counted_alarms
 from gradwatch.sinks import Console, Sink, Store
 from gradwatch.util import printable
 from gradwatch.watches.budget import Pacer
@@ -59,18 +58,13 @@ class Announcements:
         )
         words = [f"{measured:,} of {steps:,} steps measured"]
         if self._alerts is not None:
-            words.append(_counted(self._alerts.diagnosis.findings))
+            found = self._alerts.diagnosis.findings
+            fine = "healthy" if found else "no findings"
+            words.append(" and ".join(counted_alarms(found)) or fine)
         words += [f"measuring took {cost.fraction:.2%} of the training time"] * cost.is_known
         if cost.compile_seconds >= 1:
             words.append(f"compiled in {cost.compile_seconds:.0f} s")
         return ", ".join(words)
-
-
-def _counted(findings: Sequence[Finding]) -> str:
-    if not findings:
-        return "no findings"
-    by_severity = Counter(str(finding.severity) for finding in findings)
-    return " and ".join(f"{n} {severity}{'s' * (n > 1)}" for severity, n in by_severity.items())
 
 
 def _end(announcements: weakref.ref[Announcements], process: int) -> None:

@@ -113,3 +113,21 @@ def test_findings_of_an_earlier_part_of_a_run_are_not_taken_for_all(tmp_path, ca
     with gradwatch.open(tmp_path / "run") as run:
         assert not known_findings(run, max_rows=0).is_complete
         assert [finding.rule for finding in findings_of(run)] == ["non-finite"]
+
+
+def test_a_diverged_run_is_an_error_counted_alike_by_the_console_and_by_diagnose(tmp_path, capsys):
+    with gradwatch.Monitor(tmp_path, every=1) as monitor:
+        for step in range(1, 31):
+            before = {name: np.full((2, 2), 2.0**step) for name in ("a/kernel", "b/kernel")}
+            after = {name: 2.0 * value for name, value in before.items()}
+            monitor.record(
+                variables=after, previous=before, gradients=before, loss=1.5**step, step=step
+            )
+    assert "steps measured, 1 error" in capsys.readouterr().out.splitlines()[-1]
+    with gradwatch.open(tmp_path) as run:
+        assert health_of(run, findings_of(run)).condition is Condition.ERROR
+        replayed = replay.diagnose(run).findings
+        assert [(f.rule, f.severity) for f in replayed] == [
+            (f.rule, f.severity) for f in findings_of(run)
+        ]
+    assert ": 1 error (" in invoke("diagnose", tmp_path, code=2).stdout

@@ -5,7 +5,7 @@ import numpy as np
 from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.quantities import has_learned, progress
+from gradwatch.diagnosis.quantities import has_learned, known_progress, progress
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Array, Mask, ValueTable
 
@@ -71,7 +71,7 @@ def dead_units(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
                 "units": units,
                 "measured steps": count,
                 "samples per step": float(samples[i]),
-                "loss improvement": progress(history, facts),
+                **known_progress(history, facts),
             },
             sites=[site],
             layer=site.layer,

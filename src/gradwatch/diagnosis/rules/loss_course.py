@@ -124,8 +124,8 @@ def loss_diverging(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     if window.max() < chance_level(history, facts):
         return
     yield Symptom(
-        title=f"The loss diverges: from {start:.3g} to {window[-1]:.3g}.",
-        evidence={"initial loss": start, "lowest recent loss": float(window.min())},
+        title=f"The loss diverges: from {losses.initial:.3g} to {window[-1]:.3g}.",
+        evidence={"initial loss": losses.initial, "lowest recent loss": float(window.min())},
         since=int(losses.steps[-count]),
     )
 

@@ -5,7 +5,7 @@ import numpy as np
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.quantities import has_learned, progress
+from gradwatch.diagnosis.quantities import has_learned, known_progress, progress
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask
 
@@ -52,7 +52,7 @@ def saturated_activations(history: History, facts: ModelFacts, limits: Limits) -
         evidence={
             "saturated share": float(shares[:, first].min()),
             "layers": len(sites),
-            "loss improvement": progress(history, facts),
+            **known_progress(history, facts),
         },
         sites=sites,
         layer=sites[0].layer,

@@ -9,6 +9,7 @@ from gradwatch.diagnosis.network_order import enumerate_layers, matrices
 from gradwatch.diagnosis.quantities import (
     has_learned,
     is_growing,
+    known_progress,
     never_moved,
     progress,
     typical_ratios,
@@ -57,14 +58,17 @@ def _stalled(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         if is_growing(typical_ratios(history, facts)):
             return
         largest = float(np.nanmax(ratios[:, still])) if still.any() else 0.0
+        moves = np.any(table.statistic("l2", count) > 0, axis=0) & ~still
     elif Kind.UPDATE not in history and history[Kind.WEIGHT].measured > count:
         # Without updates: weights have not moved if all their statistics are unchanged.
         table = history[Kind.WEIGHT]
         rows = table.rows(count)
         trained = {site.path for site in history[Kind.GRADIENT].sites}
-        chosen = matrices(table, facts) & [site.path in trained for site in table.sites]
+        is_trained = np.array([site.path in trained for site in table.sites], bool)
+        chosen = matrices(table, facts) & is_trained
         still = np.all(rows == rows[-1], axis=(0, 2)) & chosen & (table.latest("sum_abs") > 0)
         total, largest = int(chosen.sum()), 0.0
+        moves = np.any((rows != rows[-1]) & ~np.isnan(rows), axis=(0, 2)) & is_trained
     else:
         return
     if not still.any():
@@ -72,13 +76,17 @@ def _stalled(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     sites = table.sites_where(still)
     layers = list(dict.fromkeys(site.layer for site in sites))
     is_all = len(sites) == total
-    subject = "All weights" if is_all else f"The weights of {enumerate_layers(layers)}"
+    # A bias may move where the matrix beside it does not.
+    moving = {site.layer for site in table.sites_where(moves)}
+    is_whole = not moving if is_all else moving.isdisjoint(layers)
+    weights = "weights" if is_whole else "weight matrices"
+    subject = f"All {weights}" if is_all else f"The {weights} of {enumerate_layers(layers)}"
     yield Symptom(
         title=f"{subject} do not change although they are trainable.",
         evidence={
             "largest update ratio": largest,
-            "variables": len(sites),
-            "variables in total": total,
+            "weight matrices": len(sites),
+            "weight matrices in total": total,
             "measured steps": count,
         },
         sites=sites,
@@ -104,7 +112,7 @@ def _frozen(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         evidence={
             "frozen share": share,
             "frozen variables": len(sites),
-            "loss improvement": progress(history, facts),
+            **known_progress(history, facts),
         },
         sites=sites,
         layer=sites[0].layer,

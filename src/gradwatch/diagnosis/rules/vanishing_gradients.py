@@ -6,7 +6,7 @@ from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.network_order import matrices
-from gradwatch.diagnosis.quantities import has_learned, progress
+from gradwatch.diagnosis.quantities import has_learned, known_progress, progress
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 
 
@@ -61,7 +61,7 @@ def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> 
             "smallest layer norm": float(norms[-1, lowest]),
             "largest layer norm": float(largest[-1, 0]),
             "ratio": float(norms[-1, lowest] / largest[-1, 0]),
-            "loss improvement": progress(history, facts),
+            **known_progress(history, facts),
         },
         sites=[site for site in table.sites if site.layer in chosen],
         layer=layers[top],

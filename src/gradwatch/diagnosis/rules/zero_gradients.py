@@ -44,12 +44,15 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
         return
     sites = table.sites_where(zero)
     layers = list(dict.fromkeys(site.layer for site in sites))
-    title = f"No gradient reaches {enumerate_layers(layers)}."
+    # A bias may have a gradient where the matrix beside it has none.
+    reached = {site.layer for site in table.sites_where(table.latest("sum_abs") > 0)}
+    part = "the weight matrices of " * (not reached.isdisjoint(layers))
+    title = f"No gradient reaches {part}{enumerate_layers(layers)}."
     yield Symptom(
         title="No variable receives a gradient." if never.all() else title,
         evidence={
-            "variables without gradient": len(sites),
-            "variables in total": int(mixing.sum()),
+            "weight matrices without gradient": len(sites),
+            "weight matrices in total": int(mixing.sum()),
             "not connected to the loss": int((table.latest("count")[zero] == 0).sum()),
             "measured steps": count,
         },
