@@ -3,7 +3,7 @@
 Each training runs bare and with a default monitor in turn, in one process; the bare one first and
 last, so that drift shows. With `--busy`, two other processes spin meanwhile.
 
-    KERAS_BACKEND=torch python benchmarks/small_trainings.py [--busy] [--rounds 3]
+    KERAS_BACKEND=torch python benchmarks/small_trainings.py [--busy] [--rounds 3] [--only mlp]
 """
 
 import argparse
@@ -73,13 +73,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=["lstm", "mlp", "cnn"])
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     others = [multiprocessing.Process(target=spin, daemon=True) for _ in range(2 * options.busy)]
     for other in others:
         other.start()
     where = keras.backend.backend() + (", busy" if options.busy else "")
-    for make in (lstm, mlp, cnn):
+    for make in (globals()[name] for name in options.only):
         fit(make, False)  # What is loaded only once.
         bare, watched = [fit(make, False)[0]], []
         for _ in range(options.rounds):
