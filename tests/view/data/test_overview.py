@@ -19,7 +19,7 @@ def test_an_overview_is_what_the_reader_says(shown):
     assert (answer["id"], answer["name"], answer["status"]) == ("the-id", "blocks", "finished")
     assert (answer["first_step"], answer["last_step"], answer["steps"]) == (1, 60, 60)
     assert answer["duration"] == run.duration == 59.0
-    assert answer["epochs"][1] == {"epoch": 2, "first": 11, "last": 20}
+    assert answer["epochs"][1] == {"epoch": 2, "first": 11, "last": 20, "exact": True}
     assert [(k["kind"], k["sites"]) for k in answer["kinds"]] == [
         ("gradient", 9),
         ("update", 9),
