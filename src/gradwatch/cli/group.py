@@ -68,11 +68,18 @@ class Group(click.Group):
             return BROKEN_PIPE
         except OSError as error:
             return _fail(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "))
-        except Exception:
+        except Exception as error:
+            if _is_ctrl_c(error):
+                return INTERRUPTED
             # Not 1, as Python would exit with: that means a finding here.
             traceback.print_exc()
             return INTERNAL
         return code if isinstance(code, int) else OK
+
+
+def _is_ctrl_c(error: Exception) -> bool:
+    """Whether DuckDB raises that the user has interrupted a query."""
+    return type(error).__name__ == "InterruptException" or "Query interrupted" in str(error)
 
 
 def _fail(message: str, code: int = USAGE) -> int:

@@ -48,7 +48,7 @@ def test_show_and_top_say_it_in_one_line(place):
 
 
 def test_ls_names_those_that_have_stopped_or_are_missing(place):
-    assert re.search(r"^run .* ranks$", said("ls", place.parent), re.MULTILINE)
+    assert re.search(r"^run .* ranks ", said("ls", place.parent), re.MULTILINE)
     assert "3, without 2" in said("ls", place.parent)
     (entry,) = json.loads(said("ls", place.parent, "--json"))
     assert (entry["ranks"], entry["stopped_ranks"]) == (3, [2])
