@@ -117,6 +117,17 @@ def test_an_evaluation_within_fit_is_recorded_and_does_not_disturb_it(tmp_path: 
     assert run.steps("gradient").tolist() == [STEPS, 2 * STEPS]
 
 
+def test_a_validation_that_is_nan_is_no_other_evaluation(tmp_path: Any) -> None:
+    x, y = data()
+    monitor = gradwatch.Monitor(tmp_path, every="epoch", sinks=[gradwatch.Store()])
+    classifier().fit(
+        x, y, batch_size=8, validation_data=(x * np.nan, y), verbose=0, callbacks=[monitor]
+    )
+    metrics = recorded(gradwatch.open(tmp_path), Kind.EPOCH_METRIC)
+    assert np.isnan(metrics["val_loss"][1]).all()
+    assert set(metrics) == {"accuracy", "loss", "val_accuracy", "val_loss"}
+
+
 def test_logs_of_a_train_step_of_ones_own_are_recorded(tmp_path: Any) -> None:
     class Gan(keras.Model):
         def __init__(self) -> None:

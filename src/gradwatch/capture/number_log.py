@@ -85,11 +85,10 @@ class NumberLog:
         with self._lock:
             if self._batch is batch:
                 self._batch = None
-        # The same object for the same sites, by which sinks recognise them at once.
-        steps = [wait() for wait in batch]
-        alike = groupby(steps, lambda step: tuple(step.values))
+        alike = groupby([wait() for wait in batch], lambda step: tuple(step.values))
         return [
             reading
+            # The same object for the same sites, by which sinks recognise them at once.
             for sites, own in alike
             for reading in _readings(self._sites.setdefault(sites, sites), list(own))
         ]

@@ -125,7 +125,10 @@ class FitSource:
         """Send the results of evaluations, except that which the logs of the epoch have."""
         evaluations, self._evaluations = self._evaluations, []
         for each in evaluations:
-            is_validation = each and all(logs.get(f"val_{k}") == v for k, v in each.items())
+            # Of two NaN, neither equals the other; their texts do.
+            is_validation = each and all(
+                str(logs.get(f"val_{k}")) == str(v) for k, v in each.items()
+            )
             if not is_validation and self._capture is not None:
                 self._capture.send_epoch(self._epoch, each, "test_")
 
