@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from gradwatch.core import KINDS, ModelFacts, SiteInfo
-from gradwatch.store import DESCRIPTION, parse_journal, parse_manifest, read_description
+from gradwatch.store import (
+    DESCRIPTION,
+    parse_journal,
+    parse_manifest,
+    read_description,
+    writers_in,
+)
 from gradwatch.util import Json
 
 ASKED_FOR = "asked_for"
@@ -23,12 +29,14 @@ class Beginning:
     """What is known of a training when its recording begins.
 
     `layers` has the class and the units of each layer, `shapes` the shapes of variables, as far as
-    they are known; both by path.
+    they are known; both by path. `rank` is the one that the user gave to the store: only the rows
+    of that rank are then continued.
     """
 
     first_step: int = 1
     layers: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     shapes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    rank: int | None = None
 
     @classmethod
     def of(cls, first_step: int, facts: ModelFacts, infos: Iterable[SiteInfo]) -> Beginning:
@@ -42,7 +50,7 @@ class Beginning:
         It is empty if it does, or if nothing is recorded there. A run continues with the same model
         from a later step than that at which it began.
         """
-        if not (holds_rows(directory) if has_rows is None else has_rows):
+        if not (holds_rows(directory, self.rank) if has_rows is None else has_rows):
             return ""
         known = _described(directory)
         if self._differs(known):
@@ -68,8 +76,10 @@ class Beginning:
         return is_disjoint and not (ours and theirs)
 
 
-def holds_rows(directory: Path) -> bool:
-    """Whether a sink has written measurements there."""
+def holds_rows(directory: Path, rank: int | None = None) -> bool:
+    """Whether a sink, or the store of one rank, has written measurements there."""
+    if rank is not None:
+        return bool(writers_in(directory, rank))
     return any(
         parse_journal(name) or parse_manifest(name) or _ROWS.fullmatch(name)
         for name in _names(directory)

@@ -6,6 +6,7 @@ import itertools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ from gradwatch.record.open_run import OpenRun, close_abandoned, now
 from gradwatch.record.pipeline_state import quiet_and_hasten
 from gradwatch.record.run_description import as_description
 from gradwatch.record.sink_view import SinkView
-from gradwatch.sinks import CLOSING_TIME, Pipeline, RunInfo, Sink
+from gradwatch.sinks import CLOSING_TIME, Pipeline, RunInfo, Sink, Store
 from gradwatch.store.remote import Remote, as_remote
 from gradwatch.util import Reporter, environment, exits
 from gradwatch.watches import Timetable, Watch, diagnosis_watches, number_watches
@@ -131,7 +132,7 @@ class Session:
         with self.reporter.guard("reading the model", "the facts about the model"):
             facts = capture.facts()
             beginning = Beginning.of(capture.next_step, facts, capture.infos())
-        self._claim(beginning)
+        self._claim(replace(beginning, rank=self._stored_rank))
         self._upload()
         meaning = {**self.timetable.probe_meaning, **capture.meaning()}
         if rank.is_one_of_many and rank.measures_alike:
@@ -265,6 +266,11 @@ class Session:
         opened, self._opened = self._opened, None
         self._run = self.uploader = None
         opened.release()
+
+    @property
+    def _stored_rank(self) -> int | None:
+        """The rank that the user gave to the store."""
+        return next((s.rank for s in self._sinks if isinstance(s, Store)), None)
 
     def _claim(self, beginning: Beginning) -> None:
         if not self._is_named:

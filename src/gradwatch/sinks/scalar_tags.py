@@ -7,7 +7,16 @@ order: `loss`, `metrics`, `model`, and then `per_layer_...` and `per_tensor_...`
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from gradwatch.core import STATISTICS, UPDATE_RATIO, VALUE, Kind, Reading, Site
+from gradwatch.core import (
+    STATISTIC_SYNONYMS,
+    STATISTICS,
+    UPDATE_RATIO,
+    VALUE,
+    Kind,
+    Reading,
+    Site,
+)
+from gradwatch.util import did_you_mean
 
 Group: TypeAlias = tuple[int, ...]
 """The positions in `Reading.sites` of what is merged."""
@@ -152,7 +161,9 @@ def check_statistics(statistics: str | Sequence[str] | None) -> tuple[str, ...] 
     names = (statistics,) if isinstance(statistics, str) else tuple(dict.fromkeys(statistics))
     for name in names:
         if name not in STATISTICS:
+            hint = did_you_mean(name, STATISTICS, STATISTIC_SYNONYMS)
             raise ValueError(
-                f"There is no statistic {name!r}. Choose from: {', '.join(STATISTICS)}; or 'all'."
+                f"There is no statistic {name!r}. {hint}"
+                f"Choose from: {', '.join(STATISTICS)}; or 'all'."
             )
     return names

@@ -9,6 +9,7 @@ from gradwatch.store.file_names import (
     SegmentName,
     parse_journal,
     parse_manifest,
+    writers_in,
 )
 from gradwatch.store.journal import FORMAT, Damage, Journal
 from gradwatch.store.locked_duckdb import literal, lock_down, quoted
@@ -38,4 +39,5 @@ __all__ = [
     "read_description",
     "segment_files",
     "writer_for",
+    "writers_in",
 ]
