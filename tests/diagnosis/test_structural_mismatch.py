@@ -69,10 +69,6 @@ def test_what_goes_together_is_no_finding(activation, units, loss, targets, outp
         ("linear", 3, SPARSE, [0, 1, 2], None, False, "expects probabilities"),
         ("linear", 1, BINARY, [0, 1], [-4.0, 9.0], False, "expects probabilities"),
         ("tanh", 1, BINARY, [0, 1], [-0.4, 0.9], False, "expects probabilities"),
-        ("softmax", 3, SPARSE, [0, 1, 2], [0.3, 0.6], True, "expects logits"),
-        ("sigmoid", 1, BINARY, [0, 1], [0.3, 0.6], True, "expects logits"),
-        ("sigmoid", 3, SPARSE, [0, 1, 2], [0.3, 0.6], False, "one of several classes"),
-        ("relu", 3, SPARSE, [0, 1, 2], [0.0, 0.6], True, "neither a probability"),
         ("sigmoid", 1, SQUARES, [-20.0, 30.0], [0.3, 0.6], None, "from 0 to 1"),
         ("tanh", 1, SQUARES, [0.0, 30.0], [0.3, 0.6], None, "from -1 to 1"),
         ("relu", 1, SQUARES, [-2.0, 2.0], [0.0, 0.6], None, "at least 0"),
@@ -89,6 +85,48 @@ def test_what_does_not_go_together_is_said_at_once_and_in_words(
     assert (finding.since, finding.detected, finding.layer) == (1, 1, "net/out")
     assert finding.evidence["smallest target"] == np.min(targets)
     assert alarms(diagnosis) == ["structural-mismatch"]
+
+
+@pytest.mark.parametrize(
+    ("activation", "units", "loss", "targets", "outputs", "from_logits", "words"),
+    [
+        ("softmax", 3, SPARSE, [0, 1, 2], [0.3, 0.6], True, "expects logits"),
+        ("sigmoid", 1, BINARY, [0, 1], [0.3, 0.6], True, "expects logits"),
+        ("sigmoid", 3, SPARSE, [0, 1, 2], [0.3, 0.6], False, "one of several classes"),
+        ("relu", 3, SPARSE, [0, 1, 2], [0.0, 0.6], True, "neither a probability"),
+        ("softmax", 3, CATEGORICAL, [[1, 0, 0], [0, 0, 0]], [0.3, 0.6], False, "add up to 0.5"),
+    ],
+)
+def test_what_models_learn_with_nevertheless_is_advice(
+    activation, units, loss, targets, outputs, from_logits, words
+):
+    diagnosis = diagnosed(activation, units, loss, targets, outputs, from_logits)
+    finding = found(diagnosis, "structural-mismatch")
+    assert words in finding.title
+    assert finding.severity == "info"
+    assert alarms(diagnosis) == []
+
+
+@pytest.mark.parametrize(
+    ("activation", "loss", "from_logits", "expected"),
+    [
+        ("softmax", SPARSE, True, ["structural-mismatch"]),
+        ("sigmoid", SPARSE, False, ["loss-not-falling"]),
+    ],
+)
+def test_advice_is_a_warning_only_if_it_may_be_why_nothing_is_learned(
+    activation, loss, from_logits, expected
+):
+    facts = facts_of([("net/out", "Dense", activation, 3)], loss, from_logits=from_logits)
+    arrays = {(Kind.TARGET, "y"): [0, 1, 2], (Kind.OUTPUT, "net/out"): [0.3, 0.6]}
+
+    def losses(step):
+        return 1.09 + 0.01 * np.sin(step)
+
+    flat = observed([reading(step, arrays, losses(step)) for step in range(1, 81)], facts)
+    assert [rule for rule in alarms(flat) if rule in expected] == expected
+    falls = observed([reading(step, arrays, 1.1 * 0.97**step) for step in range(1, 81)], facts)
+    assert alarms(falls) == []
 
 
 def test_values_are_no_labels_of_classes():

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gradwatch.diagnosis.finding import Finding, Symptom
+from gradwatch.diagnosis.finding import Finding, Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.precedence import explains, refutes
 from gradwatch.diagnosis.rank_rule import RankSymptom
@@ -102,6 +102,8 @@ class GroupFindings:
             for cause in self.findings:
                 if (
                     explains(cause.rule, effect.rule)
+                    # Advice is no reason why nothing is learned.
+                    and cause.severity is not Severity.INFO
                     and cause.since <= effect.since + _SLACK
                     and (cause.until is None or cause.until >= effect.since)
                 ):

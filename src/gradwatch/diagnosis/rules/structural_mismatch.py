@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from gradwatch.core import Kind, LayerFacts, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.quantities import progress
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import ValueTable
 from gradwatch.diagnosis.vocabulary import BOUNDS, LossKind, last_activation, loss_kind
@@ -59,6 +60,8 @@ class ModelEnd:
     severity=Severity.ERROR,
     thresholds={
         "slack": Threshold(0.05, "share of the targets' range by which they may exceed the output"),
+        "losses": Threshold(60, "advice becomes a warning if so many losses show no progress"),
+        "improvement": Threshold(0.05, "a network that learns is left alone"),
     },
 )
 def structural_mismatch(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
@@ -70,14 +73,20 @@ def structural_mismatch(history: History, facts: ModelFacts, limits: Limits) -> 
         found = check(end)
         if found is not None:
             title, remedy = found
-            yield Symptom(
+            is_advice = check in _SLOWING or check in _HARMLESS
+            symptom = Symptom(
                 title=title,
                 evidence=end.evidence(),
                 layer=end.layer.path,
                 remedy=remedy,
                 since=history.first_step,
-                severity=Severity.WARNING if check in _MILD else None,
+                severity=Severity.INFO if is_advice else None,
+                about="advice" if is_advice else "",
             )
+            yield symptom
+            if check in _SLOWING and _learns_nothing(history, facts, limits):
+                # Since now: it explains nothing that was there before.
+                yield replace(symptom, severity=Severity.WARNING, about="", since=history.step)
             # Further contradictions may follow from this one.
             return
 
@@ -128,7 +137,7 @@ def _labels_out_of_range(end: ModelEnd) -> TitleAndRemedy:
             "Map the labels to 0 and 1; for class numbers use sparse_categorical_crossentropy, to "
             "predict values use mean_squared_error.",
         )
-    if end.loss is LossKind.CATEGORICAL and end.units and not 0.9 < mean * end.units < 1.1:
+    if end.loss is LossKind.CATEGORICAL and end.units and mean * end.units > 1.1:
         return (
             f"The labels of a sample add up to {mean * end.units:.3g}, but {end.loss_name} "
             "expects 1.",
@@ -140,6 +149,19 @@ def _labels_out_of_range(end: ModelEnd) -> TitleAndRemedy:
             "Use mean_squared_error, or shift the targets.",
         )
     return None
+
+
+def _labels_below_one(end: ModelEnd) -> TitleAndRemedy:
+    if end.loss is not LossKind.CATEGORICAL or end.targets is None or not end.units:
+        return None
+    total = end.targets[2] * end.units
+    if total > 0.9:
+        return None
+    return (
+        f"The labels of a sample add up to {total:.3g} on average, but {end.loss_name} expects 1.",
+        "Samples without a label, such as padding, count as perfectly predicted. Leave them out, "
+        "by sample_weight for example.",
+    )
 
 
 def _logits_for_probabilities(end: ModelEnd) -> TitleAndRemedy:
@@ -215,13 +237,21 @@ _CHECKS: tuple[Callable[[ModelEnd], TitleAndRemedy], ...] = (
     _one_unit_for_several_classes,
     _labels_out_of_range,
     _logits_for_probabilities,
-    _probabilities_for_logits,
-    _sigmoid_for_classes,
-    _bounded_logits,
     _bounded_for_unbounded,
+    _probabilities_for_logits,
+    _bounded_logits,
+    _sigmoid_for_classes,
+    _labels_below_one,
 )
-# The model learns nevertheless, only worse than it could.
-_MILD = frozenset({_probabilities_for_logits, _sigmoid_for_classes})
+# Most models learn nevertheless, only worse than they could.
+_SLOWING = frozenset({_probabilities_for_logits, _bounded_logits})
+# Not even that is certain.
+_HARMLESS = frozenset({_sigmoid_for_classes, _labels_below_one})
+
+
+def _learns_nothing(history: History, facts: ModelFacts, limits: Limits) -> bool:
+    share = progress(history, facts)
+    return len(history.losses) >= limits["losses"] and share < limits["improvement"]
 
 
 def _model_end(history: History, facts: ModelFacts, slack: float) -> ModelEnd | None:
