@@ -99,7 +99,7 @@ def test_an_identity_that_drops_what_keras_hangs_on_a_tensor_is_found(
 ) -> None:
     import tensorflow as tf
 
-    from gradwatch.capture.keras.taps.tensorflow_tap import TensorFlowTap
+    from gradwatch.capture.taps.tensorflow_tap import TensorFlowTap
 
     note = TensorFlowTap.through
     monkeypatch.setattr(

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gradwatch.capture.keras.optimizers import Gradients
-from gradwatch.capture.keras.taps.calls import listed
 from gradwatch.capture.keras.variables import Variables
+from gradwatch.capture.taps.calls import listed
 from gradwatch.core import Kind, Site
 from gradwatch.util import Reporter
 from gradwatch.watches import Plan

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from gradwatch.capture.keras.layers import KnownLayers, LayersOf, ModelLayer
 from gradwatch.capture.keras.outputs import LayerTap, measured_tensor
-from gradwatch.capture.keras.taps import MEASURED, Passage, always, make_tap
-from gradwatch.capture.keras.taps.calls import Refusals, gradient_notices, site_paths
 from gradwatch.capture.site_table import Row
+from gradwatch.capture.taps import MEASURED, Passage, always, make_tap
+from gradwatch.capture.taps.calls import Refusals, gradient_notices, site_paths
 from gradwatch.core import KerasLayer, KerasModel, Kind, Site, Tensor
 from gradwatch.util import Reporter
 

@@ -11,8 +11,8 @@ from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.layers import ModelLayer
 from gradwatch.capture.keras.model_parts import fact
-from gradwatch.capture.keras.taps import Passage, Tap, always
-from gradwatch.capture.keras.taps.calls import MOST_CALLS, SATURATION_MARGIN, Call
+from gradwatch.capture.taps import Passage, Tap, always
+from gradwatch.capture.taps.calls import MOST_CALLS, SATURATION_MARGIN, Call
 from gradwatch.core import KerasLayer, Kind, Tensor
 from gradwatch.measure import framework
 from gradwatch.util import Reporter

@@ -19,9 +19,9 @@ from gradwatch.capture.keras.layers import (
 )
 from gradwatch.capture.keras.loss import loss_of, require_loss
 from gradwatch.capture.keras.outputs import LayerTap
-from gradwatch.capture.keras.taps import make_tap
-from gradwatch.capture.keras.taps.calls import gradient_notices, site_paths
 from gradwatch.capture.keras.variables import ModelVariable, model_variables
+from gradwatch.capture.taps import make_tap
+from gradwatch.capture.taps.calls import gradient_notices, site_paths
 from gradwatch.core import Kind, Site, select
 from gradwatch.util import Reporter
 

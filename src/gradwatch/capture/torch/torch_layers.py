@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from gradwatch.capture.keras.taps import Passage
-from gradwatch.capture.keras.taps.calls import (
+from gradwatch.capture.layer_tensors import unit_axis
+from gradwatch.capture.taps import Passage
+from gradwatch.capture.taps.calls import (
     MOST_CALLS,
     SATURATION_MARGIN,
     Call,
@@ -18,7 +19,6 @@ from gradwatch.capture.keras.taps.calls import (
     gradient_notices,
     site_paths,
 )
-from gradwatch.capture.layer_tensors import unit_axis
 from gradwatch.capture.variable_names import dtype_name, unwrapped
 from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.measure import framework

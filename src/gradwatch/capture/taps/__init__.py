@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gradwatch.capture.keras.taps.passage import MEASURED, Passage, Tap, always
+from gradwatch.capture.taps.passage import MEASURED, Passage, Tap, always
 from gradwatch.core import KerasModel
 from gradwatch.util import Reporter
 
@@ -18,13 +18,13 @@ def make_tap(
 
     name = keras.backend.backend()
     if name == "tensorflow":
-        from gradwatch.capture.keras.taps.tensorflow_tap import TensorFlowTap
+        from gradwatch.capture.taps.tensorflow_tap import TensorFlowTap
 
         return TensorFlowTap(reporter, is_watched_replica)
     if name == "jax":
-        from gradwatch.capture.keras.taps.jax_tap import JaxTap
+        from gradwatch.capture.taps.jax_tap import JaxTap
 
         return JaxTap()
-    from gradwatch.capture.keras.taps.torch_tap import TorchTap
+    from gradwatch.capture.taps.torch_tap import TorchTap
 
     return TorchTap(compiled=bool(model.compiled and model.jit_compile and not model.run_eagerly))

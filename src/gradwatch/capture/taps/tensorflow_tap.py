@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from gradwatch.capture.keras.taps.passage import Passage, always
-from gradwatch.capture.keras.taps.tape_sources import asking_tapes
+from gradwatch.capture.taps.passage import Passage, always
+from gradwatch.capture.taps.tape_sources import asking_tapes
 from gradwatch.util import Reporter
 
 # Ops by which Keras recognises probabilities, whose loss it then computes from the op's input.

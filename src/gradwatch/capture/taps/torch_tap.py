@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gradwatch.capture.keras.taps.passage import Passage
+from gradwatch.capture.taps.passage import Passage
 
 
 class TorchTap:

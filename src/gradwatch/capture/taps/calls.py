@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gradwatch.capture.keras.taps.passage import Passage
+from gradwatch.capture.taps.passage import Passage
 
 # A cell that torch calls once a time step would otherwise be a thousand sites.
 MOST_CALLS = 32

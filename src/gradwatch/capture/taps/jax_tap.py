@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gradwatch.capture.keras.taps.passage import Passage
+from gradwatch.capture.taps.passage import Passage
 
 
 class JaxTap:
