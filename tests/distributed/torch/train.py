@@ -226,7 +226,7 @@ def failing():
 
 def budget():
     """No schedule but the budget; each rank would choose for itself."""
-    own_wish = 5 + 2 * RANK
+    own_wish = 7 + 2 * RANK
     Pacer.pace = property(lambda pacer: (own_wish, False))
     options = {"every": None, "budget": 0.05, "watch": None}
     save("budget", train("fsdp", "plain", "budget", steps=150, **options))
