@@ -1,0 +1,1 @@
+"""Programs of many families, run as users run them: does the diagnosis hold on strangers?"""

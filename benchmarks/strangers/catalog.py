@@ -1,0 +1,31 @@
+"""All programs, by family.
+
+Rules are written and thresholds chosen while looking at the tuning families only. The
+others are run when the rules are fixed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from .program import Case, registered
+
+TUNING = (
+    "keras_mlp", "keras_recurrent", "keras_custom", "keras_events",
+    "torch_mlp", "torch_conv", "torch_generative", "torch_language",
+)  # fmt: skip
+HELD_OUT: tuple[str, ...] = ()
+BACKENDS: dict[str, str] = {}
+"""The Keras backend of a family where it is not torch."""
+
+
+def split_of(family: str) -> str:
+    """`tuning` or `held-out`."""
+    return "tuning" if family in TUNING else "held-out"
+
+
+def cases() -> dict[str, Case]:
+    """All cases by name; importing them imports no framework."""
+    for family in (*TUNING, *HELD_OUT):
+        import_module(f".families.{family}", __package__)
+    return registered()

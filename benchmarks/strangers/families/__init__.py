@@ -1,0 +1,1 @@
+"""One module per family of programs; `catalog.py` says which are for tuning."""
