@@ -12,8 +12,6 @@ _FIRST = 5
 _CAPACITY = 1 << 16
 _BLOW_UP = 3.0
 """Times the first loss; batches differ by less."""
-_SIGNIFICANT = 2.0
-"""Standard errors; with five losses on each side, noise alone exceeds them one time in ten."""
 
 
 class Losses:
@@ -56,7 +54,7 @@ class Losses:
         self._size += 1
         if len(self._first) < _FIRST and math.isfinite(value):
             self._first.append(value)
-        for name in ("initial", "recent", "improvement", "is_noise"):
+        for name in ("initial", "recent"):
             self.__dict__.pop(name, None)
 
     def __len__(self) -> int:
@@ -89,29 +87,16 @@ class Losses:
     @cached_property
     def recent(self) -> float:
         """The level now: the median of the last fifth, at least five; NaN if there are none."""
-        window = self._recent_window()
+        window = self.window()
         return median(window[np.isfinite(window)])
 
-    @cached_property
-    def improvement(self) -> float:
-        """The share of its initial level by which the loss has fallen; negative if it rose.
+    @property
+    def first(self) -> Array:
+        """The first five that are finite."""
+        return np.array(self._first)
 
-        NaN while fewer than ten losses are known.
-        """
-        if len(self) < 2 * _FIRST or not self.initial:
-            return math.nan
-        return (self.initial - self.recent) / abs(self.initial)
-
-    @cached_property
-    def is_noise(self) -> bool:
-        """Whether the change since the start is within the noise between batches."""
-        first, last = np.array(self._first), self._recent_window()
-        if first.size < _FIRST or not np.isfinite(last).all():
-            return False
-        error = math.sqrt(first.var(ddof=1) / first.size + last.var(ddof=1) / last.size)
-        return bool(abs(first.mean() - last.mean()) < _SIGNIFICANT * error)
-
-    def _recent_window(self) -> Array:
+    def window(self) -> Array:
+        """The last fifth, at least five and at most fifty: what `recent` is the median of."""
         return self.last(min(max(self._size // 5, _FIRST), 50))
 
 

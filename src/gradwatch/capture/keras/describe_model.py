@@ -45,7 +45,7 @@ def facts_of(model: Any, reporter: Reporter) -> ModelFacts:
     facts = ModelFacts(
         layers=[layer_facts(layer) for layer in order],
         outputs=[paths[id(layer)] for layer in outputs if id(layer) in paths],
-        loss=read("loss", lambda: _loss(model), LossFacts()),
+        loss=read("loss", lambda: loss_facts(model), LossFacts()),
         optimizer=read("optimizer", lambda: _optimizer(model), OptimizerFacts()),
         precision=read("precision", lambda: _precision(model), None),
     )
@@ -118,7 +118,8 @@ def _output_layers(model: Any) -> list[Any]:
     return found
 
 
-def _loss(model: Any) -> LossFacts:
+def loss_facts(model: Any) -> LossFacts:
+    """What is known of the loss that a model was compiled with."""
     is_keras_s_own = (
         type(model).compute_loss is keras.Model.compute_loss
         and type(model).train_step is keras.Model.train_step

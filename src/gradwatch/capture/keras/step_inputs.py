@@ -8,8 +8,10 @@ from typing import Any
 import keras
 
 from gradwatch.capture.batch import ROOTS, batch_site
+from gradwatch.capture.constant_guess import CONSTANT_LOSS, constant_loss
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
+from gradwatch.capture.keras.describe_model import loss_facts
 from gradwatch.capture.keras.model_parts import fact
 from gradwatch.capture.keras.optimizers import (
     find_optimizers,
@@ -17,7 +19,7 @@ from gradwatch.capture.keras.optimizers import (
     updating_optimizers,
 )
 from gradwatch.capture.site_table import Row
-from gradwatch.core import KerasModel, KerasOptimizer, Kind, Site, SiteInfo, Tensor
+from gradwatch.core import KerasModel, KerasOptimizer, Kind, LossFacts, Site, SiteInfo, Tensor
 from gradwatch.util import Reporter
 
 LOSS = "loss"
@@ -113,7 +115,11 @@ class StepInputs:
         if kind is Kind.LOSS:
             yield from ((Site(kind, LOSS), loss) for loss in self._losses[-1:])
         elif kind is Kind.SCALAR:
-            numbers = [*self._batch_size(), *self._optimizer_numbers(state)]
+            numbers = [
+                *self._batch_size(),
+                *self._optimizer_numbers(state),
+                *self._constant_loss(),
+            ]
             yield from ((Site(kind, name), number) for name, number in numbers)
         else:
             yield from self._batch(kind)
@@ -132,6 +138,21 @@ class StepInputs:
         if first is not None and len(first.shape):
             samples = keras.ops.convert_to_tensor(keras.ops.shape(first)[0])
             yield BATCH_SIZE, keras.ops.cast(samples, "float32")
+
+    def _constant_loss(self) -> Iterator[tuple[str, Tensor]]:
+        """What the loss would be without looking at the inputs; not where samples have weights."""
+        _, y, weights = keras.utils.unpack_x_y_sample_weight(self._data)
+        targets = _as_number(y)
+        if targets is None or weights is not None or self._loss.reduction == "sum":
+            return
+        targets = keras.ops.cast(keras.ops.stop_gradient(targets), "float32")
+        guess = constant_loss(keras.ops, self._loss.name, targets)
+        if guess is not None:
+            yield CONSTANT_LOSS, guess
+
+    @cached_property
+    def _loss(self) -> LossFacts:
+        return loss_facts(self._model)
 
     def _optimizer_numbers(self, state: Any) -> Iterator[tuple[str, Tensor]]:
         if len(self._optimizers) != 1:

@@ -5,7 +5,7 @@ import numpy as np
 from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.quantities import progress
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask, ValueTable
 
@@ -31,7 +31,7 @@ def constant_output(history: History, facts: ModelFacts, limits: Limits) -> Symp
     if table.measured <= count:
         return
     # Without facts the last layer is a guess; then the loss must confirm it.
-    if not facts.outputs and not progress(history, facts) < 0.05:
+    if not facts.outputs and not judgement(history, facts).is_flat:
         return
     for i in table.cached_per_sites("last", lambda: _output_columns(table, facts)):
         site = table.sites[i]

@@ -5,7 +5,8 @@ import numpy as np
 from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.quantities import has_learned, known_progress, progress
+from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.quantities import known_fall
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Array, Mask, ValueTable
 
@@ -61,7 +62,8 @@ def dead_units(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         if not is_whole and len(history.losses) < limits["losses"]:
             continue
         # A network that learns is sparse on purpose.
-        if (least < 1.0 and not progress(history, facts) < 0.05) or has_learned(history, facts):
+        so_far = judgement(history, facts)
+        if so_far.has_learned or (least < 1.0 and not so_far.is_flat):
             continue
         units = float(table.latest("count")[i])
         yield Symptom(
@@ -71,7 +73,7 @@ def dead_units(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
                 "units": units,
                 "measured steps": count,
                 "samples per step": float(samples[i]),
-                **known_progress(history, facts),
+                **known_fall(history, facts),
             },
             sites=[site],
             layer=site.layer,

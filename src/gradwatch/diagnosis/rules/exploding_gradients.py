@@ -3,9 +3,10 @@
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
+from gradwatch.diagnosis.chance import chance_level, loss_of_zero
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.quantities import chance_level, has_learned, loss_of_zero, progress
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 
 
@@ -54,7 +55,7 @@ def _growth_over_time(history: History, facts: ModelFacts, limits: Limits) -> Sy
     usual = min(float(np.median(before)), float(np.median(before[:5])))
     if not np.all(last > limits["growth"] * usual):
         return
-    if history.losses.recent < history.losses.initial and has_learned(history, facts, 0.05):
+    if judgement(history, facts).has_moved:
         return
     by_layer = table.l2_by_layer(count)
     worst = int(np.nanargmax(by_layer[-1]))
@@ -80,7 +81,8 @@ def _growth_through_layers(history: History, facts: ModelFacts, limits: Limits) 
     losses = history.losses.last(count)
     chance = np.fmin(chance_level(history, facts), loss_of_zero(history, facts))
     is_worse = bool(np.all(losses > limits["loss over chance"] * chance))
-    if not (is_worse or progress(history, facts) < 0.05):
+    so_far = judgement(history, facts)
+    if not (is_worse or so_far.is_flat):
         return
     sizes = np.min(table.statistic("rms", count), axis=0)
     inputs = history[Kind.INPUT].latest("rms") if history.is_fresh(Kind.INPUT) else sizes[:1]
@@ -88,7 +90,7 @@ def _growth_through_layers(history: History, facts: ModelFacts, limits: Limits) 
     start = float(np.fmax.reduce(inputs, initial=1.0))
     largest = int(np.nanargmax(np.where(np.isnan(sizes), -1.0, sizes)))
     limit = limits["amplification with such a loss" if is_worse else "amplification"] * start
-    if not sizes[largest] > limit or (not is_worse and has_learned(history, facts)):
+    if not sizes[largest] > limit:
         return
     sites = table.sites_where(sizes > limit)
     yield Symptom(

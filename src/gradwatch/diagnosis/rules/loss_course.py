@@ -6,9 +6,10 @@ import re
 import numpy as np
 
 from gradwatch.core import ModelFacts
+from gradwatch.diagnosis.chance import chance_level
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.quantities import apparent_progress, chance_level, has_learned
+from gradwatch.diagnosis.judgement import Word, judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.vocabulary import is_non_negative, loss_kind
 
@@ -22,35 +23,22 @@ _SEQUENCE = re.compile(r"RNN|LSTM|GRU|Attention|Transformer")
         "labels, the learning rate (10 times higher, 10 times lower) and the input of the loss."
     ),
     thresholds={
-        "losses": Threshold(60, "hard tasks take that long until anything happens"),
-        "losses of sequences": Threshold(150, "recurrent networks often start with a plateau"),
-        "losses at chance": Threshold(100, "if the loss at chance is known"),
-        "improvement": Threshold(0.02, "of the loss; batches differ by more"),
+        "losses": Threshold(100, "hard tasks take that long until anything happens"),
+        "losses of sequences": Threshold(300, "recurrent networks often start with a plateau"),
     },
 )
 def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """The loss is still at its initial level."""
-    losses = history.losses
+    losses, so_far = history.losses, judgement(history, facts)
     is_sequence = any(_SEQUENCE.search(layer.class_name or "") for layer in facts.layers)
     least = limits["losses of sequences" if is_sequence else "losses"]
     if len(losses) < least or history.first_step > 1 or facts.loss.is_of_own_step:
         return
-    improvement, so_far = limits["improvement"], apparent_progress(history, facts)
-    if not so_far < max(improvement, 0.05) or has_learned(history, facts):
-        return
-    chance = chance_level(history, facts)
-    # After so many steps, a loss slightly below chance means that nothing useful was learned.
-    is_at_chance = losses.recent > 0.95 * chance and len(losses) >= limits["losses at chance"]
-    is_flat = so_far < improvement and not _has_trend(history)
-    if history.is_warming_up() or not (is_flat or is_at_chance):
+    if so_far.word is not Word.LEARNED_NOTHING or history.is_warming_up():
         return
     yield Symptom(
         title=f"The loss has not fallen in {len(losses):,} steps.",
-        evidence={
-            "initial loss": losses.initial,
-            "current loss": losses.recent,
-            **({"loss at chance": chance} if math.isfinite(chance) else {}),
-        },
+        evidence=so_far.evidence(),
         since=int(losses.steps[0]),
     )
 
@@ -62,7 +50,6 @@ def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Sym
         "losses": Threshold(20, "enough to distinguish oscillation from a single odd batch"),
         "swing": Threshold(3.0, "factor between high and low losses of the window"),
         "turns": Threshold(0.5, "share of the steps at which it turns; of pure noise it is 2/3"),
-        "improvement": Threshold(0.05, "a network that learns is left alone"),
     },
 )
 def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
@@ -70,9 +57,9 @@ def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Sym
     losses = history.losses
     # Losses of small batches always oscillate, and the batch size may be unknown.
     least = limits["losses"] * (1 if (facts.batch_size or 0) >= 16 else 3)
-    if len(losses) < least or not apparent_progress(history, facts) < limits["improvement"]:
-        return
-    if has_learned(history, facts):
+    so_far = judgement(history, facts)
+    # Such a loss is too noisy to tell whether it has fallen: its level must be that of the start.
+    if len(losses) < least or not so_far.is_flat or so_far.fall > 0.05:
         return
     window = losses.last(int(limits["losses"]))
     if not np.all(np.isfinite(window)) or window.min() <= 0:
@@ -212,13 +199,3 @@ def _falls_without_bound(history: History) -> bool:
         return False
     first, middle, last = (float(np.mean(part)) for part in np.split(losses.last(15), 3))
     return first > middle > last and middle - last > 1.2 * (first - middle)
-
-
-def _has_trend(history: History) -> bool:
-    """Whether the loss falls by more than its noise explains."""
-    values = history.losses.values
-    values = values[np.isfinite(values)]
-    third = values.size // 3
-    first, last = values[:third], values[-third:]
-    noise = math.hypot(float(first.std()), float(last.std())) / math.sqrt(third)
-    return float(first.mean() - last.mean()) > 2.5 * noise

@@ -5,7 +5,8 @@ import numpy as np
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.quantities import has_learned, known_progress, progress
+from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.quantities import known_fall
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask
 
@@ -20,7 +21,6 @@ from gradwatch.diagnosis.value_table import Mask
         "share": Threshold(0.5, "of a hidden layer's outputs within 0.01 of a bound"),
         "share at start": Threshold(0.8, "since the first step; reported even if the loss falls"),
         "measured steps": Threshold(3, "one batch may be odd"),
-        "improvement": Threshold(0.05, "a network that learns is left alone"),
     },
     needs=[Kind.SATURATED],
 )
@@ -30,8 +30,7 @@ def saturated_activations(history: History, facts: ModelFacts, limits: Limits) -
     count = int(limits["measured steps"])
     if table.measured <= count:
         return
-    is_flat = progress(history, facts) < limits["improvement"]
-    if is_flat and not has_learned(history, facts):
+    if judgement(history, facts).is_flat:
         shares = table.statistic("mean", count)
         stuck = np.all(shares > limits.per_site("share", table.sites), axis=0)
     elif not table.has_forgotten:
@@ -52,7 +51,7 @@ def saturated_activations(history: History, facts: ModelFacts, limits: Limits) -
         evidence={
             "saturated share": float(shares[:, first].min()),
             "layers": len(sites),
-            **known_progress(history, facts),
+            **known_fall(history, facts),
         },
         sites=sites,
         layer=sites[0].layer,

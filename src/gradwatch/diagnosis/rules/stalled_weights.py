@@ -5,13 +5,12 @@ import numpy as np
 from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.network_order import enumerate_layers, matrices
 from gradwatch.diagnosis.quantities import (
-    has_learned,
     is_growing,
-    known_progress,
+    known_fall,
     never_moved,
-    progress,
     typical_ratios,
     update_ratios,
 )
@@ -28,7 +27,6 @@ from gradwatch.diagnosis.value_table import ValueTable
     thresholds={
         "ratio": Threshold(1e-6, "of update to weight; float32 itself resolves 1e-7"),
         "measured steps": Threshold(5, "updates of single steps may be small"),
-        "improvement": Threshold(0.05, "a network that learns is left alone"),
         "frozen share": Threshold(0.5, "of all weights; below, enough are left to train"),
         "losses": Threshold(30, "before frozen layers are blamed for a flat loss"),
     },
@@ -36,14 +34,13 @@ from gradwatch.diagnosis.value_table import ValueTable
 )
 def stalled_weights(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """Trainable weights hardly change, or most weights are frozen, and the loss is flat."""
-    is_flat = progress(history, facts) < limits["improvement"]
+    so_far = judgement(history, facts)
     # Weights that never moved have learned nothing, however the noisy loss looks.
-    if not (is_flat or never_moved(history, facts, limits["ratio"])) or history.is_warming_up():
-        return
-    if has_learned(history, facts, 0.5 if is_flat else 0.8):
+    is_suspect = so_far.is_flat or never_moved(history, facts, limits["ratio"])
+    if so_far.has_learned or not is_suspect or history.is_warming_up():
         return
     yield from _stalled(history, facts, limits)
-    if is_flat and len(history.losses) >= limits["losses"]:
+    if so_far.is_flat and len(history.losses) >= limits["losses"]:
         yield from _frozen(history, facts, limits)
 
 
@@ -112,7 +109,7 @@ def _frozen(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         evidence={
             "frozen share": share,
             "frozen variables": len(sites),
-            **known_progress(history, facts),
+            **known_fall(history, facts),
         },
         sites=sites,
         layer=sites[0].layer,

@@ -10,7 +10,7 @@ import numpy as np
 from gradwatch.core import Kind, LayerFacts, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.quantities import progress
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import ValueTable
 from gradwatch.diagnosis.vocabulary import BOUNDS, LossKind, last_activation, loss_kind
@@ -61,7 +61,6 @@ class ModelEnd:
     thresholds={
         "slack": Threshold(0.05, "share of the targets' range by which they may exceed the output"),
         "losses": Threshold(60, "advice becomes a warning if so many losses show no progress"),
-        "improvement": Threshold(0.05, "a network that learns is left alone"),
     },
 )
 def structural_mismatch(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
@@ -250,8 +249,7 @@ _HARMLESS = frozenset({_sigmoid_for_classes, _labels_below_one})
 
 
 def _learns_nothing(history: History, facts: ModelFacts, limits: Limits) -> bool:
-    share = progress(history, facts)
-    return len(history.losses) >= limits["losses"] and share < limits["improvement"]
+    return len(history.losses) >= limits["losses"] and judgement(history, facts).is_flat
 
 
 def _model_end(history: History, facts: ModelFacts, slack: float) -> ModelEnd | None:

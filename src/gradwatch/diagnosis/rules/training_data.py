@@ -7,7 +7,7 @@ import numpy as np
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.quantities import has_learned, progress
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import ValueTable
 
@@ -26,7 +26,6 @@ _ACCEPTS_ANY = re.compile(
     thresholds={
         "large": Threshold(100.0, "RMS of the inputs; initializations expect about 1"),
         "small": Threshold(1e-4, "RMS of the inputs"),
-        "improvement": Threshold(0.05, "a network that learns is left alone"),
         "huge": Threshold(1e4, "RMS of the inputs; reported at once, unless the loss has halved"),
     },
     needs=[Kind.INPUT],
@@ -48,9 +47,9 @@ def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
     # Integers that identify something, such as words: their size means nothing.
     if first is None and _may_be_indices(table, worst):
         return
-    is_flat = progress(history, facts) < limits["improvement"]
-    is_huge = sizes[worst] > limits["huge"] and not progress(history, facts) > 0.5
-    if not (is_flat or is_huge) or has_learned(history, facts):
+    so_far = judgement(history, facts)
+    is_huge = sizes[worst] > limits["huge"] and not so_far.has_learned
+    if not (so_far.is_flat or is_huge):
         return
     yield Symptom(
         title=f"The inputs have the wrong scale: their RMS is {sizes[worst]:.3g}.",
@@ -84,7 +83,7 @@ def unshuffled_data(history: History, facts: ModelFacts, limits: Limits) -> Symp
     if table.column("count", 0, 1)[0] < limits["targets"] or low.min() == high.max():
         return
     same = float(np.mean(low == high))
-    if same < limits["share"]:
+    if same < limits["share"] or judgement(history, facts).has_learned:
         return
     yield Symptom(
         title=f"The data is not shuffled: {same:.0%} of the batches have a single target value.",

@@ -5,8 +5,8 @@ import numpy as np
 from gradwatch.core import EDGES, NONFINITE, ZERO, Kind, ModelFacts
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.network_order import matrices
-from gradwatch.diagnosis.quantities import has_learned, progress
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Array
 
@@ -22,7 +22,6 @@ _SMALLEST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126}
     thresholds={
         "share": Threshold(0.5, "of a matrix's gradient elements that are lost or nearly so"),
         "measured steps": Threshold(3, "one batch may be odd"),
-        "improvement": Threshold(0.05, "a network that learns is left alone"),
         "loss scale": Threshold(1.0, "below, scaling makes gradients smaller, not larger"),
     },
     needs=[Kind.GRADIENT],
@@ -42,12 +41,12 @@ def underflow(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         return
     table = history[Kind.GRADIENT]
     count = int(limits["measured steps"])
-    if table.measured <= count or has_learned(history, facts, 0.8):
+    if table.measured <= count or judgement(history, facts).has_learned:
         return
     lost = _lost_share(history, smallest / (facts.optimizer.loss_scale or 1.0), count)
     mixing = matrices(table, facts)
     chosen = np.all(lost > limits.per_site("share", table.sites), axis=0) & mixing
-    is_flat = progress(history, facts) < limits["improvement"]
+    is_flat = judgement(history, facts).is_flat
     # If all gradients are lost, the loss need not confirm it.
     if not (is_flat and chosen.any()) and not np.all(lost[:, mixing] > 0.99):
         return

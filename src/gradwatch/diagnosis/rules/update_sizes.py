@@ -5,14 +5,8 @@ import numpy as np
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.quantities import (
-    has_learned,
-    is_growing,
-    never_moved,
-    progress,
-    typical_ratios,
-    update_ratios,
-)
+from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.quantities import is_growing, never_moved, typical_ratios, update_ratios
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 
 
@@ -24,7 +18,6 @@ from gradwatch.diagnosis.rule import Limits, Threshold, rule
         "measured steps": Threshold(
             3, "first steps may be large, with adaptive optimizers above all"
         ),
-        "improvement": Threshold(0.05, "a network that learns is left alone"),
         "ratio at once": Threshold(0.3, "in two steps, after which the loss has jumped"),
         "jump": Threshold(2.0, "of the loss over its first value, in two consecutive steps"),
     },
@@ -39,9 +32,7 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
         is_large = typical > limits["ratio at once"]
         is_too_high = is_large.sum() > 1
     else:
-        if table.measured <= count or not progress(history, facts) < limits["improvement"]:
-            return
-        if has_learned(history, facts):
+        if table.measured <= count or not judgement(history, facts).is_flat:
             return
         typical = typical_ratios(history, facts)
         # Any such row of steps counts: once units are dead or saturated, steps are small again.
@@ -63,7 +54,6 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
     thresholds={
         "ratio": Threshold(1e-5, "of update to weight; about 1e-3 is usual"),
         "measured steps": Threshold(10, "a schedule may begin low"),
-        "improvement": Threshold(0.05, "a network that learns is left alone"),
         "losses": Threshold(15, "before the loss is called flat"),
     },
     needs=[Kind.UPDATE],
@@ -74,11 +64,9 @@ def learning_rate_too_low(history: History, facts: ModelFacts, limits: Limits) -
     count = int(limits["measured steps"])
     if table.measured <= count or len(history.losses) < limits["losses"]:
         return
-    is_flat = progress(history, facts) < limits["improvement"]
+    so_far = judgement(history, facts)
     # Weights that never moved have learned nothing, however the noisy loss looks.
-    if not (is_flat or never_moved(history, facts, limits["ratio"])):
-        return
-    if has_learned(history, facts, 0.5 if is_flat else 0.8):
+    if so_far.has_learned or not (so_far.is_flat or never_moved(history, facts, limits["ratio"])):
         return
     typical = typical_ratios(history, facts)[-count:]
     if not np.all((typical < limits["ratio"]) & (typical > 0)):
@@ -104,7 +92,6 @@ def learning_rate_too_low(history: History, facts: ModelFacts, limits: Limits) -
         "factor": Threshold(1000.0, "between one layer's update ratio and the median of all"),
         "ratio": Threshold(0.03, "of update to weight; a layer that hardly moves does not matter"),
         "measured steps": Threshold(5, "a layer that starts near 0 takes large steps at first"),
-        "improvement": Threshold(0.05, "a network that learns is left alone"),
     },
     needs=[Kind.UPDATE],
 )
@@ -112,9 +99,7 @@ def imbalance(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """One layer's updates relative to its weights dwarf all others, and the loss is flat."""
     table = history[Kind.UPDATE]
     count = int(limits["measured steps"])
-    if table.measured <= count or not progress(history, facts) < limits["improvement"]:
-        return
-    if has_learned(history, facts):
+    if table.measured <= count or not judgement(history, facts).is_flat:
         return
     # A quick test that is enough at most steps.
     if not np.nanmax(update_ratios(history, facts, 1)[0], initial=0.0) > limits["ratio"]:

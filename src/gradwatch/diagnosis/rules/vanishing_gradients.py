@@ -5,8 +5,9 @@ import numpy as np
 from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.network_order import matrices
-from gradwatch.diagnosis.quantities import has_learned, known_progress, progress
+from gradwatch.diagnosis.quantities import known_fall
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 
 
@@ -20,7 +21,6 @@ from gradwatch.diagnosis.rule import Limits, Threshold, rule
         "ratio": Threshold(1e-3, "healthy networks stay well above it, however deep"),
         "ratio at once": Threshold(1e-5, "reported without waiting for the loss"),
         "measured steps": Threshold(3, "one batch may be odd"),
-        "improvement": Threshold(0.05, "a network that learns is left alone"),
     },
     needs=[Kind.GRADIENT],
 )
@@ -28,9 +28,10 @@ def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> 
     """Early layers get hardly any gradient compared with the last ones, and the loss is flat."""
     table = history[Kind.GRADIENT]
     count = int(limits["measured steps"])
-    if table.measured <= count or has_learned(history, facts, limits["improvement"]):
+    if table.measured <= count:
         return
-    is_flat = progress(history, facts) < limits["improvement"]
+    # Until enough losses are known, only what is extreme is reported.
+    is_flat = judgement(history, facts).is_flat
     if len(history.losses) >= 10 and not is_flat:
         return
     mixing = np.unique(table.layer_index[matrices(table, facts)])
@@ -61,7 +62,7 @@ def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> 
             "smallest layer norm": float(norms[-1, lowest]),
             "largest layer norm": float(largest[-1, 0]),
             "ratio": float(norms[-1, lowest] / largest[-1, 0]),
-            **known_progress(history, facts),
+            **known_fall(history, facts),
         },
         sites=[site for site in table.sites if site.layer in chosen],
         layer=layers[top],

@@ -5,8 +5,8 @@ import numpy as np
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.network_order import enumerate_layers, matrices
-from gradwatch.diagnosis.quantities import has_learned
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 
 
@@ -40,7 +40,7 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     never = np.all(is_zero & (table.nonfinite(count) == 0), axis=0)
     zero &= never
     # A network that has learned is done: a margin loss is 0 if all samples are right.
-    if not zero.any() or has_learned(history, facts):
+    if not zero.any() or judgement(history, facts).has_learned:
         return
     sites = table.sites_where(zero)
     layers = list(dict.fromkeys(site.layer for site in sites))

@@ -1,0 +1,149 @@
+"""What a model that ignores its input would reach: the loss of the best constant guess."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradwatch.core import Kind, ModelFacts
+from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.value_table import Array, ValueTable
+from gradwatch.diagnosis.vocabulary import SQUARED_ERROR, LossKind, loss_kind
+
+_STEPS = 256
+"""Measured steps whose targets are looked at, at most."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of the loss, and its standard error."""
+
+    value: float
+    error: float = 0.0
+
+    @property
+    def low(self) -> float:
+        """The lower end of the 95 % interval."""
+        return self.value - 2.0 * self.error
+
+    @property
+    def high(self) -> float:
+        """The upper end of the 95 % interval."""
+        return self.value + 2.0 * self.error
+
+
+def chance_level(history: History, facts: ModelFacts) -> float:
+    """The loss of the best constant guess; NaN if unknown."""
+    return constant_guess(history, facts).value
+
+
+def constant_guess(history: History, facts: ModelFacts) -> Level:
+    """The loss of the best constant guess; NaN if unknown.
+
+    From what the targets of each measured step would give by themselves. If only their summaries
+    are known, the classes are taken to be equally frequent.
+    """
+    return history.cached_per_step("chance", lambda: _constant_guess(history, facts))
+
+
+def _constant_guess(history: History, facts: ModelFacts) -> Level:
+    if facts.loss.reduction == "sum":
+        return Level(math.nan)
+    known = [value for _, value in history.numbers.get("constant_loss", ())[-_STEPS:]]
+    if not known:
+        return Level(_from_summaries(history, facts))
+    if not np.isfinite(known).all():
+        return Level(math.nan)
+    value = float(np.mean(known))
+    error = float(np.std(known)) / math.sqrt(len(known))
+    if _differ_by_batch(history[Kind.TARGET]):
+        # The guess for a single batch says nothing about all of them.
+        pooled = _from_summaries(history, facts)
+        return Level(max(pooled, value) if math.isfinite(pooled) else math.nan)
+    return Level(_for_many_samples(value, history, facts), error)
+
+
+def _for_many_samples(value: float, history: History, facts: ModelFacts) -> float:
+    """The guess for all data, from those that fit the few samples of a batch best."""
+    samples = facts.batch_size or 0
+    table, kind = history[Kind.TARGET], loss_kind(facts.loss.name)
+    if kind in (LossKind.SPARSE, LossKind.CATEGORICAL) or facts.loss.name == "cross_entropy":
+        if kind is LossKind.SPARSE and len(table):
+            samples = int(np.nanmax(table.latest("count")))
+        classes = _classes(facts)
+        if samples < 2 or classes is None:
+            return value
+        # Miller and Madow's correction, which may not exceed equally frequent classes.
+        return min(value + (classes - 1) / (2.0 * samples), max(math.log(classes), value))
+    if samples < 2:
+        return value
+    if kind is LossKind.BINARY:
+        return min(value + 0.5 / samples, max(math.log(2.0), value))
+    return value * samples / (samples - 1)
+
+
+def _differ_by_batch(table: ValueTable) -> bool:
+    """Whether the means of batches differ by more than their samples explain: sorted data."""
+    if len(table.sites) != 1 or len(table) < 4:
+        return False
+    means, spreads = (table.column(name, 0, _STEPS) for name in ("mean", "std"))
+    size = float(np.nanmedian(table.column("count", 0, _STEPS)))
+    return bool(np.var(means) > 10.0 * np.mean(spreads**2) / max(size, 1.0) > -1.0)
+
+
+def _classes(facts: ModelFacts) -> int | None:
+    last = facts.last_layer
+    return last.units if last is not None and last.units and last.units > 1 else None
+
+
+def _from_summaries(history: History, facts: ModelFacts) -> float:
+    """From what the summaries of the targets tell: exact for two classes and for single values."""
+    name, last, table = facts.loss.name, facts.last_layer, history[Kind.TARGET]
+    kind, classes = loss_kind(name), _classes(facts)
+    if kind in (LossKind.SPARSE, LossKind.CATEGORICAL) or name == "cross_entropy":
+        if name == "categorical_focal_crossentropy":
+            return math.nan
+        return math.log(classes) if classes is not None else math.nan
+    if name in ("binary_crossentropy", "bce"):
+        share = float(np.nanmean(table.column("mean", 0, _STEPS))) if len(table) else 0.5
+        return _entropy(share) if 0.0 < share < 1.0 else math.log(2.0)
+    # With several outputs, the spread of the targets includes the known spread between them.
+    is_single = last is not None and last.units == 1
+    if name in SQUARED_ERROR and is_single and len(table):
+        means = table.column("mean", 0, _STEPS)
+        within: Array = table.column("std", 0, _STEPS) ** 2
+        return float(np.nanmedian(within) + (np.nanvar(means) if _differ_by_batch(table) else 0.0))
+    return math.nan
+
+
+def _entropy(share: float) -> float:
+    return -share * math.log(share) - (1.0 - share) * math.log(1.0 - share)
+
+
+def constant_accuracy(history: History, facts: ModelFacts) -> float:
+    """The accuracy of always guessing the most frequent class; NaN if unknown."""
+    kind = loss_kind(facts.loss.name)
+    table = history[Kind.TARGET]
+    if kind is LossKind.BINARY and len(table):
+        share = float(np.nanmean(table.column("mean", 0, _STEPS)))
+        return max(share, 1.0 - share) if 0.0 <= share <= 1.0 else math.nan
+    classes = _classes(facts)
+    entropy = chance_level(history, facts)
+    if classes is None or not math.isfinite(entropy):
+        return math.nan
+    # One class of this share and all others equally frequent would have the same entropy.
+    low, high = 1.0 / classes, 1.0
+    for _ in range(30):
+        share = (low + high) / 2.0
+        others = (1.0 - share) * math.log(max(classes - 1, 1))
+        low, high = (
+            (share, high) if _entropy(min(share, 1 - 1e-12)) + others > entropy else (low, share)
+        )
+    return low
+
+
+def loss_of_zero(history: History, facts: ModelFacts) -> float:
+    """The squared error of a model that always returns 0; NaN if unknown."""
+    if facts.loss.name not in SQUARED_ERROR or Kind.TARGET not in history:
+        return math.nan
+    return float(np.nanmedian(history[Kind.TARGET].column("rms", 0, 4)) ** 2)

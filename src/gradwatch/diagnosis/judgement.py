@@ -1,0 +1,230 @@
+"""Whether a network learns: the one judgement that all rules and the verdict share."""
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from gradwatch.core import ModelFacts
+from gradwatch.diagnosis.chance import Level, constant_accuracy, constant_guess
+from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.losses import Losses
+from gradwatch.diagnosis.value_table import Array
+
+_LEAST = 10
+"""Losses before anything is said."""
+SKILL = 0.1
+"""The share of the constant guess's loss that a network must have removed to have learned."""
+_FALL = 0.05
+"""The share by which the loss must have fallen to have moved at all; batches differ by as much."""
+_SIGNIFICANT = 2.5
+"""Standard errors; noise alone exceeds them once in a hundred times."""
+_ACCURACY = re.compile(r"(?!val_).*(acc|accuracy|auc|r2|r2_score|f1|f1_score)", re.IGNORECASE)
+
+
+class Word(StrEnum):
+    """The judgement in a word."""
+
+    LEARNED = "learned"
+    STILL_LEARNING = "still learning"
+    LEARNED_NOTHING = "learned nothing"
+    GOT_WORSE = "got worse"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How far the training has come.
+
+    Attributes:
+        losses: how many losses it is based on.
+        start, now: levels of the loss at the start and now.
+        chance: the loss of the best constant guess; NaN if unknown.
+        fall: the share of the initial loss by which it has fallen; NaN while too few are known.
+        is_significant: whether the change since the start is beyond the noise.
+        is_falling: whether the loss still falls, by more than its noise.
+        accuracy: the newest accuracy, or a similar score; NaN if unknown.
+        best_constant: the accuracy of the best constant guess; NaN if unknown.
+    """
+
+    losses: int
+    start: Level
+    now: Level
+    chance: Level
+    fall: float
+    is_significant: bool
+    is_falling: bool
+    accuracy: float = math.nan
+    best_constant: float = math.nan
+
+    @property
+    def skill(self) -> Level:
+        """The share of the constant guess's loss that the network has removed; NaN if unknown."""
+        guess = self.chance.value
+        if not guess > 0:
+            return Level(math.nan)
+        # A guess that is uncertain makes the skill uncertain.
+        error = math.hypot(self.now.error, self.now.value / guess * self.chance.error) / guess
+        return Level(1.0 - self.now.value / guess, error)
+
+    @property
+    def is_accurate(self) -> bool:
+        """Whether the accuracy is well above that of the best constant guess."""
+        above = self.accuracy - self.best_constant
+        return above > 2.0 * SKILL * max(1.0 - self.best_constant, 0.05)
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether it has certainly learned something."""
+        if self.losses < _LEAST:
+            return False
+        if math.isfinite(self.skill.value):
+            return self.skill.low > SKILL or self.is_accurate
+        return self.is_accurate or (self.is_significant and self.fall > 0.5)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the loss shows no progress; False while too little is known.
+
+        It has fallen by less than its noise or 5 %, or only to the constant guess's. A loss that is
+        too noisy does not contradict rules that have other evidence.
+        """
+        if self.has_learned or math.isnan(self.fall):
+            return False
+        return self.fall < _FALL or not self.is_significant or self.is_at_chance
+
+    @property
+    def is_at_chance(self) -> bool:
+        """Whether the loss has come to rest at that of the constant guess."""
+        return not self.is_falling and abs(self.skill.value) < max(_FALL, 2.0 * self.skill.error)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the loss falls beyond doubt, if only a little."""
+        return self.is_falling or (self.is_significant and self.fall > 0)
+
+    @property
+    def word(self) -> Word:
+        if self.losses < _LEAST or math.isnan(self.fall):
+            return Word.UNKNOWN
+        is_far = self.skill.value > 0.5 or not self.is_falling
+        if self.has_learned and (is_far or self.fall > 0.5):
+            return Word.LEARNED
+        if self.is_significant and self.fall < -_FALL and not self.is_falling:
+            return Word.GOT_WORSE
+        if self.is_falling and not self.is_flat:
+            return Word.STILL_LEARNING
+        if self.is_flat:
+            return Word.STILL_LEARNING if self.is_falling else Word.LEARNED_NOTHING
+        return Word.LEARNED if not math.isfinite(self.skill.value) else Word.UNKNOWN
+
+    def evidence(self) -> dict[str, float]:
+        """The numbers behind it, as far as they are known."""
+        known = {
+            "initial loss": self.start.value,
+            "current loss": self.now.value,
+            "loss of the best constant guess": self.chance.value,
+            "accuracy": self.accuracy,
+            "accuracy of the best constant guess": self.best_constant,
+        }
+        return {name: value for name, value in known.items() if math.isfinite(value)}
+
+
+def judgement(history: History, facts: ModelFacts) -> Judgement:
+    """What is known of the progress of a training."""
+    return history.cached_per_step("judgement", lambda: _judged(history, facts))
+
+
+def _judged(history: History, facts: ModelFacts) -> Judgement:
+    losses = history.losses
+    start, now = _start(losses), _now(losses)
+    fall, is_significant = math.nan, False
+    if len(losses) >= _LEAST and losses.initial:
+        fall = (start.value - now.value) / abs(start.value)
+        is_significant = _is_significant(losses, start, now)
+    accuracy = _accuracy(history)
+    return Judgement(
+        losses=len(losses),
+        start=start,
+        now=now,
+        chance=constant_guess(history, facts),
+        fall=fall,
+        is_significant=is_significant,
+        is_falling=_is_falling(losses),
+        accuracy=accuracy,
+        best_constant=constant_accuracy(history, facts) if math.isfinite(accuracy) else math.nan,
+    )
+
+
+def _is_significant(losses: Losses, start: Level, now: Level) -> bool:
+    """Whether the change since the start is beyond the noise, by the ends or by the thirds."""
+    if abs(start.value - now.value) > _SIGNIFICANT * math.hypot(start.error, now.error):
+        return True
+    values = losses.last(2000)
+    values = values[np.isfinite(values)]
+    third = values.size // 3
+    first, last = values[:third], values[-third:]
+    if third < 10 or (first.mean() - last.mean()) * (start.value - now.value) < 0:
+        return False
+    noise = math.hypot(_error(first), _error(last))
+    return abs(float(first.mean() - last.mean())) > _SIGNIFICANT * noise
+
+
+def _start(losses: Losses) -> Level:
+    first = losses.first
+    # Five losses hardly show their noise, nor whether they depend on each other: those of today do.
+    newest = losses.last(max(len(losses) // 3, 20))
+    newest = newest[np.isfinite(newest)]
+    usual = 0.0
+    if newest.size >= 20 and first.size:
+        independent = max(first.size / _dependence(newest), 1.0)
+        usual = float(newest.std()) / math.sqrt(independent)
+    return Level(losses.initial, max(_error(first), usual))
+
+
+def _now(losses: Losses) -> Level:
+    window = losses.window()
+    return Level(losses.recent, _error(window[np.isfinite(window)]))
+
+
+def _error(values: Array) -> float:
+    """The standard error of the mean of consecutive losses."""
+    if values.size < 3:
+        return math.inf
+    return float(values.std(ddof=1)) * math.sqrt(_dependence(values) / values.size)
+
+
+def _dependence(values: Array) -> float:
+    """How many consecutive losses say as much as one that does not depend on its neighbours."""
+    away = values - values.mean()
+    total = float(away @ away)
+    # Of few values, this cannot be told from chance.
+    if values.size < 10 or total <= 0:
+        return 1.0
+    similar = min(max(float(away[1:] @ away[:-1]) / total, 0.0), 0.9)
+    return (1.0 + similar) / (1.0 - similar)
+
+
+def _is_falling(losses: Losses) -> bool:
+    """Whether the newest losses are below those before them, beyond the noise."""
+    values = losses.last(2000)
+    values = values[np.isfinite(values)]
+    part = max(values.size // 3, 5)
+    before, after = values[-2 * part : -part], values[-part:]
+    if before.size < 5:
+        return False
+    fall = float(before.mean() - after.mean())
+    noise = math.hypot(_error(before), _error(after))
+    # Within so few steps, only a clear fall is one.
+    least = 0.03 * abs(float(after.mean())) if part == 5 else 0.0
+    return fall > max(_SIGNIFICANT * noise, least)
+
+
+def _accuracy(history: History) -> float:
+    for epoch in reversed(history.epochs[-3:]):
+        known = [x for name, x in epoch.logs.items() if _ACCURACY.fullmatch(name)]
+        if known and math.isfinite(known[0]):
+            return known[0]
+    return math.nan

@@ -1,0 +1,114 @@
+"""Whether a network learns: against the best constant guess, and against its own noise."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gradwatch import Kind, Site, Summary
+from gradwatch.capture.constant_guess import constant_loss
+from gradwatch.core import Reading
+from gradwatch.diagnosis import History, ModelFacts
+from gradwatch.diagnosis.chance import constant_accuracy, constant_guess
+from gradwatch.diagnosis.judgement import Word, judgement
+
+from .support import facts_of
+
+CLASSES = facts_of(
+    [("net/out", "Dense", "softmax", 4)], "sparse_categorical_crossentropy", batch_size=32
+)
+VALUES = facts_of([("net/out", "Dense", None, 3)], "mean_squared_error", batch_size=16)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+def history_of(losses, targets=None, loss=None, epochs=()):
+    """A history of losses; `targets(step)` are those of the steps."""
+    history = History()
+    for step, value in enumerate(losses, 1):
+        rows = {Site(Kind.LOSS, "loss"): [value]}
+        if targets is not None:
+            batch = np.asarray(targets(step), np.float64)
+            rows[Site(Kind.TARGET, "target")] = batch
+            rows[Site(Kind.SCALAR, "constant_loss")] = [constant_loss(np, loss, batch)]
+        packed = np.stack([Summary.of(np.asarray(x, np.float64)).pack() for x in rows.values()])
+        history.add(Reading(step, 1, 0.0, list(rows), Summary.unpack(packed)))
+    for epoch, logs in enumerate(epochs, 1):
+        history.add_epoch(epoch, len(losses), logs)
+    return history
+
+
+def test_the_constant_guess_of_batches_is_that_of_all_data(rng):
+    shares = np.array([0.7, 0.1, 0.1, 0.1])
+    history = history_of(
+        [1.0] * 200, lambda step: rng.choice(4, 32, p=shares), "sparse_categorical_crossentropy"
+    )
+    truth = -(shares * np.log(shares)).sum()
+    assert constant_guess(history, CLASSES).value == pytest.approx(truth, rel=0.03)
+    assert constant_accuracy(history, CLASSES) == pytest.approx(0.7, abs=0.02)
+    history = history_of(
+        [1.0] * 200, lambda step: np.array([0, 10, 20]) + rng.standard_normal((16, 3)), "mse"
+    )
+    guess = constant_guess(history, VALUES)
+    assert guess.low < 1.0 < guess.high
+
+
+def test_batches_of_one_class_each_are_not_guessed_by_themselves():
+    history = history_of(
+        [1.0] * 40, lambda step: np.full(32, step % 4), "sparse_categorical_crossentropy"
+    )
+    assert constant_guess(history, CLASSES).value == pytest.approx(math.log(4))
+
+
+def word(losses, facts=None, **options):
+    return judgement(history_of(list(losses), **options), facts or ModelFacts()).word
+
+
+def test_few_losses_say_nothing():
+    assert word([1.0] * 9) is Word.UNKNOWN
+
+
+def test_a_loss_below_that_of_the_constant_guess_has_learned(rng):
+    low = 0.3 + 0.05 * rng.standard_normal(60)
+    assert word([*np.linspace(1.4, 0.3, 40), *low], CLASSES) is Word.LEARNED
+    # It may have been pretrained.
+    assert word(low, CLASSES) is Word.LEARNED
+
+
+def test_a_loss_at_that_of_the_constant_guess_has_learned_nothing(rng):
+    at_chance = math.log(4) + 0.02 * rng.standard_normal(80)
+    assert word(at_chance, CLASSES) is Word.LEARNED_NOTHING
+    assert word([*np.linspace(9.0, 1.5, 40), *at_chance], CLASSES) is Word.LEARNED_NOTHING
+
+
+def test_an_accuracy_above_that_of_the_constant_guess_is_evidence_too(rng):
+    odd = math.log(4) + 0.02 * rng.standard_normal(80)
+    assert word(odd, CLASSES, epochs=[{"loss": 1.4, "accuracy": 0.8}]) is Word.LEARNED
+    assert word(odd, CLASSES, epochs=[{"loss": 1.4, "accuracy": 0.27}]) is Word.LEARNED_NOTHING
+
+
+def test_a_loss_that_falls_slowly_but_surely_is_still_learning(rng):
+    slow = np.linspace(1.40, 1.32, 200) + 0.01 * rng.standard_normal(200)
+    assert word(slow, CLASSES) is Word.STILL_LEARNING
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_alone_is_no_progress(seed):
+    noise = np.random.default_rng(seed).standard_normal(100)
+    # Of losses that depend on each other, fewer say anything.
+    drifting = 5.0 + np.convolve(noise, np.ones(5) / 5, "same")
+    assert judgement(history_of(drifting), ModelFacts()).is_flat
+
+
+def test_a_signed_loss_is_judged_by_its_own_start_and_noise(rng):
+    noise = 0.1 * rng.standard_normal(100)
+    assert word(noise - np.linspace(0, 8, 100)) is not Word.LEARNED_NOTHING
+    assert word(-3.0 + noise) is Word.LEARNED_NOTHING
+
+
+def test_a_loss_above_its_start_got_worse(rng):
+    noise = 0.05 * rng.standard_normal(100)
+    assert word(1.0 + noise + np.linspace(0, 1, 100)) is Word.GOT_WORSE
