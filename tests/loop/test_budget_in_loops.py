@@ -124,3 +124,17 @@ def test_a_micro_batch_is_no_step(monkeypatch, tmp_path):
         world.now += 1.0 + (0.03 if is_due else 0.0)
     assert world.monitor.cost.step_seconds == pytest.approx(1.0)
     world.assert_settled(5, 0.03, 400)
+
+
+def test_after_a_loss_that_jumps_the_next_steps_are_due(monkeypatch, tmp_path):
+    world = World(monkeypatch, tmp_path)
+    for step in range(1, 201):
+        is_due = world.is_due(step)
+        # Not one that is measured anyway: the training thread does not wait for that loss.
+        loss = 50.0 if step == 151 else 1.0 + 0.1 * (step % 3)
+        world.monitor.record(gradients=WEIGHTS, variables=WEIGHTS, loss=loss)
+        world.now += 1.0 + (0.2 if is_due else 0.0)
+    world.monitor.close()
+    assert 151 not in world.due
+    assert set(range(152, 172)) <= world.due
+    assert not set(range(173, 175)) & world.due

@@ -20,6 +20,7 @@ from gradwatch.core.framework_types import (
 )
 from gradwatch.core.groups import Grouping
 from gradwatch.core.histogram import Histogram
+from gradwatch.core.jumps import Jump, Jumps
 from gradwatch.core.kinds import KIND_SYNONYMS, KINDS, Kind, add_kind
 from gradwatch.core.layer_list import LayerList
 from gradwatch.core.model_facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
@@ -64,6 +65,8 @@ __all__ = [
     "ZERO",
     "Grouping",
     "Histogram",
+    "Jump",
+    "Jumps",
     "KerasLayer",
     "KerasModel",
     "KerasOptimizer",

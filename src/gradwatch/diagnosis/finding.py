@@ -50,6 +50,7 @@ class Symptom:
         sites: the tensors that show it, the most important one first.
         layer: the path of the first layer concerned; empty for the whole model.
         since: the step at which it began; the current step if None.
+        until: the last step at which it was there, if it is past.
         severity: replaces the rule's severity.
         remedy: replaces the rule's remedy.
         about: distinguishes several symptoms of one rule. A symptom with the same value at a
@@ -61,6 +62,7 @@ class Symptom:
     sites: Sequence[Site] = ()
     layer: str = ""
     since: int | None = None
+    until: int | None = None
     severity: Severity | None = None
     remedy: str = ""
     about: str = ""

@@ -55,9 +55,10 @@ class GroupFindings:
             key = rule.name, symptom.about
             seen.add(key)
             found = _finding(rule, symptom, step, self.group)
+            seen_at = step if symptom.until is None else symptom.until
             entry = self._entries.get(key)
             if entry is None:
-                self._entries[key] = _Entry(found, step)
+                self._entries[key] = _Entry(found, seen_at)
                 continue
             old = entry.finding
             is_worse = found.severity.rank > old.severity.rank
@@ -76,7 +77,7 @@ class GroupFindings:
                     severity=severity,
                     explained_by=old.explained_by,
                 )
-            entry.last_seen, entry.absent = step, 0
+            entry.last_seen, entry.absent = seen_at, 0
         for key, entry in self._entries.items():
             if key[0] == rule.name and key not in seen and entry.finding.is_open:
                 entry.absent += 1

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,15 +15,27 @@ from gradwatch.diagnosis.settings import Settings
 from gradwatch.sinks import ActiveSink
 from gradwatch.util import Reporter
 
+_YOUNG = 50
+"""Steps since it began, up to which a finding is a reason to look closer."""
+_START = 20
+"""The first steps, which are measured anyway."""
+
 
 class LiveDiagnosis(ActiveSink):
     """Asks the rules about each reading, on the sink's thread.
 
     Findings are appended to the run's `findings.jsonl`, and kept until `new_findings` returns them.
+    `on_young` is called, on that thread, when something is found that has just begun.
     """
 
-    def __init__(self, settings: Settings, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        reporter: Reporter,
+        on_young: Callable[[], object] = lambda: None,
+    ) -> None:
         self.settings = settings
+        self._on_young = on_young
         self.findings: list[Finding] = []
         self._reporter = reporter
         self._facts = ModelFacts()
@@ -119,6 +131,8 @@ class LiveDiagnosis(ActiveSink):
             self._new_findings.append(finding)
             if self._file is not None:
                 self._file.found(finding)
+            if finding.since > max(_START, finding.detected - _YOUNG):
+                self._on_young()
             if finding.rule == "non-finite" and self._directory is not None:
                 self._recorder.write(self._directory, finding.detected)
 

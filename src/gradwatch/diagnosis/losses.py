@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwatch.diagnosis.spikes import Spikes
 from gradwatch.diagnosis.value_table import Array
 
 _FIRST = 5
@@ -19,12 +20,14 @@ class Losses:
 
     Levels are medians over several steps, because the loss of a batch is noisy. `pool` consecutive
     losses are averaged into one, because the loss of a few samples says little; 0 keeps only the
-    newest loss. `latest` is not averaged; NaN if there is none.
+    newest loss. `latest` is not averaged; NaN if there is none. Neither are the losses that
+    `spikes` are found in.
     """
 
     def __init__(self, pool: int = 1) -> None:
         self.latest = math.nan
         self.latest_step = 0
+        self.spikes = Spikes()
         self._pool = pool
         self._pooled: list[float] = []
         self._steps = np.empty(_CAPACITY, np.int64)
@@ -40,6 +43,7 @@ class Losses:
         self.latest, self.latest_step = value, step
         if not self._pool:
             return
+        self.spikes.add(step, value)
         self._pooled.append(value)
         if len(self._pooled) < self._pool:
             return

@@ -21,16 +21,18 @@ _EXPLAINS: dict[str, set[str]] = {
     },
     "learning-rate-too-high": {
         "vanishing-gradients", "exploding-gradients", "dead-units", "saturated-activations",
-        "constant-output", "zero-gradients", "imbalance", *_LOSS, *_LEARNS_NOTHING,
+        "constant-output", "zero-gradients", "imbalance", "loss-spike", *_LOSS, *_LEARNS_NOTHING,
     },
     "unshuffled-data": {
-        "dead-units", "constant-output", "learning-rate-too-high", "overfitting", *_LOSS,
+        "dead-units", "constant-output", "learning-rate-too-high", "overfitting", "loss-spike",
+        *_LOSS,
     },
     "negative-loss": {"exploding-gradients", *_LOSS},
     "exploding-gradients": {
         "dead-units", "saturated-activations", "constant-output", "zero-gradients", "imbalance",
-        "vanishing-gradients", *_LOSS, *_LEARNS_NOTHING,
+        "vanishing-gradients", "loss-spike", *_LOSS, *_LEARNS_NOTHING,
     },
+    "loss-spike": _LOSS,
     "loss-diverging": {"loss-oscillating", "loss-not-falling"},
     "underflow": {"zero-gradients", "vanishing-gradients", *_LEARNS_NOTHING},
     "dead-units": {"constant-output", "zero-gradients", *_LEARNS_NOTHING},

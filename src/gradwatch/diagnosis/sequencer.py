@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gradwatch.core import Kind, Reading, Site, SiteFilter
+from gradwatch.core import Jumps, Kind, Reading, Site, SiteFilter
 from gradwatch.diagnosis.engine import Diagnosis
 from gradwatch.diagnosis.finding import Finding
 from gradwatch.diagnosis.flight import FlightRecorder
@@ -32,6 +32,8 @@ class _Waiting:
     """The newest step that the diagnosis has been told of, or will be with `losses`."""
     loss_step: int = 0
     """The newest step whose loss is known."""
+    jumps: Jumps = field(default_factory=Jumps)
+    """Tells which losses the rules are asked about at once."""
     incomplete: Reading | None = None
     """A measurement whose loss may follow."""
     last: Reading | None = None
@@ -174,12 +176,14 @@ class Sequencer:
     def _observe(self, reading: Reading) -> None:
         group = self._group(reading.group)
         self._tell_losses(reading.group, group)
+        losses = reading.losses()
         if not reading.group:
-            for loss in reading.losses().values():
+            for loss in losses.values():
                 self._means.add_measured(reading.step, loss)
         group.last, group.step = reading, max(group.step, reading.step)
-        if any(site.kind is Kind.LOSS for site in reading.sites):
+        if losses:
             group.loss_step = group.step
+            group.jumps.add(next(iter(losses.values())))
         if self._recorder is not None:
             self._recorder.add(reading)
         self._found += self._diagnosis.observe(reading)
@@ -236,7 +240,8 @@ class Sequencer:
         # Rarely, once many are known: asking the rules takes the interpreter from the training.
         # Rules look at the newest loss, so that one that is not finite must be the last.
         enough = min(1 + group.told // 8, _MOST_LOSSES)
-        if len(group.losses) >= enough or not math.isfinite(loss):
+        is_sign = group.jumps.add(loss) is not None or not math.isfinite(loss)
+        if len(group.losses) >= enough or is_sign:
             self._tell_losses(name, group)
 
     def _tell_losses(self, name: str, group: _Waiting) -> None:

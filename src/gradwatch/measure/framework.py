@@ -58,8 +58,11 @@ class Framework(Protocol):
         `outputs` are what the function returns, as far as it is known.
         """
 
-    def fetch_number(self, number: Tensor) -> Callable[[], float]:
-        """Start copying a tensor of one element to the host; later updates do not change it."""
+    def fetch_number(self, number: Tensor) -> float | Callable[[], float]:
+        """Start copying a tensor of one element to the host; later updates do not change it.
+
+        Returns the number itself if it is there already.
+        """
 
     def fetch(self, measured: Mapping[str, Tensor], names: Sequence[str]) -> Fetched:
         """Start copying to the host."""

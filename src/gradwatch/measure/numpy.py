@@ -1,6 +1,6 @@
 """NumPy arrays and Python numbers, as of a network written by hand."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -60,9 +60,8 @@ def use_copies(outputs: Tree) -> None:
     pass
 
 
-def fetch_number(number: Tensor) -> Callable[[], float]:
-    value = float(np.asarray(number).reshape(()))
-    return lambda: value
+def fetch_number(number: Tensor) -> float:
+    return float(np.asarray(number).reshape(()))
 
 
 def fetch(measured: Mapping[str, Tensor], names: Sequence[str]) -> Fetched:

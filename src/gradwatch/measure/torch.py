@@ -154,10 +154,9 @@ def use_copies(outputs: Tree) -> None:
     pass
 
 
-def fetch_number(number: Tensor) -> Callable[[], float]:
+def fetch_number(number: Tensor) -> float | Callable[[], float]:
     if not isinstance(number, torch.Tensor) or number.device.type == "cpu":
-        value = float(number.detach() if isinstance(number, torch.Tensor) else number)
-        return lambda: value
+        return float(number.detach() if isinstance(number, torch.Tensor) else number)
     wait = fetch({"number": copy(number)}, ["number"])
     return lambda: float(wait()["number"].reshape(()))
 

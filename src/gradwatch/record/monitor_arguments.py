@@ -90,14 +90,18 @@ def as_alerts(
     on_finding: Callable[[Finding], object] | None,
     stop_on: Severity | str | None,
     reporter: Reporter,
+    on_young: Callable[[], object],
 ) -> Alerts | None:
-    """The diagnosis, and how to tell the user about its findings; None without one."""
+    """The diagnosis, and how to tell the user about its findings; None without one.
+
+    For `on_young` see `LiveDiagnosis`.
+    """
     settings, worst = Settings.of(diagnose), as_severity("stop_on", stop_on)
     if settings is None:
         if on_finding is not None or worst is not None:
             raise ValueError("on_finding= and stop_on= need a diagnosis. Leave out diagnose=False.")
         return None
-    return Alerts(LiveDiagnosis(settings, reporter), on_finding, worst, reporter)
+    return Alerts(LiveDiagnosis(settings, reporter, on_young), on_finding, worst, reporter)
 
 
 def as_sinks(sinks: Sequence[Sink] | Sink | None) -> list[Sink]:

@@ -94,7 +94,7 @@ class Session:
         self._latest: Path | None = None
         self._is_named = directory is not None
         self.reporter = Reporter()
-        self.alerts = as_alerts(diagnose, on_finding, stop_on, self.reporter)
+        self.alerts = as_alerts(diagnose, on_finding, stop_on, self.reporter, self.pacer.suspect)
         if self.alerts is not None and layers is None and watch is None:
             watches += diagnosis_watches()
         watches += number_watches()

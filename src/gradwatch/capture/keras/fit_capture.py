@@ -21,6 +21,7 @@ from gradwatch.capture.keras.step import (
     restored_train_function,
 )
 from gradwatch.capture.keras.step_counter import FitStepCounter
+from gradwatch.capture.loss_signs import LossSigns
 from gradwatch.capture.meaning import fit_meaning
 from gradwatch.capture.number_log import NumberLog
 from gradwatch.capture.recorder import Recorder, Submit
@@ -42,6 +43,7 @@ _RANDOM_STATE = (
 
 
 _FAR = 10**9 + 7
+_LOSS = Site(Kind.METRIC, "loss")
 
 
 class Announce(Protocol):
@@ -76,6 +78,7 @@ class FitCapture:
         self._reporter = reporter
         self._recorder = Recorder(submit, reporter)
         self._reports, self._numbers = FitReports(), NumberLog(submit)
+        self._signs = LossSigns(pacer)
         self._announce = announce
         self._batch = 0
         self._own_start: SlowStart | None = None
@@ -119,6 +122,8 @@ class FitCapture:
         """Send what Keras has reported, as far as nothing before it is missing."""
         for report in self._reports.take(everything=everything):
             self._numbers.add(report.moment, report.get_numbers, when=report.time)
+            if _LOSS in report.numbers:
+                self._signs.add_mean(report.epoch, report.place, report.numbers[_LOSS])
 
     def send_epoch(self, epoch: int, logs: Mapping[str, Any], prefix: str = "") -> None:
         """Send the numbers that Keras reports at the end of an epoch, or of an evaluation."""

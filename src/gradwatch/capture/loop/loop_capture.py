@@ -15,6 +15,7 @@ from gradwatch.capture.loop.loop_numbers import LoopNumbers, fetched_number
 from gradwatch.capture.loop.loop_plans import LoopPlans
 from gradwatch.capture.loop.loop_readings import check_loss, framework_of_readings, loss_row
 from gradwatch.capture.loop.step_count import Progress
+from gradwatch.capture.loss_signs import LossSigns
 from gradwatch.capture.meaning import RECORDED
 from gradwatch.capture.recorder import Recorder, Submit, no_numbers
 from gradwatch.capture.site_table import SiteTable
@@ -52,7 +53,7 @@ class LoopCapture:
         self.is_meeting = False
         self.model_facts = ModelFacts()
         self._recorder = Recorder(submit, reporter)
-        self._numbers = LoopNumbers(submit, self._recorder.tables)
+        self._numbers = LoopNumbers(submit, self._recorder.tables, LossSigns(pacer))
         self._plans = LoopPlans(timetable, self._recorder.tables, reporter)
         self._ask = may_measure
         self._pacer = pacer
@@ -227,16 +228,16 @@ class LoopCapture:
     ) -> None:
         """Send the loss of a step that is not measured."""
         if self._may_measure:
-            wait = fetched_number("loss", loss)
+            number = fetched_number("loss", loss)
             self._begin_run(moment)
-            self._numbers.add_loss(moment, group, wait, micro_batch)
+            self._numbers.add_loss(moment, group, number, micro_batch)
 
     def record_metrics(self, moment: Moment, group: str, metrics: Mapping[str, Tensor]) -> None:
         """Send numbers by name, whatever is due."""
         if metrics and self._may_measure:
-            waits = {n: fetched_number(f"metrics[{n!r}]", x) for n, x in metrics.items()}
+            numbers = {n: fetched_number(f"metrics[{n!r}]", x) for n, x in metrics.items()}
             self._begin_run(moment)
-            self._numbers.add_metrics(moment, group, waits)
+            self._numbers.add_metrics(moment, group, numbers)
 
     def record_inputs(self, tensors: StepTensors, moment: Moment, group: str, loss: Tensor) -> None:
         """Send a step's loss, inputs and targets."""

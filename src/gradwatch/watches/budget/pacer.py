@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from gradwatch.core import Moment, Schedule
 from gradwatch.watches.budget import floor
+from gradwatch.watches.budget.closer_look import CloserLook
 from gradwatch.watches.budget.cost import Cost
 from gradwatch.watches.budget.floor import densest
 from gradwatch.watches.budget.meter import Meter
@@ -40,7 +41,7 @@ class Pacer:
     so, not for every small fluctuation.
 
     To these comes the `floor`, counted from the first step that it sees, until measuring has
-    added so many seconds.
+    added so many seconds; and the steps after a sign of trouble, see `CloserLook`.
 
     Where measured steps are so dense that measuring never ceases, a few steps are left
     out, rarer and rarer, to see what training takes without.
@@ -85,6 +86,8 @@ class Pacer:
         # Kept, because readings ask later whether a step was due: from a step on, the interval,
         # and whether there is a floor.
         self._changes: list[tuple[int, int, bool]] = [(0, START, True)]
+        self._closer = CloserLook()
+        self._has_sign = False
         self._last_step = 0
         self._steps = self._measured_steps = self._measured_ticks = 0
 
@@ -101,6 +104,19 @@ class Pacer:
     def counts(self) -> tuple[int, int]:
         """How many steps there were, of any model, and how many of them were measured."""
         return self._all_steps, self._all_measured
+
+    def suspect(self) -> None:
+        """There is a sign of trouble: look closer from the step after the next; on any thread."""
+        self._has_sign = True
+
+    def look_closer(self) -> None:
+        """There is a sign of trouble: look closer from the next step on.
+
+        On the thread that trains, between two steps.
+        """
+        self._has_sign = False
+        if self.budget is not None and self._followed is None:
+            self._closer.begin(self._last_step + 1, self._steps)
 
     def compiled(self, seconds: float) -> None:
         """The first measured step took so much longer than later ones, by a better clock."""
@@ -134,7 +150,11 @@ class Pacer:
         if step < self._last_step:  # A model that was restored, or another loop.
             self._changes = [(0, *self._changes[-1][1:])]
             self._since = min(self._since, step)
+            self._closer.go_back()
         self._last_step = step
+        if self._has_sign:
+            self.look_closer()
+        self._closer.spend(moments, self._seconds_each, self._due_by_budget)
         self._close_floor(step + 1)
         if self._in_gap:
             self._end_gap(step)
@@ -179,6 +199,9 @@ class Pacer:
             return True
         if self._followed is not None:
             return self._followed(moment.step)
+        return self._due_by_budget(moment) or self._closer.covers(moment.step)
+
+    def _due_by_budget(self, moment: Moment) -> bool:
         start, interval, has_floor = self._changes[-1]
         if moment.step < start:
             place = bisect_right(self._changes, moment.step, key=lambda change: change[0]) - 1
@@ -190,17 +213,22 @@ class Pacer:
         origin = moment.step if self._origin is None else self._origin
         return moment.step % floor.floor_interval(moment.step - origin + 1) == 0
 
+    @property
+    def _seconds_each(self) -> float:
+        """What a measured step adds beyond doubt; while that is not known, all that it takes."""
+        meter = self._meter
+        if math.isfinite(meter.doubt):
+            # On a busy machine, the delays of others are not to count.
+            return meter.added_seconds - meter.doubt
+        return meter.measured_seconds / max(self._measured_ticks, 1)
+
     def _close_floor(self, step: int) -> None:
         """Measure no more than the budget has room for, from `step` on, if the floor has had its
         share of seconds."""
-        meter = self._meter
-        if math.isfinite(meter.doubt):
-            # What is added beyond doubt: on a busy machine, others are not to close it.
-            added = self._measured_ticks * (meter.added_seconds - meter.doubt)
-            has_room = added <= floor.SECONDS
-        else:
-            # Not for good: it may turn out to be little.
-            has_room = meter.measured_seconds <= floor.BLIND_SECONDS
+        # Not for good where it is not known: it may turn out to be little.
+        is_known = math.isfinite(self._meter.doubt)
+        allowed = floor.SECONDS if is_known else floor.BLIND_SECONDS
+        has_room = self._measured_ticks * self._seconds_each <= allowed
         if has_room != self._has_floor:
             self._has_floor = has_room
             self._change(step, 0 if self._in_gap else self._interval)

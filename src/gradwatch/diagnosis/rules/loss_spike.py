@@ -1,0 +1,112 @@
+"""A loss that jumps, with or without coming back."""
+
+import math
+
+import numpy as np
+
+from gradwatch.core import ModelFacts
+from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
+from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.losses import median
+from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.spike_evidence import rate_rise, what_moved
+from gradwatch.diagnosis.spikes import Spike
+from gradwatch.util import counted
+
+_MOST = 8
+"""Spikes of a run that are told; the first ones."""
+_AFTER = 25
+"""Steps after a spike in which what is measured may tell more about it."""
+
+
+@rule(
+    "loss-spike",
+    remedy=(
+        "Look at the batch of this step: a wrong label, an outlier, a value that is not scaled. "
+        "Clip gradients by their norm, and lower the learning rate if it happens again."
+    ),
+    thresholds={
+        "rarity": Threshold(1.5, "times the largest deviation so far; noise has had others"),
+        "deviations": Threshold(12.0, "to be a warning, although the loss comes back"),
+        "rarity of a warning": Threshold(5.0, "times the largest deviation so far; the same"),
+        "height": Threshold(5.0, "times the initial loss; the same"),
+        "losses": Threshold(5, "without coming back, to be more than an odd batch"),
+        "height without return": Threshold(1.5, "times the initial loss: worse than untrained"),
+        "height of an error": Threshold(3.0, "times the initial loss, without coming back"),
+    },
+)
+def loss_spike(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """The loss of a step is far above the course of those before it."""
+    spikes = history.losses.spikes.kept
+    for spike in spikes[:_MOST]:
+        if spike.jump.rarity < limits["rarity"] or not _is_current(history, spike):
+            continue
+        severity = _severity(history, spike, limits)
+        rise = rate_rise(history, spike)
+        if severity is Severity.INFO and rise:
+            continue  # A schedule that restarts.
+        layer, sites, moved = what_moved(history, facts, spike)
+        yield Symptom(
+            title=_title(spike),
+            evidence={
+                "loss before": spike.jump.level,
+                "highest loss": spike.peak,
+                "standard deviations": spike.jump.deviations,
+                **_return(spike),
+                **rise,
+                **moved,
+            },
+            sites=sites,
+            layer=layer,
+            since=spike.step,
+            until=None if spike.recovered is None else spike.recovered - 1,
+            severity=severity,
+            about=f"{spike.step}",
+        )
+
+
+def _is_current(history: History, spike: Spike) -> bool:
+    """Whether it goes on, or may become clearer."""
+    if spike.end is None or history.step <= spike.end + _AFTER:
+        return True
+    middle = (spike.jump.level + spike.peak) / 2
+    return spike.is_lasting and history.losses.recent > middle
+
+
+def _title(spike: Spike) -> str:
+    text = f"The loss jumps from {spike.jump.level:.3g} to {spike.loss:.3g} in step {spike.step:,}"
+    if spike.recovered is not None:
+        steps = spike.recovered - spike.step
+        return f"{text}, and is back after {counted(steps, 'step')}."
+    return f"{text}, and does not come back." if spike.is_lasting else f"{text}."
+
+
+def _return(spike: Spike) -> dict[str, float]:
+    if spike.recovered is not None:
+        return {"steps until it was back": spike.recovered - spike.step}
+    return {"losses since then": len(spike.losses)}
+
+
+def _severity(history: History, spike: Spike, limits: Limits) -> Severity:
+    """A spike matters if it is beyond anything that batches do, or if it stays."""
+    start = history.losses.initial
+
+    def is_over(loss: float, height: float) -> bool:
+        # A loss may be negative, and its initial level near 0.
+        return loss > start + (height - 1.0) * max(abs(start), 1e-3 * abs(spike.peak))
+
+    if not math.isfinite(start):
+        return Severity.INFO
+    if len(spike.losses) >= limits["losses"] and spike.recovered is None:
+        latest = np.array(spike.losses[-int(limits["losses"]) :])
+        if is_over(float(latest.min()), limits["height of an error"]):
+            return Severity.ERROR
+        if is_over(median(latest), limits["height without return"]):
+            return Severity.ERROR if spike.is_lasting else Severity.WARNING
+    is_beyond_noise = (
+        spike.jump.deviations >= limits["deviations"]
+        and spike.jump.rarity >= limits["rarity of a warning"]
+    )
+    if is_beyond_noise and is_over(spike.peak, limits["height"]):
+        return Severity.WARNING
+    return Severity.INFO
