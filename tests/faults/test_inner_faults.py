@@ -21,10 +21,10 @@ OWN_OF_KERAS = "capture,record"
     ("training", "backend", "few", "many", "parts"),
     [
         ("numpy_loop", "torch", 24, 0, ""),
-        ("torch_loop", "torch", 16, 0, ""),
-        ("torch_seen", "torch", 8, 0, "capture,record"),
-        ("keras_fit", "torch", 16, 0, ""),
-        ("keras_fit", "jax", 4, 150, OWN_OF_KERAS),
+        ("torch_loop", "torch", 8, 0, ""),
+        ("torch_seen", "torch", 4, 0, "capture,record"),
+        ("keras_fit", "torch", 8, 0, ""),
+        ("keras_fit", "jax", 2, 150, OWN_OF_KERAS),
     ],
 )
 def test_no_fault_of_ours_stops_training_or_changes_it(

@@ -2,9 +2,12 @@
 
 import keras
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import gradwatch
+
+pytestmark = pytest.mark.any_backend
 
 
 def trained(directory, hidden=1, layers=None):

@@ -56,6 +56,7 @@ def test_inputs_and_targets_are_those_of_each_batch(make_monitor, no_complaint):
             assert row.max == batch.max()
 
 
+@pytest.mark.any_backend
 def test_integer_labels_and_named_inputs_are_summarised_too(make_monitor, no_complaint):
     a, b = keras.Input((4,), name="left"), keras.Input((2,), name="right")
     answer = keras.layers.Dense(5, "softmax")(keras.layers.Concatenate()([a, b]))
@@ -101,6 +102,7 @@ def test_the_learning_rate_of_a_schedule_is_that_of_the_step(make_monitor):
     assert sizes == {32}
 
 
+@pytest.mark.any_backend
 def test_a_healthy_training_is_left_in_peace(make_monitor, no_complaint, capsys):
     monitor, _ = make_monitor(every=1)
     fit(network(), *separable(640), monitor, epochs=4)
@@ -110,6 +112,7 @@ def test_a_healthy_training_is_left_in_peace(make_monitor, no_complaint, capsys)
 
 
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis:UserWarning")
+@pytest.mark.any_backend
 def test_a_softmax_over_one_unit_is_said_once_and_kept_in_the_run(make_monitor):
     heard: list[gradwatch.Finding] = []
     monitor, _ = make_monitor(every=1, on_finding=heard.append)
@@ -155,6 +158,7 @@ def test_nan_in_a_step_that_is_not_measured_is_found_by_its_loss(make_monitor):
         assert finding.title.startswith("NaN in the loss of step 4")
 
 
+@pytest.mark.any_backend
 def test_the_flight_recorder_keeps_the_steps_before_nan(make_monitor):
     monitor, keep = make_monitor(every=1)
     fit(network("linear", "mse"), *spoiled(step=4), monitor)
@@ -174,6 +178,7 @@ def test_training_stops_after_an_error_when_asked_to(make_monitor):
     assert len(history.history["loss"]) == 3
 
 
+@pytest.mark.any_backend
 def test_a_rule_and_a_function_that_raise_do_not_reach_training(make_monitor, caplog):
     @gradwatch.diagnosis.rule("broken")
     def broken(history):
@@ -208,6 +213,7 @@ def test_weights_are_the_same_with_and_without_the_diagnosis(make_monitor, backe
         np.testing.assert_allclose(one, other, rtol=0 if backend == "torch" else 1e-5)
 
 
+@pytest.mark.any_backend
 def test_only_what_is_watched_is_recorded_where_that_is_said(make_monitor):
     monitor, keep = make_monitor(every=1, diagnose=False)
     fit(network(), *separable(), monitor)
@@ -234,6 +240,7 @@ def test_the_facts_of_the_model_are_in_the_run(make_monitor):
     assert told["diagnose"]["silences"][0]["because"] == "meant to be"
 
 
+@pytest.mark.any_backend
 def test_wrong_settings_are_refused_when_the_monitor_is_made(tmp_path):
     with pytest.raises(ValueError, match=r"There is no rule 'dead-unit'\. There are: dead-units"):
         gradwatch.Monitor(tmp_path, diagnose=["dead-unit"])
@@ -243,6 +250,7 @@ def test_wrong_settings_are_refused_when_the_monitor_is_made(tmp_path):
         gradwatch.Monitor(tmp_path, diagnose=[3])
 
 
+@pytest.mark.any_backend
 def test_assert_trains_says_what_is_wrong():
     from gradwatch.testing import assert_trains
 

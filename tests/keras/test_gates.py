@@ -7,6 +7,7 @@ import pytest
 import gradwatch
 from gradwatch import Kind, Site
 from tests.keras.support import Keep
+from tests.keras.ways import mostly_on_torch
 
 GATES = {
     "lstm": ["input", "forget", "cell", "output"],
@@ -15,7 +16,7 @@ GATES = {
 LAYERS = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
 
 
-@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("name", mostly_on_torch(GATES, ["lstm"]))
 def test_each_gate_of_each_variable_is_measured_as_its_slice(name, tmp_path):
     keras.utils.set_random_seed(0)
     model = keras.Sequential(
@@ -47,6 +48,7 @@ def test_each_gate_of_each_variable_is_measured_as_its_slice(name, tmp_path):
                 assert got["sum"] == pytest.approx(truth.sum(), rel=1e-3, abs=1e-5)
 
 
+@pytest.mark.any_backend
 def test_gates_are_measured_only_on_request_and_never_counted_twice(tmp_path):
     model = keras.Sequential([keras.Input((5, 3)), keras.layers.LSTM(4, name="lstm")], name="net")
     model.compile("sgd", "mse")
@@ -60,6 +62,7 @@ def test_gates_are_measured_only_on_request_and_never_counted_twice(tmp_path):
     assert reading.layers(Kind.WEIGHT)["net/lstm/lstm_cell"].count == model.count_params()
 
 
+@pytest.mark.any_backend
 def test_a_gate_that_does_not_exist_lists_those_that_do(tmp_path):
     model = keras.Sequential([keras.Input((5, 3)), keras.layers.LSTM(4, name="lstm")], name="net")
     model.compile("sgd", "mse")
@@ -68,6 +71,7 @@ def test_a_gate_that_does_not_exist_lists_those_that_do(tmp_path):
         model.fit(np.ones((4, 5, 3)), np.ones((4, 4)), verbose=0, callbacks=[monitor])
 
 
+@pytest.mark.any_backend
 def test_attention_has_its_query_key_value_and_output_apart():
     inputs = keras.Input((5, 8))
     attention = keras.layers.MultiHeadAttention(2, 4, name="attention")

@@ -18,6 +18,7 @@ from tests.keras.models import CASES
 from tests.keras.output_truth import true_outputs
 from tests.keras.support import State, classes, normal
 from tests.keras.truth import batch_of, gradients_of, statistics, unique_paths
+from tests.keras.ways import mostly_on_torch
 
 BACKEND = keras.backend.backend()
 MODELS = [
@@ -34,6 +35,12 @@ MODELS = [
     "regularizers_and_constraints",
     "sample_weight",
 ]
+EVERYWHERE = (
+    "sequential_cnn_with_batch_norm",
+    "layer_used_twice",
+    "embedding_with_repeated_indices_and_mask",
+    "weight_that_the_loss_does_not_touch",
+)
 
 
 def close(found: Any, true: Any, what: str) -> None:
@@ -42,7 +49,7 @@ def close(found: Any, true: Any, what: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_on_torch(MODELS, EVERYWHERE))
 def test_the_gradients_are_the_true_ones(name: str) -> None:
     case = CASES[name]()
     model = case.build()
@@ -173,6 +180,7 @@ def test_training_and_prediction_differ_by_dropout_and_normalization() -> None:
     assert as_trained.loss != pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.any_backend
 def test_layers_are_chosen_and_each_weight_and_output_is_shown() -> None:
     found = gradwatch.inspect(make(), X, Y, layers=["first", "norm"], show=False)
     assert [str(entry.site) for entry in found.entries] == [
@@ -194,6 +202,7 @@ def test_layers_are_chosen_and_each_weight_and_output_is_shown() -> None:
     assert [entry.trainable for entry in found.entries].count(False) == 2
 
 
+@pytest.mark.any_backend
 def test_a_recurrent_layer_chosen_by_type_shows_its_cells_weights() -> None:
     case = CASES["lstm"]()
     found = gradwatch.inspect(case.build(), *batch_of(case, 0)[:2], layers=layers.LSTM, show=False)
@@ -201,6 +210,7 @@ def test_a_recurrent_layer_chosen_by_type_shows_its_cells_weights() -> None:
     assert [p.rpartition("/")[2] for p in paths] == ["kernel", "recurrent_kernel", "bias", "lstm"]
 
 
+@pytest.mark.any_backend
 def test_a_given_loss_replaces_the_compiled_one() -> None:
     model = keras.Sequential([keras.Input((2,)), layers.Dense(1, name="d")], name="net")
     model.set_weights([np.array([[1.0], [2.0]]), np.array([0.5])])
@@ -220,6 +230,7 @@ def test_a_given_loss_replaces_the_compiled_one() -> None:
     np.testing.assert_allclose(weighed.numpy("net/d").reshape(-1), [3.5, 0.0], rtol=1e-6)
 
 
+@pytest.mark.any_backend
 def test_several_inputs_and_outputs_take_a_loss_for_each() -> None:
     case = CASES["functional_two_inputs_two_outputs"]()
     model = case.build()
@@ -233,6 +244,7 @@ def test_several_inputs_and_outputs_take_a_loss_for_each() -> None:
         gradwatch.inspect(model, x, y, loss={"prize": "mse"}, show=False)
 
 
+@pytest.mark.any_backend
 def test_an_unbuilt_model_is_built_on_the_batch() -> None:
     model = keras.Sequential([layers.Dense(3, "relu", name="a"), layers.Dense(1, name="b")])
     model.compile("sgd", "mse")

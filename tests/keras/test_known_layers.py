@@ -1,8 +1,11 @@
 """Looking up layers anew only where there are others."""
 
 import keras
+import pytest
 
 from gradwatch.capture.keras.layers import LayersOf
+
+pytestmark = pytest.mark.any_backend
 
 
 def test_layers_that_are_built_or_added_later_are_known_then():

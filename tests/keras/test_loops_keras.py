@@ -21,6 +21,7 @@ from tests.keras.support_behaviour import (
     linear_gradients,
     linear_model,
 )
+from tests.keras.ways import mostly_on_torch
 
 NAMES = (KERNEL, BIAS)
 only_on = {
@@ -55,7 +56,7 @@ def gradients_of(model: Any, x: np.ndarray, y: np.ndarray) -> tuple[list[Any], A
     return gradients, loss
 
 
-@pytest.mark.parametrize("form", ["model", "list", "names"])
+@pytest.mark.parametrize("form", mostly_on_torch(["model", "list", "names"], ["model"]))
 def test_gradients_of_a_model_are_recorded_under_the_paths_of_fit(
     make_monitor: Any, form: str
 ) -> None:
@@ -82,6 +83,7 @@ def test_gradients_of_a_model_are_recorded_under_the_paths_of_fit(
         assert reading.losses()["loss"] > 0
 
 
+@pytest.mark.any_backend
 def test_layers_are_selected_as_in_fit(make_monitor: Any) -> None:
     model = keras.Sequential(
         [keras.Input((3,)), keras.layers.Dense(4), keras.layers.Dense(2, name="last")], name="net"
@@ -101,6 +103,7 @@ def test_layers_are_selected_as_in_fit(make_monitor: Any) -> None:
     ]
 
 
+@pytest.mark.any_backend
 def test_totals_are_printed_in_fit_too(make_monitor: Any) -> None:
     out = io.StringIO()
     totals = gradwatch.Totals({"biases": "bias"}, every=2, file=out)

@@ -69,6 +69,7 @@ def test_all_logs_of_batches_and_epochs_are_recorded(tmp_path: Any, options: Any
     assert run.steps().tolist() == steps
 
 
+@pytest.mark.any_backend
 def test_epochs_end_at_their_true_steps_when_little_is_measured(tmp_path: Any) -> None:
     x, y = data()
     monitor = gradwatch.Monitor(
@@ -83,6 +84,7 @@ def test_epochs_end_at_their_true_steps_when_little_is_measured(tmp_path: Any) -
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+@pytest.mark.any_backend
 def test_an_epoch_of_unknown_length_ends_at_its_last_step(tmp_path: Any) -> None:
     x, y = data()
     monitor = gradwatch.Monitor(tmp_path, every=2, sinks=[gradwatch.Store()])
@@ -117,6 +119,7 @@ def test_an_evaluation_within_fit_is_recorded_and_does_not_disturb_it(tmp_path: 
     assert run.steps("gradient").tolist() == [STEPS, 2 * STEPS]
 
 
+@pytest.mark.any_backend
 def test_a_validation_that_is_nan_is_no_other_evaluation(tmp_path: Any) -> None:
     x, y = data()
     monitor = gradwatch.Monitor(tmp_path, every="epoch", sinks=[gradwatch.Store()])
@@ -155,6 +158,7 @@ def test_logs_of_a_train_step_of_ones_own_are_recorded(tmp_path: Any) -> None:
     )
 
 
+@pytest.mark.any_backend
 def test_training_that_goes_back_leaves_no_metrics_of_steps_that_it_repeats(tmp_path: Any) -> None:
     x, y = data()
     monitor = gradwatch.Monitor(
@@ -175,6 +179,7 @@ def test_training_that_goes_back_leaves_no_metrics_of_steps_that_it_repeats(tmp_
     assert run.series("epoch_metric", "loss", "value")[1][-1] == values[-1]
 
 
+@pytest.mark.any_backend
 def test_logs_that_are_no_numbers_are_left_out(tmp_path: Any) -> None:
     class Writes(keras.callbacks.Callback):
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

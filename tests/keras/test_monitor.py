@@ -50,11 +50,13 @@ assert isinstance(monitor, keras.callbacks.Callback)
 """
 
 
+@pytest.mark.any_backend
 def test_a_monitor_made_before_keras_is_imported_works(tmp_path: Path) -> None:
     run_script(MADE_BEFORE_KERAS, tmp_path)
     assert csv_steps(tmp_path) == [1, 2]
 
 
+@pytest.mark.any_backend
 def test_with_closes_the_run(tmp_path: Path) -> None:
     keep = Keep()
     with gradwatch.Monitor(tmp_path, every=1, sinks=[keep, gradwatch.CSV()]) as monitor:
@@ -62,6 +64,7 @@ def test_with_closes_the_run(tmp_path: Path) -> None:
     assert keep.steps == csv_steps(tmp_path) == [1, 2]
 
 
+@pytest.mark.any_backend
 def test_an_unwritable_directory_is_said_once_and_training_goes_on(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     monitor = gradwatch.Monitor(tmp_path / "file" / "run", every=1, sinks=[gradwatch.CSV()])
@@ -85,6 +88,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.any_backend
 def test_a_directory_that_another_process_writes_to_is_left_alone(tmp_path: Path) -> None:
     wished = tmp_path / "run"
     with subprocess.Popen(
@@ -169,6 +173,7 @@ class Hangs(gradwatch.Sink):
         self.goes_on.wait()
 
 
+@pytest.mark.any_backend
 def test_a_sink_that_raises_is_said_and_the_others_get_everything(tmp_path: Path) -> None:
     keep = Keep()
     monitor = gradwatch.Monitor(tmp_path, every=1, sinks=[Raises(), keep])
@@ -181,6 +186,7 @@ def test_a_sink_that_raises_is_said_and_the_others_get_everything(tmp_path: Path
     assert len(said) == 3  # the first fault, being switched off, and what was lost
 
 
+@pytest.mark.any_backend
 def test_a_sink_that_hangs_holds_fit_up_for_two_seconds_at_most(
     tmp_path: Path, be_patient: Any, closing_time: float
 ) -> None:
@@ -203,6 +209,7 @@ def test_a_sink_that_hangs_holds_fit_up_for_two_seconds_at_most(
     hangs.goes_on.set()
 
 
+@pytest.mark.any_backend
 def test_run_json_says_what_the_numbers_mean(tmp_path: Path) -> None:
     options = {"clipnorm": 1.0, "gradient_accumulation_steps": 2, "loss_scale_factor": 8.0}
     model = linear_model(keras.optimizers.SGD(0.1, **options))

@@ -20,7 +20,7 @@ from tests.keras.models import CASES
 from tests.keras.output_truth import true_outputs
 from tests.keras.support import State, StatesOfSteps, normal, seed_everything
 from tests.keras.truth import assert_cells, assert_statistics, batch_of, initial_state
-from tests.keras.ways import BACKEND, EAGERLY, WAYS, combinations
+from tests.keras.ways import BACKEND, EAGERLY, OWN_WAYS, WAYS, combinations, mostly_on_torch
 
 MODELS = [
     "sequential_mlp",
@@ -75,7 +75,7 @@ def mean_of(reading: Reading, kind: Kind, path: str) -> float:
     return recorded(reading, Site(kind, path))["mean"]
 
 
-@pytest.mark.parametrize(("name", "way"), COMBINATIONS)
+@pytest.mark.parametrize(("name", "way"), mostly_on_torch(COMBINATIONS, OWN_WAYS))
 def test_outputs_and_their_gradients_are_the_true_ones(
     name: str, way: str, make_monitor: Callable[..., Any]
 ) -> None:
@@ -136,6 +136,7 @@ class TwoFaced(layers.Layer):
         return {"half": x / 2, "square": x * x}
 
 
+@pytest.mark.any_backend
 def test_a_layer_with_several_outputs_has_a_site_for_each(make_monitor: Callable[..., Any]) -> None:
     x = keras.Input((3,))
     both = TwoFaced(name="two")(layers.Dense(3, name="first")(x))
@@ -188,6 +189,7 @@ def test_training_is_the_same_with_outputs_watched(
         np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.any_backend
 def test_layers_are_chosen_by_name_index_type_and_predicate(
     make_monitor: Callable[..., Any],
 ) -> None:
@@ -210,6 +212,7 @@ def test_layers_are_chosen_by_name_index_type_and_predicate(
     ]
 
 
+@pytest.mark.any_backend
 def test_a_layer_that_does_not_exist_is_an_error_with_near_misses(
     make_monitor: Callable[..., Any],
 ) -> None:
@@ -259,6 +262,7 @@ def test_output_gradients_are_undone_of_loss_scaling(make_monitor: Callable[...,
     assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
+@pytest.mark.any_backend
 def test_all_sinks_show_outputs(
     make_monitor: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -282,6 +286,7 @@ def test_all_sinks_show_outputs(
     assert "dead units" in shown
 
 
+@pytest.mark.any_backend
 def test_the_inventory_lists_outputs() -> None:
     paths = [i.path for i in gradwatch.sites(small()) if i.kind is Kind.OUTPUT]
     assert paths == ["net/a", "net/norm", "net/drop", "net/b"]

@@ -261,6 +261,7 @@ def test_training_is_the_same_with_outputs_watched(
         np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.any_backend
 def test_layers_are_chosen_and_prefixed_as_in_fit(make_monitor: Callable[..., Any]) -> None:
     model = small()
     monitor, keep = make_monitor(
@@ -335,6 +336,7 @@ def test_a_layer_called_in_a_branch_is_refused_by_name(
     assert found == {"net/branched", "net/dense"}
 
 
+@pytest.mark.any_backend
 def test_a_layer_that_does_not_exist_is_an_error_with_near_misses(
     make_monitor: Callable[..., Any],
 ) -> None:

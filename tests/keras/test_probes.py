@@ -58,6 +58,7 @@ def test_pictures_are_those_of_the_true_weights_and_gradients(tmp_path):
         np.testing.assert_array_equal(np.asarray(Image.open(file)), reading.pictures[site])
 
 
+@pytest.mark.any_backend
 def test_tensorboard_shows_the_pictures(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -77,6 +78,7 @@ def test_tensorboard_shows_the_pictures(tmp_path):
     assert (shown[-1].height, shown[-1].width) == last.shape[:2]
 
 
+@pytest.mark.any_backend
 def test_spectral_norms_are_the_largest_singular_values(tmp_path):
     model, x, y = convolutional()
     keep = Keep()
@@ -108,6 +110,7 @@ def test_a_gradient_that_does_not_exist_is_not_drawn(tmp_path):
 
 
 @pytest.mark.parametrize("of", ["weights", "output", ""])
+@pytest.mark.any_backend
 def test_pictures_of_something_else_are_refused(of):
     with pytest.raises(ValueError, match="Received: of="):
         gradwatch.pictures("conv*", of=of)

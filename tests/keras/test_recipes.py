@@ -67,6 +67,7 @@ def norms(x):
     return {"l1": np.abs(x).sum(), "l2": np.linalg.norm(x), "linf": np.abs(x).max()}
 
 
+@pytest.mark.any_backend
 def test_01_gradient_histograms_each_epoch():
     model, x, y = three_layers()
     truth = run_fit(1, model, x, y)
@@ -74,6 +75,7 @@ def test_01_gradient_histograms_each_epoch():
     assert_histograms("epochs", "gradient", paths, [4, 8, 12], truth.gradient)
 
 
+@pytest.mark.any_backend
 def test_02_gradients_of_chosen_layers():
     model, x, y = three_layers()
     truth = run_fit(2, model, x, y)
@@ -81,6 +83,7 @@ def test_02_gradients_of_chosen_layers():
     assert_histograms("layers", "gradient", paths, [4, 8, 12], truth.gradient)
 
 
+@pytest.mark.any_backend
 def test_03_gradients_every_n_batches():
     model, x, y = three_layers()
     truth = run_fit(3, model, x, y)
@@ -88,6 +91,7 @@ def test_03_gradients_every_n_batches():
     assert_histograms("batches", "gradient", paths, [5, 10], truth.gradient)
 
 
+@pytest.mark.any_backend
 def test_10_weight_norms_to_csv():
     model, x, y = three_layers()
     truth = run_fit(10, model, x, y)
@@ -100,6 +104,7 @@ def test_10_weight_norms_to_csv():
         assert float(row["l2"]) == pytest.approx(true_norm, rel=1e-6)
 
 
+@pytest.mark.any_backend
 def test_11_several_norms_every_n_steps():
     model, x, y = three_layers()
     truth = run_fit(11, model, x, y)
@@ -120,6 +125,7 @@ def test_11_several_norms_every_n_steps():
         assert total == pytest.approx(norms(layer)[name], rel=1e-5)
 
 
+@pytest.mark.any_backend
 def test_12_norms_of_every_variable():
     model = compiled(
         keras.Input((4,), dtype="int32"),
@@ -164,6 +170,7 @@ def true_gradients(model, x, y):
     return {v.path: g for v, g in zip(model.trainable_variables, found, strict=True)}
 
 
+@pytest.mark.any_backend
 def test_07_gradient_of_a_layers_output(capsys):
     model, x, y = small_images()
     names = inspected(7, model, x, y)
@@ -183,6 +190,7 @@ def test_07_gradient_of_a_layers_output(capsys):
     assert f"{np.linalg.norm(truth):.3g}"[:4] in printed
 
 
+@pytest.mark.any_backend
 def test_08_gradients_of_kernel_and_bias():
     model, x, y = small_images()
     names = inspected(8, model, x, y)
@@ -191,6 +199,7 @@ def test_08_gradients_of_kernel_and_bias():
     np.testing.assert_allclose(names["bias"], truth["net/conv/bias"], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.any_backend
 def test_09_some_layers_of_a_larger_model(capsys):
     model, x, y = small_images()
     found = inspected(9, model, x, y)["found"]
@@ -327,6 +336,7 @@ def test_15_gradients_of_a_compiled_loop():
     assert total == pytest.approx(np.linalg.norm(whole), rel=1e-3)
 
 
+@pytest.mark.any_backend
 def test_each_recipe_is_short_and_in_the_index():
     index = (DIRECTORY / "README.md").read_text()
     files = sorted(p.name for p in DIRECTORY.glob("[0-9]*.md"))

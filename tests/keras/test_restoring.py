@@ -11,6 +11,7 @@ import pytest
 
 import gradwatch
 from tests.keras.support_behaviour import batch, csv_steps, fit, linear_model
+from tests.keras.ways import mostly_on_torch
 
 BATCHES = 4
 FAILING = 2  # the index of the batch at which things go wrong: the third
@@ -90,7 +91,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no"), KeyboardInterrupt()], ids=lambda e: type(e))
-@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("where", mostly_on_torch(PLACES, ["batch end 2"]))
 def test_a_failing_callback_leaves_the_model_as_it_was_and_the_table_whole(
     tmp_path: Path, where: str, error: BaseException
 ) -> None:
@@ -141,6 +142,7 @@ def test_the_next_fit_continues_the_steps_that_were_really_run(tmp_path: Path) -
     assert csv_steps(tmp_path) == [2, 3, 4, 5, 9]
 
 
+@pytest.mark.any_backend
 def test_an_unmonitored_fit_between_a_failed_and_a_monitored_one_counts(tmp_path: Path) -> None:
     model = trained_once()
     monitor = monitored(tmp_path)
@@ -182,6 +184,7 @@ def test_a_model_that_another_callback_interrupted_is_restored_when_the_monitor_
     before.assert_restored()
 
 
+@pytest.mark.any_backend
 def test_methods_of_the_users_own_on_the_optimizer_survive(tmp_path: Path) -> None:
     model = trained_once(run_eagerly=True)
     name = "stateless_apply" if keras.backend.backend() == "jax" else "apply"

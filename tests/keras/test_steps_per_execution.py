@@ -51,19 +51,20 @@ def packed(reading: Any) -> np.ndarray:
 
 @needs_several_steps
 @pytest.mark.filterwarnings(RAN_OUT)
-@pytest.mark.parametrize("known", [True, False], ids=["known-length", "unknown-length"])
 @pytest.mark.parametrize(
-    ("every", "expected"),
+    ("every", "expected", "known"),
     [
-        (1, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
-        (3, [3, 6, 9]),
+        (1, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], True),
+        pytest.param(1, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], False, marks=pytest.mark.slow),
+        pytest.param(3, [3, 6, 9], True, marks=pytest.mark.slow),
+        (3, [3, 6, 9], False),
         # Nothing in the second execution; both steps of the third, which is cut short.
-        ([1, 9, 10], [1, 9, 10]),
+        ([1, 9, 10], [1, 9, 10], True),
+        pytest.param([1, 9, 10], [1, 9, 10], False, marks=pytest.mark.slow),
     ],
-    ids=["every-step", "every-third", "ends"],
 )
 def test_the_steps_that_are_due_are_measured_as_one_by_one(
-    make_monitor: Any, known: bool, every: Any, expected: list[int]
+    make_monitor: Any, every: Any, expected: list[int], known: bool
 ) -> None:
     monitor, keep = make_monitor(every=every, watch=EVERYTHING)
     single, keep_single = make_monitor(every=every, watch=EVERYTHING)

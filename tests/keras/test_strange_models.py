@@ -61,6 +61,7 @@ def test_a_layer_that_is_a_trainer_is_measured(make_monitor: Any, eagerly: bool)
     assert Site(Kind.LOSS, "loss") in reading.position
 
 
+@pytest.mark.any_backend
 def test_the_layers_inside_such_a_trainer_are_measured(make_monitor: Any) -> None:
     model = Pair()
     model.compile("adam", "mse")
@@ -84,6 +85,7 @@ class Nested(keras.Model):
 @pytest.mark.parametrize(
     "pack", [lambda x: [[x]], lambda x: {"a": [x]}, lambda x: {"a": {"b": x}}, lambda x: [(x,)]]
 )
+@pytest.mark.any_backend
 def test_nested_losses_cost_no_diagnosis(make_monitor: Any, pack: Any) -> None:
     model = Nested(pack)
     model.compile("sgd", loss=pack("mse"))

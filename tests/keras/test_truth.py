@@ -24,7 +24,7 @@ from tests.keras.truth import (
     left_over_by_keras,
     unique_paths,
 )
-from tests.keras.ways import BACKEND, EAGERLY, WAYS, combinations
+from tests.keras.ways import BACKEND, EAGERLY, OWN_WAYS, WAYS, combinations, mostly_on_torch
 
 pytestmark = pytest.mark.usefixtures("no_complaint")
 
@@ -71,7 +71,7 @@ def trained(case: Case, way: str, make_monitor: Callable[..., Any]) -> tuple[Any
     return model, states, keep
 
 
-@pytest.mark.parametrize(("name", "way"), COMBINATIONS)
+@pytest.mark.parametrize(("name", "way"), mostly_on_torch(COMBINATIONS, OWN_WAYS))
 def test_every_statistic_of_every_site_at_every_step_is_the_true_one(
     name: str, way: str, make_monitor: Callable[..., Any]
 ) -> None:

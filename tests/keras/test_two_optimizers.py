@@ -109,6 +109,7 @@ def test_a_gan_trains_as_without_the_monitor(make_monitor: Any) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+@pytest.mark.any_backend
 def test_the_meaning_is_said_for_each_optimizer_where_they_differ(make_monitor: Any) -> None:
     monitor, keep = make_monitor(every=1)
     model = make_gan(second=keras.optimizers.SGD(0.1, clipnorm=0.5, name="critics"))
@@ -119,6 +120,7 @@ def test_the_meaning_is_said_for_each_optimizer_where_they_differ(make_monitor: 
     assert meaning.count("gradient of the training loss") == 2
 
 
+@pytest.mark.any_backend
 def test_a_selection_of_one_network_leaves_the_other_out(make_monitor: Any) -> None:
     monitor, keep = make_monitor(every=1, watch=[gradwatch.gradients("critic")])
     fit(make_gan(), 1, monitor)

@@ -23,6 +23,7 @@ from tests.keras.support_behaviour import (
     linear_model,
     named,
 )
+from tests.keras.ways import mostly_on_torch
 
 RULES = {
     "SGD": lambda: keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True),
@@ -47,7 +48,7 @@ def run(optimizer: Any, *callbacks: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", mostly_on_torch(RULES, ["Adam", "EMA that overwrites"]))
 def test_updates_are_the_change_and_gradients_the_losss(make_monitor: Any, rule: str) -> None:
     monitor, keep = make_monitor(every=1, watch=EVERYTHING)
     states = StatesOfSteps()
@@ -85,6 +86,7 @@ def test_the_update_follows_a_learning_rate_schedule(make_monitor: Any) -> None:
     np.testing.assert_allclose(sizes, truth, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.any_backend
 def test_the_weights_come_along_with_their_updates(make_monitor: Any) -> None:
     monitor, keep = make_monitor(every=1, watch=[gradwatch.updates("kernel")])
     fit(linear_model(), 1, monitor)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import keras
+import pytest
 
 BACKEND = keras.backend.backend()
 WAYS = {
@@ -15,6 +17,7 @@ WAYS = {
     "torch": {"op_by_op": {"jit_compile": False}},
 }[BACKEND]
 EAGERLY = {"run_eagerly": True, "jit_compile": False}
+ANY_BACKEND = pytest.mark.any_backend
 
 
 def combinations(names: Sequence[str]) -> list[tuple[str, str]]:
@@ -23,3 +26,32 @@ def combinations(names: Sequence[str]) -> list[tuple[str, str]]:
     if os.environ.get("GRADWATCH_TESTS") == "full":
         return [(name, way) for name in names for way in ways]
     return [(name, ways[i % len(ways)]) for i, name in enumerate(names)]
+
+
+# Models with which capturing goes a way of its own on some backend: states that are no weights,
+# sparse and missing gradients, models that are built late, layers that are called twice.
+OWN_WAYS = (
+    "sequential_mlp",
+    "sequential_cnn_with_batch_norm",
+    "subclassed_unbuilt_before_fit",
+    "layer_used_twice",
+    "embedding_with_repeated_indices_and_mask",
+    "frozen_layers",
+    "weight_that_the_loss_does_not_touch",
+    "lstm",
+    "dropout_and_gaussian_noise",
+    "sample_weight",
+)
+
+
+def mostly_on_torch(values: Iterable[Any], everywhere: Collection[Any]) -> list[Any]:
+    """Parameters of which only `everywhere` is tried on each backend, and the others on torch.
+
+    One of several parameters at a time counts by its first.
+    """
+    return [
+        given
+        if (name := given[0] if isinstance(given, tuple) else given) in everywhere
+        else pytest.param(*(given if isinstance(given, tuple) else (name,)), marks=ANY_BACKEND)
+        for given in values
+    ]
