@@ -48,6 +48,8 @@ DOORS = (
     "capture.loop.loop_source.LoopSource.record",
     "capture.loop.loop_source.LoopSource.tape",
     "capture.loop.outputs_context.OutputsContext.__enter__",
+    "capture.torch.finite_checks.FiniteChecks._note_gradient",
+    "capture.torch.module_calls._called",
     "capture.torch.torch_layers._Hook.__call__",
     "record.keras_callback.KerasCallback.__class__",
     "record.keras_callback.KerasCallback.set_model",

@@ -50,6 +50,8 @@ class CaptureSession(Protocol):
     timetable: Timetable
     pacer: Pacer
     reporter: Reporter
+    is_diagnosed: bool
+    """Whether there is a diagnosis of what is recorded."""
 
     def open(self, capture: Capture) -> None:
         """Open the run, unless it is open."""

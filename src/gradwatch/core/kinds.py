@@ -81,6 +81,9 @@ class Kind(str):
     INPUT: ClassVar[Kind]
     TARGET: ClassVar[Kind]
     LOSS: ClassVar[Kind]
+    INPUT_SUM: ClassVar[Kind]
+    OUTPUT_SUM: ClassVar[Kind]
+    OUTPUT_GRADIENT_SUM: ClassVar[Kind]
     SPECTRAL_NORM: ClassVar[Kind]
     SCALAR: ClassVar[Kind]
     METRIC: ClassVar[Kind]
@@ -214,6 +217,22 @@ Kind.INPUT = add_kind("input", "batch", "Data that the step was given.", label="
 Kind.TARGET = add_kind("target", "batch", "Labels that the step was given.", label="target batch")
 Kind.LOSS = add_kind(
     "loss", "step", "Scalar that the step minimises.", is_number=True, plural="losses"
+)
+_OF_BAD_STEPS = "not finite if an element is not; of steps in which something was not finite."
+Kind.INPUT_SUM = add_kind(
+    "input_sum",
+    "batch",
+    f"Sum of the data that the step was given, {_OF_BAD_STEPS}",
+    is_number=True,
+)
+Kind.OUTPUT_SUM = add_kind(
+    "output_sum", "layer", f"Sum of what the layer returned, {_OF_BAD_STEPS}", is_number=True
+)
+Kind.OUTPUT_GRADIENT_SUM = add_kind(
+    "output_gradient_sum",
+    "layer",
+    f"Sum of the gradient with respect to what the layer returned, {_OF_BAD_STEPS}",
+    is_number=True,
 )
 Kind.SPECTRAL_NORM = add_kind(
     "spectral_norm",

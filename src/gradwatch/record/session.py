@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradwatch.capture import Capture, Source
-from gradwatch.core import (
-    Grouping,
-    Kind,
-    ModelFacts,
-    Reading,
-)
+from gradwatch.core import Grouping, Kind, ModelFacts, Reading
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
 from gradwatch.diagnosis import DiagnosisSpec, Finding, Severity
@@ -95,7 +90,8 @@ class Session:
         self._is_named = directory is not None
         self.reporter = Reporter()
         self.alerts = as_alerts(diagnose, on_finding, stop_on, self.reporter, self.pacer.suspect)
-        if self.alerts is not None and layers is None and watch is None:
+        self.is_diagnosed = self.alerts is not None
+        if self.is_diagnosed and layers is None and watch is None:
             watches += diagnosis_watches()
         watches += number_watches()
         self.timetable = Timetable(watches, schedule)

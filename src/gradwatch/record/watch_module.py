@@ -32,7 +32,8 @@ def watch(
 
     The module itself is not touched, so `torch.compile` is not disturbed. Only where
     `outputs` or `output_gradients` are watched, the chosen submodules get forward
-    hooks; those of a compiled module cannot be seen, and a warning says so. For the
+    hooks; those of a compiled module cannot be seen, and a warning says so. A step that
+    is not finite is recorded with the first tensor that was not, due or not. For the
     loss and the epoch, call `monitor.record(loss=loss, epoch=epoch)` after the step.
 
     Args:

@@ -8,12 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from gradwatch.capture.errors import WrongPlaceError
 from gradwatch.capture.loop.loop_numbers import LoopNumbers, fetched_number
 from gradwatch.capture.loop.loop_plans import LoopPlans
-from gradwatch.capture.loop.loop_readings import check_loss, framework_of_readings, loss_row
+from gradwatch.capture.loop.loop_readings import (
+    check_loss,
+    fetched_loss,
+    framework_of_readings,
+    loss_row,
+    packed_numbers,
+)
 from gradwatch.capture.loop.step_count import Progress
 from gradwatch.capture.loss_signs import LossSigns
 from gradwatch.capture.meaning import RECORDED
@@ -21,7 +24,7 @@ from gradwatch.capture.recorder import Recorder, Submit, no_numbers
 from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.step_tensors import StepTensors, under
 from gradwatch.capture.values import is_value, names_due
-from gradwatch.core import Kind, ModelFacts, Moment, Site, SiteInfo, Summary, Tensor
+from gradwatch.core import Kind, ModelFacts, Moment, Site, SiteInfo, Tensor
 from gradwatch.measure import Fetched, Framework
 from gradwatch.util import Reporter
 from gradwatch.watches import Timetable
@@ -34,7 +37,8 @@ class LoopCapture:
     `open_run` is called before a reading is submitted, and `epoch_ended` with the number of an
     epoch that has ended. `may_measure` is asked once, and may wait for other processes of this
     training. The functions in `at_end` are called once when the run ends, to remove hooks.
-    `is_meeting` is set while a sharded module is watched.
+    `is_meeting` is set while a sharded module is watched, and `is_diagnosed` if there are rules
+    that look at what is recorded.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class LoopCapture:
         self.reporter = reporter
         self.at_end: list[Callable[[], None]] = []
         self.is_meeting = False
+        self.is_diagnosed = False
         self.model_facts = ModelFacts()
         self._recorder = Recorder(submit, reporter)
         self._numbers = LoopNumbers(submit, self._recorder.tables, LossSigns(pacer))
@@ -218,7 +223,7 @@ class LoopCapture:
             names.append("cells")
         if any(self.timetable.probes_due(moment)):
             names += [name for name in readings if is_value(name)]
-        wait_for_loss = _fetched_loss(loss)
+        wait_for_loss = fetched_loss(loss)
         if wait_for_loss is None and "loss" in readings:
             wait_for_loss = own.fetch(readings, ["loss"])
         self._send(moment, own.fetch(readings, names), wait_for_loss)
@@ -239,16 +244,23 @@ class LoopCapture:
             self._begin_run(moment)
             self._numbers.add_metrics(moment, group, numbers)
 
-    def record_inputs(self, tensors: StepTensors, moment: Moment, group: str, loss: Tensor) -> None:
-        """Send a step's loss, inputs and targets."""
-        wait_for_loss = _fetched_loss(loss)
+    def record_inputs(
+        self,
+        tensors: StepTensors,
+        moment: Moment,
+        group: str,
+        loss: Tensor,
+        numbers: Mapping[Site, float] | None = None,
+    ) -> None:
+        """Send a step's loss, inputs and targets, and further numbers by site."""
+        wait_for_loss = fetched_loss(loss)
         rows = [each for several in tensors.tensors.values() for each in several]
         wait: Fetched = dict
         if rows:
             own = tensors.framework
             wait = own.fetch({"rows": own.measure([each.tensor() for each in rows])[0]}, ["rows"])
         sites = [each.site for each in rows]
-        self.send_sites(moment, group, sites, wait, wait_for_loss=wait_for_loss)
+        self.send_sites(moment, group, sites, wait, numbers, wait_for_loss)
 
     def send(
         self,
@@ -257,10 +269,11 @@ class LoopCapture:
         own: Framework,
         arrays: Mapping[str, Any],
         loss: Tensor = None,
+        numbers: Mapping[Site, float] | None = None,
     ) -> None:
-        """Send a measurement of a known table."""
+        """Send a measurement of a known table, and further numbers by site."""
         names = names_due(table.plan.due(moment), arrays)
-        self._send(moment, own.fetch(arrays, names), _fetched_loss(loss), table)
+        self._send(moment, own.fetch(arrays, names), fetched_loss(loss), table, numbers)
 
     def send_later(self, moment: Moment, table: SiteTable, wait: Fetched) -> None:
         """Send what `wait` returns, on another thread; nothing if that is empty."""
@@ -272,14 +285,11 @@ class LoopCapture:
         group: str,
         sites: Sequence[Site],
         wait: Fetched,
-        numbers: Mapping[str, float] | None = None,
+        numbers: Mapping[Site, float] | None = None,
         wait_for_loss: Fetched | None = None,
     ) -> None:
-        """Send `rows`, packed summaries of some sites, whatever is due, and numbers by name."""
-        scalars = {
-            Site(Kind.SCALAR, under(group, name)): Summary.of(np.array([number])).pack()
-            for name, number in (numbers or {}).items()
-        }
+        """Send `rows`, packed summaries of some sites, whatever is due, and numbers by site."""
+        scalars = packed_numbers(numbers)
 
         def found(table: SiteTable | None) -> Mapping[Site, Any]:
             rows = dict(zip(sites, wait()["rows"], strict=True)) if sites else {}
@@ -297,16 +307,21 @@ class LoopCapture:
         wait: Fetched,
         wait_for_loss: Fetched | None,
         table: SiteTable | None = None,
+        numbers: Mapping[Site, float] | None = None,
     ) -> None:
-        def loss_of(known: SiteTable | None) -> Mapping[Site, Any]:
+        more = packed_numbers(numbers)
+
+        def numbers_of(known: SiteTable | None) -> Mapping[Site, Any]:
             if wait_for_loss is None or known is None:
-                return {}
-            return {Site(Kind.LOSS, under(known.prefix, "loss")): wait_for_loss()["loss"]}
+                return more
+            return {Site(Kind.LOSS, under(known.prefix, "loss")): wait_for_loss()["loss"], **more}
 
         self._begin_run(moment)
         self._numbers.close_batch()
-        numbers = no_numbers if wait_for_loss is None else loss_of
-        self._recorder.send(moment, wait, table=table, numbers=numbers)
+        has_none = wait_for_loss is None and not more
+        self._recorder.send(
+            moment, wait, table=table, numbers=no_numbers if has_none else numbers_of
+        )
 
     def _begin_run(self, moment: Moment) -> None:
         self._first_step = moment.step
@@ -321,19 +336,6 @@ class LoopCapture:
                 "0. In torch, record between loss.backward() and optimizer.zero_grad(); in "
                 "TensorFlow, the loss must be computed from the variables, inside the tape."
             )
-
-
-def _fetched_loss(loss: Tensor) -> Fetched | None:
-    """A function that waits for the packed summary of a loss; None without one."""
-    if loss is None:
-        return None
-    own, row = check_loss(loss), loss_row(loss)
-    if own.is_traced(row):
-        raise WrongPlaceError(
-            "monitor.record(loss=...) was called inside a compiled function. "
-            "Return the loss from it, and record it outside."
-        )
-    return own.fetch({"loss": row}, ["loss"])
 
 
 def _end(recorder: weakref.ref[LoopCapture]) -> None:

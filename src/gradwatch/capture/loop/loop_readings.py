@@ -4,10 +4,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from gradwatch.capture.errors import WrongPlaceError, WrongTypeError, WrongValueError
 from gradwatch.capture.shapes import common_framework, shape_of
-from gradwatch.core import Tensor
-from gradwatch.measure import Framework, family, framework
+from gradwatch.core import Site, Summary, Tensor
+from gradwatch.measure import Fetched, Framework, family, framework
 
 
 def check_loss(loss: Tensor) -> Framework:
@@ -75,3 +77,21 @@ def framework_of_readings(readings: Any) -> Framework:
             "Those of several steps, as of a scan, are recorded one by one."
         )
     return own
+
+
+def packed_numbers(numbers: Mapping[Site, float] | None) -> dict[Site, Any]:
+    """Packed summaries of single numbers."""
+    return {site: Summary.of(np.array([x])).pack() for site, x in (numbers or {}).items()}
+
+
+def fetched_loss(loss: Tensor) -> Fetched | None:
+    """A function that waits for the packed summary of a loss; None without one."""
+    if loss is None:
+        return None
+    own, row = check_loss(loss), loss_row(loss)
+    if own.is_traced(row):
+        raise WrongPlaceError(
+            "monitor.record(loss=...) was called inside a compiled function. "
+            "Return the loss from it, and record it outside."
+        )
+    return own.fetch({"loss": row}, ["loss"])

@@ -63,6 +63,7 @@ class LoopSource:
                 session.reporter,
                 session.may_measure,
             )
+            self._recorder.is_diagnosed = session.is_diagnosed
         return self._recorder
 
     # For the loop.
@@ -95,8 +96,9 @@ class LoopSource:
                 loop.enter_epoch(epoch)
                 progress.next_epoch(epoch)
             moment = progress.past(step)
-            if (call.loss is not None or call.has_batch) and loop.is_due(moment):
-                loop.record_inputs(call.parse_inputs(), moment, group, call.loss)
+            sums = {} if call.loss is None else progress.sums_of_loss(call.loss)
+            if sums or ((call.loss is not None or call.has_batch) and loop.is_due(moment)):
+                loop.record_inputs(call.parse_inputs(), moment, group, call.loss, sums)
             elif call.loss is not None:
                 loop.record_loss(moment, group, call.loss)
             self._record_metrics(progress, moment, group, metrics)

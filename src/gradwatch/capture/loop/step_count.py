@@ -1,10 +1,11 @@
 """Where a loop is: which step, which epoch, in each of its groups."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
-from gradwatch.core import Moment
+from gradwatch.core import Moment, Site
 
 
 @dataclass
@@ -13,13 +14,15 @@ class Progress:
 
     `step` is the last step that was recorded, or looked at and found not due; `epochs_step` is the
     first step seen of the epoch, which stands for it. `is_watched` says that the steps of an
-    optimizer are counted, see `watch`.
+    optimizer are counted, see `watch`. `sums_of_loss` is given the loss of the last step, and
+    returns numbers to record with it: those that tell why it is not finite.
     """
 
     step: int = 0
     epoch: int | None = None
     epochs_step: int | None = None
     is_watched: bool = False
+    sums_of_loss: Callable[[Any], Mapping[Site, float]] = lambda loss: {}
     _metrics: tuple[int, set[str]] = field(default_factory=lambda: (0, set()))
 
     def metrics_at(self, step: int) -> set[str]:

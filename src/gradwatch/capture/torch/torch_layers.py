@@ -153,24 +153,10 @@ class TorchLayers:
         self._hooks = []
 
     def _modules(self) -> dict[str, Any]:
-        """The submodules by their paths; a module that has none stands for itself.
-
-        Mere containers, such as a `ModuleList`, return nothing.
-        """
-        named = {
-            n.replace(".", "/"): m for n, m in self._root.named_modules() if n and _has_forward(m)
-        }
-        return named or {type(self._root).__name__.lower(): self._root}
+        return modules_of(self._root)
 
     def _compiled(self) -> set[str]:
-        """The paths of submodules that are called inside a compiled graph, if at all."""
-        modules = self._modules()
-        if _is_compiled(self._given) or hasattr(getattr(self._given, "module", None), "_orig_mod"):
-            return set(modules)
-        tops = {p for p, m in modules.items() if getattr(m, "_compiled_call_impl", None)}
-        # A wrapper that torch.compile made calls hooks of its own outside of the graph.
-        inside = tuple(f"{p}/" for p, m in modules.items() if p in tops or hasattr(m, "_orig_mod"))
-        return {p for p in modules if p in tops or p.startswith(inside)}
+        return compiled_paths(self._given)
 
     def note(self, path: str, outputs: Any) -> None:
         """A submodule has returned these outputs."""
@@ -227,6 +213,26 @@ class TorchLayers:
             )
         self._refusals.add(path, whys)
         return list(site_paths(path, [call for call in calls if call.refusal is None]))
+
+
+def modules_of(root: Any) -> dict[str, Any]:
+    """The submodules by their paths; a module that has none stands for itself.
+
+    Mere containers, such as a `ModuleList`, return nothing.
+    """
+    named = {n.replace(".", "/"): m for n, m in root.named_modules() if n and _has_forward(m)}
+    return named or {type(root).__name__.lower(): root}
+
+
+def compiled_paths(module: Any) -> set[str]:
+    """The paths of submodules that are called inside a compiled graph, if at all."""
+    modules = modules_of(unwrapped(module))
+    if _is_compiled(module) or hasattr(getattr(module, "module", None), "_orig_mod"):
+        return set(modules)
+    tops = {p for p, m in modules.items() if getattr(m, "_compiled_call_impl", None)}
+    # A wrapper that torch.compile made calls hooks of its own outside of the graph.
+    inside = tuple(f"{p}/" for p, m in modules.items() if p in tops or hasattr(m, "_orig_mod"))
+    return {p for p in modules if p in tops or p.startswith(inside)}
 
 
 def _has_forward(module: Any) -> bool:

@@ -13,8 +13,9 @@ from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.meaning import REPLICATED, SHARDED, WATCHED
 from gradwatch.capture.site_table import SiteTable
-from gradwatch.capture.step_tensors import SiteTensor
+from gradwatch.capture.step_tensors import SiteTensor, under
 from gradwatch.capture.torch import torch_own_time
+from gradwatch.capture.torch.bad_steps import BadSteps
 from gradwatch.capture.torch.module_tensors import ModuleTensors
 from gradwatch.capture.torch.torch_facts import facts_of
 from gradwatch.capture.torch.torch_layers import TorchLayers
@@ -101,6 +102,7 @@ class TorchWatch:
         self._replica = None if self._parallel is None else Replica(self._parallel)
         self._sharded: ShardRecorder | None = None
         self._own_time: torch_own_time.OwnTime | None = None
+        self._bad_steps: BadSteps | None = None
         table = self._tensors.table()  # Raises now if a selector matches nothing.
         if spread is Spread.SHARDED and loop.is_meeting:
             loop.reporter.notice(
@@ -121,6 +123,8 @@ class TorchWatch:
             # Of several groups, each would need its own.
             loop.model_facts = facts_of(module, optimizer, group)
         loop.progress(group).is_watched = True
+        if loop.is_diagnosed and spread is Spread.OWN and not self._is_one_of_many:
+            self._bad_steps = BadSteps(module, named, loop, group, self._tensors)
         self._add_hooks(module, optimizer, is_spread=spread is not Spread.OWN)
 
     def _add_hooks(self, module: TorchModule, optimizer: TorchOptimizer, is_spread: bool) -> None:
@@ -147,6 +151,8 @@ class TorchWatch:
 
     def _let_go(self) -> None:
         self._loop.progress(self._group).is_watched = False
+        if self._bad_steps is not None:
+            self._bad_steps.close()
         if self._sharded is not None:
             self._loop.is_meeting = False
         self._step = None
@@ -163,6 +169,8 @@ class TorchWatch:
         were_outputs = self._outputs is not None and self._outputs_due(moment)
         self._loop.advance(self._group, moment, was_measured=were_outputs, is_due=is_due)
         self._moment = moment
+        if self._bad_steps is not None:
+            self._bad_steps.begin(is_due, scale_of(optimizer))
         if not is_due:
             return
         if self._parallel is not None and not self._parallel.require_backward_grad_sync:
@@ -184,11 +192,14 @@ class TorchWatch:
         step, moment = self._step, self._moment
         self._step = self._moment = None
         try:
+            sums = None
+            if moment is not None and self._bad_steps is not None:
+                sums = self._bad_steps.end(moment, is_measured=step is not None)
             # First: the loss that the loop records of this step comes after everything else.
             if moment is not None and self._is_compared(moment):
                 self._record_replica(moment, was_due=step is not None)
             if step is not None:
-                self._record(step)
+                self._record(step, sums)
         finally:
             if self._own_time is not None:
                 self._own_time.step_ended()
@@ -207,8 +218,8 @@ class TorchWatch:
         step.gradients = dict(zip((site for _, site in rows), measured, strict=True))
         step.values = self._values(step, zip(rows, tensors, strict=True))
 
-    def _record(self, step: _Step) -> None:
-        """Measure the rest of a step, and send it."""
+    def _record(self, step: _Step, sums: Mapping[Site, float] | None) -> None:
+        """Measure the rest of a step, and send it; with sums, if it is not finite."""
         if self._is_one_of_many:
             self._send_time(step.moment)
         outputs: dict[Site, SiteTensor] = {}
@@ -224,7 +235,7 @@ class TorchWatch:
             table = self._tensors.subtable(table, of_layers=True)
         if table.rows:
             arrays = self._measure(step, table, outputs)
-            self._loop.send(step.moment, table, framework("torch"), arrays)
+            self._loop.send(step.moment, table, framework("torch"), arrays, numbers=sums)
 
     def _measure(
         self, step: _Step, table: SiteTable, outputs: Mapping[Site, SiteTensor]
@@ -269,7 +280,10 @@ class TorchWatch:
         if last is not None and moment.step > last[0]:
             seconds = (self._last[1] - last[1]) / (moment.step - last[0])
             numbers = {"step_seconds": seconds} | ({} if own is None else {"own_seconds": own})
-            self._loop.send_sites(moment, self._group, [], dict, numbers)
+            self._loop.send_sites(moment, self._group, [], dict, self._scalars(numbers))
+
+    def _scalars(self, numbers: Mapping[str, float]) -> dict[Site, float]:
+        return {Site(Kind.SCALAR, under(self._group, n)): x for n, x in numbers.items()}
 
     def _is_compared(self, moment: Moment) -> bool:
         """Whether all ranks record their copies of the weights."""
@@ -292,7 +306,8 @@ class TorchWatch:
             own, tensors = framework("torch"), list(missing.values())
             rows = with_exact_sums(own.measure(tensors)[0], tensors)
             wait = own.fetch({"rows": rows}, ["rows"])
-        self._loop.send_sites(moment, self._group, list(missing), wait, self._replica.numbers())
+        numbers = self._scalars(self._replica.numbers())
+        self._loop.send_sites(moment, self._group, list(missing), wait, numbers)
 
     def _next_moment(self) -> Moment:
         moment = self._loop.progress(self._group).moment(None, None)

@@ -11,6 +11,7 @@ from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.network_order import BACKWARD, PHASES, LayerOrder
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.value_table import ValueTable
 
 _HARM = (Kind.LOSS, Kind.APPLIED_GRADIENT, Kind.UPDATE, Kind.WEIGHT)
 _BACKWARD_REMEDY = (
@@ -18,6 +19,12 @@ _BACKWARD_REMEDY = (
     "whose other branch is infinite. Add a small constant under the root, or mask before it."
 )
 _UPDATE_REMEDY = "The update itself overflowed: lower the learning rate, or clip gradients."
+_SUMS = {
+    Kind.INPUT_SUM: Kind.INPUT,
+    Kind.OUTPUT_SUM: Kind.OUTPUT,
+    Kind.OUTPUT_GRADIENT_SUM: Kind.OUTPUT_GRADIENT,
+}
+"""Kinds that say of a tensor only whether it is finite, in the order in which tensors arose."""
 _REMEDIES = {
     Kind.INPUT: "The data contains NaN or Inf: clean it, or find the file it comes from.",
     Kind.TARGET: "The labels contain NaN or Inf: clean them, or leave out these samples.",
@@ -39,8 +46,11 @@ class _BadTensor(NamedTuple):
     nan: float
     inf: float
     elements: float
+    """NaN if not known."""
     is_mask: bool
     """Minus infinity is the only non-finite value, as in masks."""
+    computed_by: str | None = None
+    """The layer that computed it, if that is known better than from the order of layers."""
 
 
 @rule(
@@ -76,7 +86,9 @@ def non_finite(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     order = _layer_order(history, facts)
     first = min(bad, key=lambda each: order.moment(each.site))
     kind = first.site.kind
-    layer = _responsible_layer(first.site, order, history)
+    layer = first.computed_by
+    if layer is None:
+        layer = _responsible_layer(first.site, order, history)
     if kind is Kind.INPUT:
         # The first layer that received it.
         affected = [each.site.layer for each in bad if each.site.kind is Kind.OUTPUT]
@@ -97,16 +109,12 @@ def non_finite(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         )
         return
     place = "the loss" if kind is Kind.LOSS else str(first.site)
-    by = f", computed by {layer}" if kind is Kind.OUTPUT_GRADIENT else ""
+    by = f", computed by {layer}" if kind is Kind.OUTPUT_GRADIENT and layer else ""
+    known = math.isfinite(first.elements)
+    counts = {"NaN": first.nan, "Inf": first.inf, "elements": first.elements} if known else {}
     yield Symptom(
         title=f"{what} in step {history.step}, first in {place}{by}.",
-        evidence={
-            "NaN": first.nan,
-            "Inf": first.inf,
-            "elements": first.elements,
-            "tensors affected": len(bad),
-            **evidence,
-        },
+        evidence={**counts, "tensors affected": len(bad), **evidence},
         sites=[first.site, *sorted({b.site for b in bad} - {first.site})],
         layer=layer,
         severity=severity,
@@ -136,6 +144,21 @@ def _bad_tensors(history: History) -> Iterator[_BadTensor]:
                 )
                 is_mask = not nan and not posinf
                 yield _BadTensor(table.sites[i], nan, posinf + neginf, elements, is_mask)
+    for kind, summed in _SUMS.items():
+        if history.is_fresh(kind) and not history.is_fresh(summed):
+            yield from _bad_sums(history[kind], summed)
+
+
+def _bad_sums(table: ValueTable, kind: Kind) -> Iterator[_BadTensor]:
+    """The first of the sums that are not finite, which are in the order of their computation."""
+    for i in np.flatnonzero(table.nonfinite(1)[0] > 0)[:1]:
+        nan, posinf, neginf = (float(table.latest(name)[i]) for name in ("nan", "posinf", "neginf"))
+        by = None
+        if kind is Kind.OUTPUT_GRADIENT:
+            # What came before it in the backward pass is the gradient of its user's output.
+            by = Site(kind, table.sites[i - 1].path).layer if i else ""
+        site = Site(kind, table.sites[i].path)
+        yield _BadTensor(site, nan, posinf + neginf, math.nan, not nan and not posinf, by)
 
 
 def _loss_path(history: History) -> str:
@@ -182,6 +205,8 @@ def _last_finite_step(history: History, site: Site) -> int | None:
     if site.kind is Kind.LOSS:
         finite = history.losses.steps[np.isfinite(history.losses.values)]
         steps = finite[finite < history.step]
+    elif site not in history[site.kind].sites:
+        return None
     else:
         table = history[site.kind]
         bad = table.nonfinite(64)[:, table.sites.index(site)]

@@ -1,0 +1,84 @@
+"""Records steps in which something is not finite, due or not."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gradwatch.capture.loop.loop_capture import LoopCapture
+from gradwatch.capture.torch.finite_checks import FiniteChecks
+from gradwatch.capture.torch.module_tensors import ModuleTensors
+from gradwatch.capture.variable_names import NamedVariable
+from gradwatch.core import Kind, Moment, Site, Tensor
+from gradwatch.measure import framework
+
+
+class BadSteps:
+    """Looks at each step of an optimizer, and records it whatever is due if it is not finite.
+
+    Of a step that is not due, the gradients, the weights, and the sums of `FiniteChecks` are
+    recorded; of one that is measured, the sums go with it.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        named: Sequence[NamedVariable],
+        loop: LoopCapture,
+        group: str,
+        tensors: ModuleTensors,
+    ) -> None:
+        self._checks = FiniteChecks(module, named, group, loop.reporter)
+        self._loop = loop
+        self._group = group
+        self._tensors = tensors
+        self._is_bad = False
+        self._gradients: tuple[list[Site], Tensor] | None = None
+        loop.progress(group).sums_of_loss = self._sums_of_loss
+
+    def close(self) -> None:
+        self._loop.progress(self._group).sums_of_loss = lambda loss: {}
+        self._checks.close()
+
+    def begin(self, is_due: bool, scale: Tensor | None) -> None:
+        """The step of the optimizer begins; with a `scale`, it may skip what is not finite."""
+        self._gradients = None
+        self._is_bad = scale is None and not self._checks.are_gradients_finite()
+        if self._is_bad and not is_due and not self._checks.is_told_already:
+            # Now: the optimizer may change them.
+            self._gradients = self._measured(Kind.GRADIENT)
+
+    def end(self, moment: Moment, is_measured: bool) -> dict[Site, float] | None:
+        """The step has ended; returns the sums to record with it if it is measured and bad."""
+        self._is_bad = self._is_bad or not self._checks.are_weights_finite()
+        sums = None
+        if self._is_bad and not self._checks.is_told_already:
+            sums = self._checks.sums()
+            if not is_measured:
+                self._send(moment, sums)
+        self._checks.step_ended(not self._is_bad)
+        return sums
+
+    def _send(self, moment: Moment, sums: Mapping[Site, float]) -> None:
+        gradients = self._gradients or self._measured(Kind.GRADIENT)
+        weights = self._measured(Kind.WEIGHT)
+        self._gradients = None
+        rows = {str(i): rows for i, (_, rows) in enumerate((gradients, weights))}
+        wait = framework("torch").fetch(rows, list(rows))
+        sites = [*gradients[0], *weights[0]]
+        self._loop.send_sites(
+            moment, self._group, sites, lambda: {"rows": [*wait()["0"], *wait()["1"]]}, sums
+        )
+
+    def _measured(self, kind: Kind) -> tuple[list[Site], Tensor]:
+        """The summaries of all tensors of a kind, as they are now."""
+        sites = [site for _, site in self._tensors.table().rows if site.kind is kind]
+        tensors = [self._tensors.tensor(site, {}) for site in sites]
+        return sites, framework("torch").measure(tensors)[0]
+
+    def _sums_of_loss(self, loss: Any) -> dict[Site, float]:
+        """The sums of the last step, if its loss is not finite though all else was."""
+        device = getattr(loss, "device", None)
+        if self._is_bad or (device is not None and getattr(device, "type", "cpu") != "cpu"):
+            return {}
+        value = framework("torch").fetch_number(loss)()
+        return {} if math.isfinite(value) else self._checks.sums(of_last_step=True)

@@ -1,0 +1,170 @@
+"""Sums that tell, at every step, whether what it computes is finite, and what was not first."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from gradwatch.capture.step_tensors import under
+from gradwatch.capture.torch.module_calls import listen
+from gradwatch.capture.torch.torch_layers import compiled_paths, modules_of
+from gradwatch.capture.variable_names import NamedVariable, unwrapped
+from gradwatch.core import Kind, Site, Tensor
+from gradwatch.util import Reporter
+
+FREE_SECONDS = 1.0
+"""What the sums may take in any case, so that short trainings are seen as a whole."""
+SHARE = 0.005
+"""What they may take beyond that, of the time of training."""
+MOST_NOTES = 4096
+"""Sums of one step, at most: an evaluation may run with gradients enabled."""
+MOST_IN_A_ROW = 3
+"""Steps in a row that are told not to be finite, since NaN stays."""
+_EVERYTHING, _NO_GRADIENTS, _BLOCKS, _NOTHING = range(4)
+
+
+class FiniteChecks:
+    """Sums what modules return in a step, the gradients thereof, and the parameters.
+
+    A sum is not finite if an element is not, and takes a few microseconds. The sums are looked at
+    only if those of the parameters' gradients, of the parameters or the loss are not finite; none
+    of the tensors is kept. If they take too long, gradients of outputs are left out, then all but
+    the outermost modules, then everything. Only tensors on the CPU are looked at, where nothing has
+    to be waited for.
+    """
+
+    def __init__(
+        self, module: Any, named: Sequence[NamedVariable], group: str, reporter: Reporter
+    ) -> None:
+        self._reporter = reporter
+        self._group = group
+        self._named = named
+        self._notes: list[tuple[Kind, str, Tensor]] = []
+        self._last_notes: list[tuple[Kind, str, Tensor]] = []
+        self._last_output: Tensor = None
+        self._is_off = any(n.value.device.type != "cpu" for n in named)
+        self._level = _EVERYTHING
+        self._spent = 0.0
+        self._since: float | None = None
+        self._bad_in_a_row = 0
+        self._root = unwrapped(module)
+        self._root_path = type(self._root).__name__.lower()
+        self._end: Callable[[], None] = lambda: None
+        self._listen(compiled_paths(module))
+
+    def _listen(self, compiled: set[str]) -> None:
+        if self._is_off:
+            return
+        self._compiled = compiled
+        modules = {p: m for p, m in modules_of(self._root).items() if p not in compiled}
+        if self._level >= _BLOCKS:
+            top = {id(m) for m in self._root.children()}
+            modules = {p: m for p, m in modules.items() if id(m) in top or next(m.children(), None)}
+        if not compiled:
+            modules.setdefault(self._root_path, self._root)
+        self._end = listen(modules, self._note, self._reporter)
+
+    def close(self) -> None:
+        self._end()
+        self._end = lambda: None
+        self._notes, self._last_notes, self._last_output = [], [], None
+
+    # In the forward and the backward pass.
+
+    def _note(self, path: str, args: Any, outputs: Any) -> None:
+        if not torch.is_grad_enabled():
+            return  # A pass for evaluation.
+        if torch._C._current_graph_task_id() != -1:
+            return  # Checkpointing computes it again.
+        begin = time.perf_counter()
+        if len(self._notes) > MOST_NOTES:
+            self._notes = []
+        is_one = type(outputs) is torch.Tensor
+        for x in [outputs] if is_one else pytree.tree_leaves(outputs):
+            # What a container returns is what its last module has returned.
+            if x is self._last_output or not _is_summed(x):
+                continue
+            self._last_output = x
+            self._notes.append((Kind.OUTPUT_SUM, path, _sum(x)))
+            if self._level == _EVERYTHING and x.grad_fn is not None:
+                x.register_hook(partial(self._note_gradient, path))
+        if path == self._root_path:
+            inputs = [x for x in pytree.tree_leaves(args) if _is_summed(x)]
+            self._notes += [(Kind.INPUT_SUM, "input", _sum(x)) for x in inputs]
+        self._spent += time.perf_counter() - begin
+
+    def _note_gradient(self, path: str, gradient: Tensor) -> None:
+        try:
+            begin = time.perf_counter()
+            if _is_summed(gradient):
+                self._notes.append((Kind.OUTPUT_GRADIENT_SUM, path, _sum(gradient)))
+            self._spent += time.perf_counter() - begin
+        except Exception as error:
+            self._reporter.internal_error(error, "summing a gradient", "where NaN comes from")
+
+    # Around the step of the optimizer.
+
+    def are_gradients_finite(self) -> bool:
+        return self._are_finite([n.value.grad for n in self._named])
+
+    def are_weights_finite(self) -> bool:
+        return self._are_finite([n.value for n in self._named])
+
+    def _are_finite(self, tensors: Sequence[Tensor | None]) -> bool:
+        if self._is_off:
+            return True
+        begin = time.perf_counter()
+        total = sum([_sum(x).item() for x in tensors if x is not None and _is_summed(x)])
+        self._spent += time.perf_counter() - begin
+        return math.isfinite(total)
+
+    def step_ended(self, was_finite: bool) -> None:
+        """Forget the sums of a step, except for a loss that is told afterwards."""
+        self._last_notes, self._notes, self._last_output = self._notes, [], None
+        self._bad_in_a_row = 0 if was_finite else self._bad_in_a_row + 1
+        now = time.perf_counter()
+        self._since = self._since or now
+        if not self._is_off and self._spent > FREE_SECONDS + SHARE * (now - self._since):
+            self._level += 1
+            self.close()
+            self._is_off = self._level == _NOTHING
+            # What it has taken so far is past.
+            self._spent, self._since = FREE_SECONDS, now
+            self._listen(self._compiled)
+
+    @property
+    def is_told_already(self) -> bool:
+        """Whether the last steps were told not to be finite, so that one more says nothing."""
+        return self._bad_in_a_row >= MOST_IN_A_ROW
+
+    def sums(self, of_last_step: bool = False) -> dict[Site, float]:
+        """The sums by site, in the order in which they arose."""
+        found: dict[Site, float] = {}
+        calls: dict[tuple[Kind, str], int] = {}
+        for kind, path, total in self._last_notes if of_last_step else self._notes:
+            number = calls[kind, path] = calls.get((kind, path), 0) + 1
+            own = path if number == 1 else f"{path}@{number}"
+            found[Site(kind, under(self._group, own))] = float(total)
+        return found
+
+
+def _is_summed(x: Any) -> bool:
+    return (
+        isinstance(x, torch.Tensor)
+        and x.is_floating_point()
+        and x.layout is torch.strided
+        and x.is_cpu
+        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+    )
+
+
+def _sum(x: Tensor) -> Tensor:
+    x = x.detach()
+    # The sum of numbers in half precision may be beyond its range.
+    return x.sum() if x.dtype in (torch.float32, torch.float64) else x.sum(dtype=torch.float32)

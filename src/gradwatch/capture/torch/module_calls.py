@@ -1,0 +1,60 @@
+"""Tells what modules return, through the one hook that torch has for all modules."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook
+
+from gradwatch.util import Reporter
+
+Note = Callable[[str, Any, Any], None]
+"""Is given the path of a module, its arguments and what it returned."""
+
+_listening: dict[int, list[tuple[str, Note, Reporter]]] = {}
+"""By the id of a module, its path, who is told, and who is told of its errors."""
+_handle: Any = None
+
+
+def listen(modules: Mapping[str, Any], note: Note, reporter: Reporter) -> Callable[[], None]:
+    """Have `note` told of each eager call of these modules, which it must keep alive.
+
+    The modules themselves get no hooks: TorchScript refuses modules with hooks, and torch's own
+    transformers leave their fast path in evaluation.
+
+    Returns:
+        A function that ends it.
+    """
+    global _handle
+    entries = [(id(module), (path, note, reporter)) for path, module in modules.items()]
+    for key, entry in entries:
+        _listening.setdefault(key, []).append(entry)
+    if _handle is None and _listening:
+        # It says that hooks are called for its wrapper too; ours does nothing then.
+        warnings.filterwarnings("ignore", r"Using `torch\.compile\(module\)` when there are global")
+        _handle = register_module_forward_hook(_called)
+
+    def end() -> None:
+        global _handle
+        for key, entry in entries:
+            if entry in _listening.get(key, ()):
+                _listening[key].remove(entry)
+                if not _listening[key]:
+                    del _listening[key]
+        if not _listening and _handle is not None:
+            _handle.remove()
+            _handle = None
+
+    return end
+
+
+def _called(module: Any, args: Any, outputs: Any) -> None:
+    # A compiled graph contains nothing of this.
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return
+    for path, note, reporter in _listening.get(id(module), ()):
+        try:
+            note(path, args, outputs)
+        except Exception as error:
+            reporter.internal_error(error, "noting the output of a module", "outputs of that step")
