@@ -77,8 +77,8 @@ class BadSteps:
 
     def _sums_of_loss(self, loss: Any) -> dict[Site, float]:
         """The sums of the last step, if its loss is not finite though all else was."""
-        device = getattr(loss, "device", None)
-        if self._is_bad or (device is not None and getattr(device, "type", "cpu") != "cpu"):
+        # Where it has to be waited for, it is not a number yet.
+        value = 0.0 if self._is_bad else framework("torch").fetch_number(loss)
+        if not isinstance(value, float) or math.isfinite(value):
             return {}
-        value = framework("torch").fetch_number(loss)()
-        return {} if math.isfinite(value) else self._checks.sums(of_last_step=True)
+        return self._checks.sums(of_last_step=True)
