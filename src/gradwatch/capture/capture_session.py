@@ -63,6 +63,9 @@ class CaptureSession(Protocol):
     ) -> bool:
         """Have a reading, or several, made on another thread, and written; False if not."""
 
+    def tell_facts(self, facts: ModelFacts) -> None:
+        """More is known about the model than when the run was opened."""
+
     def end_epoch(self, epoch: int, logs: Mapping[str, float]) -> None:
         """An epoch has ended."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -65,6 +65,13 @@ class StepTensors:
             self,
             infos=[info for info in self.infos if info.kind is kind],
             tensors={site: each for site, each in self.tensors.items() if site.kind is kind},
+        )
+
+    def without(self, sites: Collection[Site]) -> StepTensors:
+        return replace(
+            self,
+            infos=[info for info in self.infos if info.site not in sites],
+            tensors={site: each for site, each in self.tensors.items() if site not in sites},
         )
 
     def found(self, sites: Sequence[Site]) -> Iterator[tuple[int, SiteTensor]]:

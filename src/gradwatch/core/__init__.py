@@ -23,7 +23,13 @@ from gradwatch.core.histogram import Histogram
 from gradwatch.core.jumps import Jump, Jumps
 from gradwatch.core.kinds import KIND_SYNONYMS, KINDS, Kind, add_kind
 from gradwatch.core.layer_list import LayerList
-from gradwatch.core.model_facts import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
+from gradwatch.core.model_facts import (
+    LayerFacts,
+    LossFacts,
+    ModelFacts,
+    OptimizerFacts,
+    ParameterFacts,
+)
 from gradwatch.core.reading import Reading, SiteFilter, scope, stacked
 from gradwatch.core.schedule import Moment, Schedule
 from gradwatch.core.select import SelectionError
@@ -77,6 +83,7 @@ __all__ = [
     "ModelFacts",
     "Moment",
     "OptimizerFacts",
+    "ParameterFacts",
     "Reading",
     "Schedule",
     "SelectionError",

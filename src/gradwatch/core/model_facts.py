@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import TypeVar
 
 from gradwatch.util import Json
 
-T = TypeVar("T", bound="LayerFacts | LossFacts | OptimizerFacts")
+T = TypeVar("T", bound="LayerFacts | LossFacts | OptimizerFacts | ParameterFacts")
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,9 @@ class LayerFacts:
 
     `path` is that of the layer's sites, `class_name` such as `Conv2D`, `activation` such as `relu`.
     `units` is the number of features or channels that it returns. It is `trainable` if any of its
-    variables is, and `dtype` is that of its computation.
+    variables is, and `dtype` is that of its computation. `rate` is that of dropout. A normalization
+    or dropout `is_inferring` if it acts in training as in inference; and a normalization `is_fresh`
+    if its statistics have never been updated before.
     """
 
     path: str
@@ -27,6 +29,9 @@ class LayerFacts:
     units: int | None = None
     trainable: bool | None = None
     dtype: str | None = None
+    rate: float | None = None
+    is_inferring: bool | None = None
+    is_fresh: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,10 @@ class LossFacts:
 
     `name` is in snake case: `mean_squared_error`. `is_nonnegative` is about valid targets; None to
     decide by the name. A loss `is_of_own_step` if a custom training step computes it: it need not
-    fall, for example that of two adversarial networks.
+    fall, for example that of two adversarial networks. `reduction` is `other` where a factor or
+    other terms make the loss no mean over samples. `axis` is the axis of the classes, counted from
+    the end, where a softmax computes them. `shapes` are those of the output and of the targets as
+    the loss receives them, if the loss broadcasts one to the other.
     """
 
     name: str | None = None
@@ -43,6 +51,17 @@ class LossFacts:
     is_nonnegative: bool | None = None
     reduction: str | None = None
     is_of_own_step: bool | None = None
+    axis: int | None = None
+    shapes: Sequence[Sequence[int]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.shapes is not None:
+            object.__setattr__(self, "shapes", tuple(tuple(shape) for shape in self.shapes))
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether its level can be compared with that of a mean over samples."""
+        return self.reduction not in ("sum", "other")
 
 
 @dataclass(frozen=True)
@@ -50,12 +69,40 @@ class OptimizerFacts:
     """The optimizer, its name in lower case; unknown facts are None.
 
     `learning_rate` and `loss_scale` are initial values; without loss scaling, the latter is None.
+    So are `clip_norm` and `clip_value` if gradients are not clipped. The other constants have the
+    names of Keras: `beta_1` and `beta_2` are those of Adam; of RMSprop, `beta_2` is its smoothing.
     """
 
     name: str | None = None
     learning_rate: float | None = None
     is_scheduled: bool | None = None
     loss_scale: float | None = None
+    weight_decay: float | None = None
+    epsilon: float | None = None
+    beta_1: float | None = None
+    beta_2: float | None = None
+    momentum: float | None = None
+    clip_norm: float | None = None
+    clip_value: float | None = None
+
+
+@dataclass(frozen=True)
+class ParameterFacts:
+    """How many parameters there are, and which of them nothing trains; unknown facts are None.
+
+    `total` and `trainable` are numbers of elements. `unheld` are paths of trainable parameters that
+    no optimizer holds; `unregistered` those of layers that the model does not know, because they
+    are in a plain list for example.
+    """
+
+    total: int | None = None
+    trainable: int | None = None
+    unheld: Sequence[str] = ()
+    unregistered: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unheld", tuple(self.unheld))
+        object.__setattr__(self, "unregistered", tuple(self.unregistered))
 
 
 @dataclass(frozen=True)
@@ -70,6 +117,10 @@ class ModelFacts:
         targets_are_whole: whether the targets are whole numbers.
         batch_size: the number of samples per step.
         precision: of the computation: `float32`, `mixed_float16`, `mixed_bfloat16`, ...
+        parameters: how many there are, and which of them nothing trains.
+        is_linear: whether the output, before the last activation, is a linear function of the
+            input.
+        groups: in a training with several optimizers, the facts of each group.
 
     Example:
 
@@ -90,6 +141,9 @@ class ModelFacts:
     targets_are_whole: bool | None = None
     batch_size: int | None = None
     precision: str | None = None
+    parameters: ParameterFacts = field(default_factory=ParameterFacts)
+    is_linear: bool | None = None
+    groups: Mapping[str, ModelFacts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
@@ -113,9 +167,15 @@ class ModelFacts:
         """The first layer to be executed, if it is known."""
         return self.layers[0] if self.layers else None
 
+    def of_group(self, group: str) -> ModelFacts:
+        """The facts of a group; those of the whole training if it has none of its own."""
+        return self.groups.get(group, self)
+
     def to_json(self) -> dict[str, Json]:
         """The facts as plain values, for JSON."""
-        return {**asdict(self), "layers": [asdict(each) for each in self.layers]}
+        groups: dict[str, Json] = {name: each.to_json() for name, each in self.groups.items()}
+        layers: list[Json] = [asdict(each) for each in self.layers]
+        return {**asdict(replace(self, groups={})), "layers": layers, "groups": groups}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Json]) -> ModelFacts:
@@ -128,6 +188,9 @@ class ModelFacts:
             targets_are_whole=values.get("targets_are_whole"),
             batch_size=values.get("batch_size"),
             precision=values.get("precision"),
+            parameters=_parse(ParameterFacts, values.get("parameters") or {}),
+            is_linear=values.get("is_linear"),
+            groups={n: cls.from_json(x) for n, x in (values.get("groups") or {}).items()},
         )
 
 

@@ -47,7 +47,7 @@ def constant_guess(history: History, facts: ModelFacts) -> Level:
 
 
 def _constant_guess(history: History, facts: ModelFacts) -> Level:
-    if facts.loss.reduction == "sum":
+    if not facts.loss.is_mean:
         return Level(math.nan)
     known = [value for _, value in history.numbers.get("constant_loss", ())[-_STEPS:]]
     if not known:

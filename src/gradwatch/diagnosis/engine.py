@@ -134,7 +134,7 @@ class Diagnosis:
             The new findings.
         """
         for rule, limits in list(self._rank_rules):
-            for symptom in self._symptoms(rule, ranks, limits) or ():
+            for symptom in self._symptoms(rule, ranks, limits, self.facts) or ():
                 if isinstance(symptom, RankSymptom):
                     self._group(symptom.group).add_rank_symptom(rule, symptom)
         for group in self._groups.values():
@@ -148,11 +148,12 @@ class Diagnosis:
 
     def _run_rules(self, group: GroupFindings) -> list[Finding]:
         fresh = {kind for kind in KINDS.values() if group.history.is_fresh(kind)}
+        facts = self.facts.of_group(group.group)
         # Rules need no special care for numbers that are not finite, or all 0.
         with np.errstate(all="ignore"):
             for rule, limits in list(self._rules):
                 if fresh.issuperset(rule.needs):
-                    found = self._symptoms(rule, group.history, limits)
+                    found = self._symptoms(rule, group.history, limits, facts)
                     if found is not None:
                         group.update(rule, found)
                 if group.is_broken:
@@ -161,11 +162,11 @@ class Diagnosis:
         return group.new_findings()
 
     def _symptoms(
-        self, rule: Rule, data: History | RankData, limits: Limits
+        self, rule: Rule, data: History | RankData, limits: Limits, facts: ModelFacts
     ) -> list[Symptom] | None:
         """The symptoms that a rule sees and no silence hides; None if the rule raised."""
         try:
-            found = list(rule.check(data, self.facts, limits))
+            found = list(rule.check(data, facts, limits))
         except Exception as error:
             self._rules = [each for each in self._rules if each[0] is not rule]
             self._on_error(

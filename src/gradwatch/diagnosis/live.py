@@ -80,13 +80,17 @@ class LiveDiagnosis(ActiveSink):
         `directory` is None if nothing can be written there. `awaits_reports` says whether the loss
         is reported after each step, see `Sequencer`.
         """
-        if facts != self._facts:
-            self._facts = facts
-            self._diagnosis.facts = facts
+        self.learn(facts)
         self._sequencer.awaits_reports = self._awaits_reports = awaits_reports
         self._sequencer.begin(first_step)
         self._directory = directory
         self._open_file()
+
+    def learn(self, facts: ModelFacts) -> None:
+        """These facts are known from now on."""
+        if facts != self._facts:
+            self._facts = facts
+            self._diagnosis.facts = facts
 
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         """An epoch has ended; on the training thread."""

@@ -19,12 +19,7 @@ from gradwatch.parallel import MEANING, Heartbeat, agreement, ranks
 from gradwatch.record.announcements import Announcements
 from gradwatch.record.continuation import Beginning
 from gradwatch.record.directory import RunDirectory, claim_directory
-from gradwatch.record.monitor_arguments import (
-    as_alerts,
-    as_place,
-    as_sinks,
-    as_watches,
-)
+from gradwatch.record.monitor_arguments import as_alerts, as_place, as_sinks, as_watches
 from gradwatch.record.open_run import OpenRun, close_abandoned, now
 from gradwatch.record.pipeline_state import quiet_and_hasten
 from gradwatch.record.run_description import as_description
@@ -179,6 +174,13 @@ class Session:
         if self._run is not None:
             self._run.amend("model", facts.to_json())
             self._run.amend("diagnose", diagnosis.settings.facts())
+
+    def tell_facts(self, facts: ModelFacts) -> None:
+        """More is known about the model than when the run was opened."""
+        if self.pipeline is not None and self.alerts is not None:
+            self.alerts.diagnosis.learn(facts)
+            if self._run is not None:
+                self._run.amend("model", facts.to_json())
 
     def submit(
         self,

@@ -30,11 +30,12 @@ def watch(
     step that a `GradScaler` skips is not a call, and not counted. With a closure
     (`LBFGS`), the gradient is that of the closure's last evaluation.
 
-    The module itself is not touched, so `torch.compile` is not disturbed. Only where
-    `outputs` or `output_gradients` are watched, the chosen submodules get forward
-    hooks; those of a compiled module cannot be seen, and a warning says so. A step that
-    is not finite is recorded with the first tensor that was not, due or not. For the
-    loss and the epoch, call `monitor.record(loss=loss, epoch=epoch)` after the step.
+    The module itself is not touched, so `torch.compile` is not disturbed; until the run is
+    closed, `torch.autograd.backward` looks at the loss before it begins. Only where `outputs`
+    or `output_gradients` are watched, the chosen submodules get forward hooks; those of a
+    compiled module cannot be seen, and a warning says so. A step that is not finite is recorded with the first
+    tensor that was not, due or not. For the loss and the epoch, call
+    `monitor.record(loss=loss, epoch=epoch)` after the step.
 
     Args:
         module: the module; also a compiled one, one wrapped in `DistributedDataParallel`, or

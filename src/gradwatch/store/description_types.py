@@ -17,25 +17,40 @@ _SITE = {"kind": str, "path": str, "shape": [(int, type(None))], "dtype": _TEXT,
 _LAYER = {
     "path": str,
     **dict.fromkeys(("class_name", "activation", "dtype"), _TEXT),
-    "units": _NUMBER,
-    "trainable": _FLAG,
+    **dict.fromkeys(("units", "rate"), _NUMBER),
+    **dict.fromkeys(("trainable", "is_inferring", "is_fresh"), _FLAG),
 }
-_MODEL = {
+_ONE_MODEL = {
     "layers": [_LAYER],
     "outputs": [str],
     "loss": {
         **dict.fromkeys(("name", "reduction"), _TEXT),
         **dict.fromkeys(("from_logits", "is_nonnegative", "is_of_own_step"), _FLAG),
+        "axis": _NUMBER,
+        "shapes": (list, type(None)),
     },
     "optimizer": {
         "name": _TEXT,
         "is_scheduled": _FLAG,
-        **dict.fromkeys(("learning_rate", "loss_scale"), _NUMBER),
+        **dict.fromkeys(
+            (
+                "learning_rate", "loss_scale", "weight_decay", "epsilon", "beta_1", "beta_2",
+                "momentum", "clip_norm", "clip_value",
+            ),
+            _NUMBER,
+        ),
     },
     "targets_are_whole": _FLAG,
     "batch_size": _NUMBER,
     "precision": _TEXT,
-}
+    "parameters": {
+        **dict.fromkeys(("total", "trainable"), _NUMBER),
+        "unheld": [str],
+        "unregistered": [str],
+    },
+    "is_linear": _FLAG,
+}  # fmt: skip
+_MODEL = {**_ONE_MODEL, "groups": {...: _ONE_MODEL}}
 _FIT = {
     **dict.fromkeys(("started", "every", "training"), _TEXT),
     "first_step": _NUMBER,

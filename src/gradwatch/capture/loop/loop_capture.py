@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from gradwatch.capture.loop.loop_facts import LoopFacts
 from gradwatch.capture.loop.loop_numbers import LoopNumbers, fetched_number
 from gradwatch.capture.loop.loop_plans import LoopPlans
 from gradwatch.capture.loop.loop_readings import (
@@ -20,7 +21,7 @@ from gradwatch.capture.loop.loop_readings import (
 from gradwatch.capture.loop.step_count import Progress
 from gradwatch.capture.loss_signs import LossSigns
 from gradwatch.capture.meaning import RECORDED
-from gradwatch.capture.recorder import Recorder, Submit, no_numbers
+from gradwatch.capture.recorder import Recorder, Submit
 from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.step_tensors import StepTensors, under
 from gradwatch.capture.values import is_value, names_due
@@ -50,13 +51,14 @@ class LoopCapture:
         epoch_ended: Callable[[int], None],
         reporter: Reporter,
         may_measure: Callable[[Timetable], bool] = lambda timetable: True,
+        tell_facts: Callable[[ModelFacts], None] = lambda facts: None,
     ) -> None:
         self.timetable = timetable
         self.reporter = reporter
         self.at_end: list[Callable[[], None]] = []
         self.is_meeting = False
         self.is_diagnosed = False
-        self.model_facts = ModelFacts()
+        self.known = LoopFacts(tell_facts)
         self._recorder = Recorder(submit, reporter)
         self._numbers = LoopNumbers(submit, self._recorder.tables, LossSigns(pacer))
         self._plans = LoopPlans(timetable, self._recorder.tables, reporter)
@@ -83,7 +85,7 @@ class LoopCapture:
         return self._first_step
 
     def facts(self) -> ModelFacts:
-        return self.model_facts
+        return self.known.all()
 
     def meaning(self) -> Mapping[Kind, str]:
         return self._meaning
@@ -270,10 +272,14 @@ class LoopCapture:
         arrays: Mapping[str, Any],
         loss: Tensor = None,
         numbers: Mapping[Site, float] | None = None,
+        beside: Callable[[], Mapping[Site, Any]] = dict,
     ) -> None:
-        """Send a measurement of a known table, and further numbers by site."""
+        """Send a measurement of a known table, and further numbers by site.
+
+        `beside` waits for packed summaries of other sites.
+        """
         names = names_due(table.plan.due(moment), arrays)
-        self._send(moment, own.fetch(arrays, names), fetched_loss(loss), table, numbers)
+        self._send(moment, own.fetch(arrays, names), fetched_loss(loss), table, numbers, beside)
 
     def send_later(self, moment: Moment, table: SiteTable, wait: Fetched) -> None:
         """Send what `wait` returns, on another thread; nothing if that is empty."""
@@ -308,20 +314,19 @@ class LoopCapture:
         wait_for_loss: Fetched | None,
         table: SiteTable | None = None,
         numbers: Mapping[Site, float] | None = None,
+        beside: Callable[[], Mapping[Site, Any]] = dict,
     ) -> None:
         more = packed_numbers(numbers)
 
         def numbers_of(known: SiteTable | None) -> Mapping[Site, Any]:
+            found = {**more, **beside()}
             if wait_for_loss is None or known is None:
-                return more
-            return {Site(Kind.LOSS, under(known.prefix, "loss")): wait_for_loss()["loss"], **more}
+                return found
+            return {Site(Kind.LOSS, under(known.prefix, "loss")): wait_for_loss()["loss"], **found}
 
         self._begin_run(moment)
         self._numbers.close_batch()
-        has_none = wait_for_loss is None and not more
-        self._recorder.send(
-            moment, wait, table=table, numbers=no_numbers if has_none else numbers_of
-        )
+        self._recorder.send(moment, wait, table=table, numbers=numbers_of)
 
     def _begin_run(self, moment: Moment) -> None:
         self._first_step = moment.step

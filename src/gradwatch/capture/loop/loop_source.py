@@ -62,6 +62,7 @@ class LoopSource:
                 lambda epoch: session.end_epoch(epoch, {}),
                 session.reporter,
                 session.may_measure,
+                session.tell_facts,
             )
             self._recorder.is_diagnosed = session.is_diagnosed
         return self._recorder
@@ -98,7 +99,9 @@ class LoopSource:
             moment = progress.past(step)
             sums = {} if call.loss is None else progress.sums_of_loss(call.loss)
             if sums or ((call.loss is not None or call.has_batch) and loop.is_due(moment)):
-                loop.record_inputs(call.parse_inputs(), moment, group, call.loss, sums)
+                batch = call.parse_inputs().without(progress.noted_batch)
+                progress.gives_batch |= call.has_batch
+                loop.record_inputs(batch, moment, group, call.loss, sums)
             elif call.loss is not None:
                 loop.record_loss(moment, group, call.loss)
             self._record_metrics(progress, moment, group, metrics)

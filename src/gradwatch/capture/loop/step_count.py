@@ -16,6 +16,8 @@ class Progress:
     first step seen of the epoch, which stands for it. `is_watched` says that the steps of an
     optimizer are counted, see `watch`. `sums_of_loss` is given the loss of the last step, and
     returns numbers to record with it: those that tell why it is not finite.
+    `noted_batch` are the inputs and targets that were seen in the last such step; none are recorded
+    of a loop that itself `gives_batch`.
     """
 
     step: int = 0
@@ -23,6 +25,8 @@ class Progress:
     epochs_step: int | None = None
     is_watched: bool = False
     sums_of_loss: Callable[[Any], Mapping[Site, float]] = lambda loss: {}
+    gives_batch: bool = False
+    noted_batch: set[Site] = field(default_factory=set)
     _metrics: tuple[int, set[str]] = field(default_factory=lambda: (0, set()))
 
     def metrics_at(self, step: int) -> set[str]:

@@ -1,31 +1,122 @@
 """The facts about a torch module that a diagnosis uses."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
-from gradwatch.core import LayerFacts, ModelFacts, OptimizerFacts, TorchModule, TorchOptimizer
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from gradwatch.capture.torch.graph_nodes import ancestors, result_shape
+from gradwatch.capture.torch.layer_graph import SeenLayers, read_layers
+from gradwatch.capture.torch.loss_graph import LossTerm, SeenLoss, read_loss
+from gradwatch.capture.variable_names import unwrapped
+from gradwatch.core import (
+    LayerFacts,
+    ModelFacts,
+    OptimizerFacts,
+    ParameterFacts,
+    TorchModule,
+    TorchOptimizer,
+)
 
 _ACTIVATIONS = {
     "ReLU": "relu", "ReLU6": "relu6", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softmax": "softmax",
-    "Hardsigmoid": "hard_sigmoid", "Hardtanh": "hard_tanh",
+    "Hardsigmoid": "hard_sigmoid", "Hardtanh": "hard_tanh", "LogSoftmax": "log_softmax",
 }  # fmt: skip
+_NORMALIZATION = torch.nn.modules.batchnorm._NormBase
+_DROPOUT = torch.nn.modules.dropout._DropoutNd
 
 
 def facts_of(module: TorchModule, optimizer: TorchOptimizer, group: str) -> ModelFacts:
     """The facts of a module: its submodules in the order in which they were made.
 
-    The loss, and the order in which submodules are called, are not known.
+    The loss, and the order in which submodules are called, are not known; see `with_graph`.
     """
-    inner = getattr(module, "_orig_mod", module)  # under torch.compile
-    inner = getattr(inner, "module", inner)  # under DistributedDataParallel
-    layers = [_layer(each, path) for path, each in _in_order(inner, group)]
-    rates = {float(part["lr"]) for part in optimizer.param_groups if "lr" in part}
+    inner = unwrapped(module)
+    parameters = list(inner.parameters())
+    held = {id(p) for part in optimizer.param_groups for p in part["params"]}
+    learned = [p for p in parameters if p.requires_grad and id(p) in held]
     return ModelFacts(
-        layers=layers,
-        optimizer=OptimizerFacts(
-            name=type(optimizer).__name__.lower(),
-            learning_rate=rates.pop() if len(rates) == 1 else None,
+        layers=[_layer(each, path) for path, each in _in_order(inner, group)],
+        optimizer=_optimizer(optimizer),
+        parameters=ParameterFacts(
+            sum(p.numel() for p in parameters), sum(p.numel() for p in learned)
         ),
     )
+
+
+def with_graph(facts: ModelFacts, root: Any, module: TorchModule, group: str) -> ModelFacts:
+    """The facts, and what the autograd graph of the loss tells; `root` is the loss's node."""
+    seen = read_loss(root)
+    known = replace(facts, loss=seen.facts)
+    if seen.term is None:
+        return known
+    owners = _owners(unwrapped(module), group)
+    layers = read_layers(seen.term.output, owners)
+    are_all_seen = set(layers.order) == set(owners.values())
+    return replace(
+        known,
+        layers=_reordered(facts, layers, seen, are_all_seen),
+        outputs=[layers.last] if layers.last else (),
+        is_linear=layers.is_linear,
+    )
+
+
+def is_of(root: Any, module: TorchModule) -> bool:
+    """Whether the graph of a loss leads to parameters of the module."""
+    own = {id(p) for p in module.parameters()}
+    return any(id(getattr(node, "variable", None)) in own for node in ancestors(root, 20_000))
+
+
+def _owners(module: Any, group: str) -> dict[int, str]:
+    """The path of the submodule that each parameter belongs to, by the parameter's id."""
+    prefix = f"{group}/" if group else ""
+    return {
+        id(parameter): prefix + name.rpartition(".")[0].replace(".", "/")
+        for name, parameter in module.named_parameters()
+    }
+
+
+def _reordered(
+    facts: ModelFacts, seen: SeenLayers, loss: SeenLoss, are_all_seen: bool
+) -> list[LayerFacts]:
+    """The layers in the order of execution, if that is known of all, with their activations."""
+    layers = [
+        replace(layer, activation=layer.activation or seen.activations.get(layer.path))
+        for layer in facts.layers
+    ]
+    term = loss.term
+    if term is not None and seen.last:
+        layers = [
+            replace(layer, activation=term.activation, units=_units(term, layer.units))
+            if layer.path == seen.last
+            else layer
+            for layer in layers
+        ]
+    return _in_order_of(seen.order, layers) if are_all_seen else layers
+
+
+def _in_order_of(order: Sequence[str], layers: Sequence[LayerFacts]) -> list[LayerFacts]:
+    """The layers sorted; those without parameters stay behind the one before them."""
+    place = {path: i for i, path in enumerate(order)}
+    last, places = -1, []
+    for layer in layers:
+        inside = [i for path, i in place.items() if path.startswith(f"{layer.path}/")]
+        last = place.get(layer.path, max(inside, default=last))
+        places.append(last)
+    return [layers[i] for i in sorted(range(len(layers)), key=lambda i: places[i])]
+
+
+def _units(term: LossTerm, known: int | None) -> int | None:
+    """How many numbers the loss receives of a sample, or classes it distinguishes."""
+    shape = result_shape(term.output)
+    if not shape:
+        return known
+    if term.axis is not None and -term.axis <= len(shape):
+        return shape[term.axis]
+    return 1 if len(shape) == 1 else shape[-1] if len(shape) == 2 else known
 
 
 def _in_order(holder: TorchModule, path: str) -> Iterator[tuple[str, TorchModule]]:
@@ -39,6 +130,7 @@ def _in_order(holder: TorchModule, path: str) -> Iterator[tuple[str, TorchModule
 def _layer(module: TorchModule, path: str) -> LayerFacts:
     parameters = list(module.parameters())
     units = getattr(module, "out_features", getattr(module, "out_channels", None))
+    has_modes = isinstance(module, _NORMALIZATION | _DROPOUT)
     return LayerFacts(
         path=path,
         class_name=type(module).__name__,
@@ -46,4 +138,39 @@ def _layer(module: TorchModule, path: str) -> LayerFacts:
         units=units if isinstance(units, int) else None,
         trainable=any(p.requires_grad for p in parameters) if parameters else None,
         dtype=str(parameters[0].dtype).removeprefix("torch.") if parameters else None,
+        rate=float(module.p) if isinstance(module, _DROPOUT) else None,
+        is_inferring=not module.training if has_modes else None,
+        is_fresh=_is_fresh(module) if isinstance(module, _NORMALIZATION) else None,
+    )
+
+
+def _is_fresh(module: Any) -> bool | None:
+    """Whether a normalization that uses its statistics has never updated them."""
+    updates = module.num_batches_tracked
+    return None if module.training or updates is None else int(updates) == 0
+
+
+def _optimizer(optimizer: TorchOptimizer) -> OptimizerFacts:
+    def constant(name: str, index: int | None = None) -> float | None:
+        """The number that all parameter groups have in common."""
+        values = set()
+        for part in optimizer.param_groups:
+            value = part.get(name)
+            value = value[index] if index is not None and isinstance(value, tuple | list) else value
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                values.add(float(value))
+        return values.pop() if len(values) == 1 else None
+
+    rate = constant("lr")
+    beta_2 = constant("betas", 1)
+    return OptimizerFacts(
+        name=type(optimizer).__name__.lower(),
+        learning_rate=rate,
+        # A scheduler counts the optimizer's steps.
+        is_scheduled=hasattr(optimizer.step, "_wrapped_by_lr_sched") or None,
+        weight_decay=constant("weight_decay"),
+        epsilon=constant("eps"),
+        beta_1=constant("betas", 0),
+        beta_2=beta_2 if beta_2 is not None else constant("alpha"),
+        momentum=constant("momentum"),
     )

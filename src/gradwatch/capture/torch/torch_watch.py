@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,8 +15,9 @@ from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.step_tensors import SiteTensor, under
 from gradwatch.capture.torch import torch_own_time
 from gradwatch.capture.torch.bad_steps import BadSteps
+from gradwatch.capture.torch.begun_step import BegunStep
+from gradwatch.capture.torch.loss_watch import LossWatch
 from gradwatch.capture.torch.module_tensors import ModuleTensors
-from gradwatch.capture.torch.torch_facts import facts_of
 from gradwatch.capture.torch.torch_layers import TorchLayers
 from gradwatch.capture.torch.torch_optimizer import owned, scale_of
 from gradwatch.capture.torch.torch_parallel import (
@@ -41,21 +41,6 @@ _MEANINGS = {
     Spread.REPLICATED: REPLICATED,
     Spread.SHARDED: SHARDED,
 }
-
-
-@dataclass
-class _Step:
-    """A step that is due and has begun."""
-
-    moment: Moment
-    table: SiteTable
-    eager: EagerStep
-    before: Mapping[Site, Tensor] = field(default_factory=dict)
-    """The parameters before the step, where updates are watched."""
-    gradients: Mapping[Site, MeasuredRow] = field(default_factory=dict)
-    """Those measured already; none with a closure, which computes them within the step."""
-    values: dict[str, Tensor] = field(default_factory=dict)
-    """The values of gradients for probes, see `capture.values`."""
 
 
 class TorchWatch:
@@ -90,7 +75,7 @@ class TorchWatch:
         named = owned(module, optimizer, loop.reporter)
         self._loop = loop
         self._group = group
-        self._step: _Step | None = None
+        self._step: BegunStep | None = None
         self._moment: Moment | None = None
         self._last: tuple[int, float] | None = None
         self._outputs = self._watch_outputs(module)
@@ -119,9 +104,14 @@ class TorchWatch:
             # A budget would choose other steps here than where variables are recorded.
             loop.follow(_is_fixed)
         loop.means(_MEANINGS[spread])
-        if not group:
-            # Of several groups, each would need its own.
-            loop.model_facts = facts_of(module, optimizer, group)
+        self._surroundings = LossWatch(
+            module,
+            optimizer,
+            loop,
+            group,
+            lambda: self._is_due(self._moment or self._next_moment()),
+        )
+        loop.known.add(group, self._surroundings.facts)
         loop.progress(group).is_watched = True
         if loop.is_diagnosed and spread is Spread.OWN and not self._is_one_of_many:
             self._bad_steps = BadSteps(module, named, loop, group, self._tensors)
@@ -179,7 +169,7 @@ class TorchWatch:
                 "the ranks. Those of rank 0 are recorded."
             )
         eager = EagerStep(0, self._loop.is_due(moment, histograms=True))
-        step = _Step(moment, self._tensors.table(), eager)
+        step = BegunStep(moment, self._tensors.table(), eager)
         if self._is_recorder:
             step.before = self._tensors.values_before(step.table)
             has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
@@ -201,13 +191,14 @@ class TorchWatch:
             if step is not None:
                 self._record(step, sums)
         finally:
+            self._surroundings.expect_step()
             if self._own_time is not None:
                 self._own_time.step_ended()
             if self._sharded is not None:
                 progress = self._loop.progress(self._group)
                 self._sharded.passed(progress.step, 1 if progress.epoch is None else progress.epoch)
 
-    def _measure_gradients(self, step: _Step, scale: Tensor | None) -> None:
+    def _measure_gradients(self, step: BegunStep, scale: Tensor | None) -> None:
         """Measure the gradients before the step: an optimizer may change them."""
         rows = [row for row in step.table.rows if row[1].kind is Kind.GRADIENT]
         tensors = [self._tensors.tensor(site, {}) for _, site in rows]
@@ -218,7 +209,7 @@ class TorchWatch:
         step.gradients = dict(zip((site for _, site in rows), measured, strict=True))
         step.values = self._values(step, zip(rows, tensors, strict=True))
 
-    def _record(self, step: _Step, sums: Mapping[Site, float] | None) -> None:
+    def _record(self, step: BegunStep, sums: Mapping[Site, float] | None) -> None:
         """Measure the rest of a step, and send it; with sums, if it is not finite."""
         if self._is_one_of_many:
             self._send_time(step.moment)
@@ -234,11 +225,12 @@ class TorchWatch:
         if self._sharded is not None or not self._is_recorder:
             table = self._tensors.subtable(table, of_layers=True)
         if table.rows:
-            arrays = self._measure(step, table, outputs)
-            self._loop.send(step.moment, table, framework("torch"), arrays, numbers=sums)
+            arrays, own = self._measure(step, table, outputs), framework("torch")
+            batch = self._surroundings.measured() if self._is_recorder else dict
+            self._loop.send(step.moment, table, own, arrays, numbers=sums, beside=batch)
 
     def _measure(
-        self, step: _Step, table: SiteTable, outputs: Mapping[Site, SiteTensor]
+        self, step: BegunStep, table: SiteTable, outputs: Mapping[Site, SiteTensor]
     ) -> dict[str, Tensor]:
         """The summaries, cells and values of a table, as arrays on the device."""
         tensors = [
@@ -259,7 +251,9 @@ class TorchWatch:
         return {"rows": rows, "cells": cells, **step.values, **values}
 
     def _values(
-        self, step: _Step, tensors: Iterable[tuple[tuple[int, Site], Tensor | MeasuredRow | None]]
+        self,
+        step: BegunStep,
+        tensors: Iterable[tuple[tuple[int, Site], Tensor | MeasuredRow | None]],
     ) -> dict[str, Tensor]:
         """Copies of the tensors that probes need."""
         probed = {position for _, position in step.table.plan.due(step.moment).probes}

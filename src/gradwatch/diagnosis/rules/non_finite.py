@@ -145,7 +145,7 @@ def _bad_tensors(history: History) -> Iterator[_BadTensor]:
                 is_mask = not nan and not posinf
                 yield _BadTensor(table.sites[i], nan, posinf + neginf, elements, is_mask)
     for kind, summed in _SUMS.items():
-        if history.is_fresh(kind) and not history.is_fresh(summed):
+        if history.is_fresh(kind):
             yield from _bad_sums(history[kind], summed)
 
 

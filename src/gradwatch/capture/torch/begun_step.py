@@ -1,0 +1,23 @@
+"""A step of a torch optimizer that is being measured."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gradwatch.capture.site_table import SiteTable
+from gradwatch.core import Moment, Site, Tensor
+from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
+
+
+@dataclass
+class BegunStep:
+    """A step that is due and has begun."""
+
+    moment: Moment
+    table: SiteTable
+    eager: EagerStep
+    before: Mapping[Site, Tensor] = field(default_factory=dict)
+    """The parameters before the step, where updates are watched."""
+    gradients: Mapping[Site, MeasuredRow] = field(default_factory=dict)
+    """Those measured already; none with a closure, which computes them within the step."""
+    values: dict[str, Tensor] = field(default_factory=dict)
+    """The values of gradients for probes, see `capture.values`."""

@@ -1,0 +1,166 @@
+"""Sees what surrounds a torch module in a training step: its batch, its output, its loss."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from gradwatch.capture.batch import batch_site
+from gradwatch.capture.constant_guess import CONSTANT_LOSS, constant_loss
+from gradwatch.capture.loop.loop_capture import LoopCapture
+from gradwatch.capture.step_tensors import under
+from gradwatch.capture.torch import backward_tap, module_calls
+from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm, nodes_of, read_loss
+from gradwatch.capture.torch.torch_facts import facts_of, is_of, with_graph
+from gradwatch.core import Kind, ModelFacts, Site, Summary, TorchModule, TorchOptimizer
+from gradwatch.measure import Fetched, framework
+
+_MOST_ELEMENTS = 1 << 23
+"""Larger tensors are not kept for measuring: memory that a backward pass would free."""
+
+
+class LossWatch:
+    """Notes the batch, the output and the loss of the steps that are due, and the facts once.
+
+    The call of the module gives its inputs and its output, at steps that are due. The graph of the
+    loss, read before the first backward pass, tells what kind of loss it is and which layers it
+    comes from; at later steps that are due, it gives the targets. `is_due` is asked about the step
+    that comes next.
+    """
+
+    def __init__(
+        self,
+        module: TorchModule,
+        optimizer: TorchOptimizer,
+        loop: LoopCapture,
+        group: str,
+        is_due: Callable[[], bool],
+    ) -> None:
+        self._module = module
+        self._optimizer = optimizer
+        self._loop = loop
+        self._group = group
+        # Not where the user has asked for something else.
+        is_diagnosed = any(w.optional and w.kind is Kind.OUTPUT for w in loop.timetable.watches)
+        self._is_due = is_due if is_diagnosed else lambda: False
+        self._is_diagnosed = is_diagnosed
+        self._facts: ModelFacts | None = None
+        self._batch_size: int | None = None
+        self._output: Any = None
+        self._noted: dict[Site, Any] = {}
+        loop.at_end.append(backward_tap.listen(self._backward_begins))
+        self._stop_listening = _do_nothing
+        loop.at_end.append(lambda: self._stop_listening())
+        self.expect_step()
+
+    def expect_step(self) -> None:
+        """Another step begins; its forward pass is looked at only if it is due."""
+        self._stop_listening()
+        self._stop_listening = _do_nothing
+        if self._is_due():
+            self._stop_listening = module_calls.listen(
+                {"": self._module}, self._forward_ended, self._loop.reporter
+            )
+
+    def facts(self) -> ModelFacts:
+        """The facts that are known by now."""
+        return self._facts or facts_of(self._module, self._optimizer, self._group)
+
+    def measured(self) -> Callable[[], Mapping[Site, Any]]:
+        """A function that waits for the packed summaries of the step that has ended."""
+        if not self._is_diagnosed:
+            return dict
+        path = next(iter(self.facts().outputs), None)
+        if path is not None and self._output is not None:
+            self._note(Site(Kind.OUTPUT, path), self._output)
+        noted, self._noted, self._output = self._noted, {}, None
+        progress = self._loop.progress(self._group)
+        if progress.gives_batch:
+            noted = {site: x for site, x in noted.items() if not site.kind.is_of_batch}
+        progress.noted_batch = {site for site in noted if site.kind.is_of_batch}
+        own = framework("torch")
+        wait: Fetched = dict
+        if noted:
+            tensors = [x if x.is_floating_point() else x.float() for x in noted.values()]
+            wait = own.fetch({"rows": own.measure(tensors)[0]}, ["rows"])
+        numbers = self._numbers()
+
+        def found() -> Mapping[Site, Any]:
+            rows = dict(zip(noted, wait()["rows"], strict=True)) if noted else {}
+            return {**rows, **{s: Summary.of(np.array([x])).pack() for s, x in numbers.items()}}
+
+        return found
+
+    def _numbers(self) -> dict[Site, float]:
+        """The numbers of the step: its learning rate, its batch size."""
+        rates = {float(part["lr"]) for part in self._optimizer.param_groups if "lr" in part}
+        found = {"learning_rate": rates.pop()} if len(rates) == 1 else {}
+        if self._batch_size is not None:
+            found["batch_size"] = float(self._batch_size)
+        return {Site(Kind.SCALAR, under(self._group, name)): x for name, x in found.items()}
+
+    def _forward_ended(self, path: str, args: Any, outputs: Any) -> None:
+        if not torch.is_grad_enabled():
+            return
+        given = [x for x in pytree.tree_leaves(args) if isinstance(x, torch.Tensor)]
+        if given and given[0].ndim:
+            self._batch_size = int(given[0].shape[0])
+        inputs = [x for x in given if x.is_floating_point()]
+        for i, x in enumerate(inputs):
+            self._note(batch_site(Kind.INPUT, [i] if len(inputs) > 1 else [], self._group), x)
+        if not self._loop.timetable.is_asked_for_outputs:
+            # Which layer computes it is known when the loss is.
+            self._output = _one_tensor(outputs)
+
+    def _backward_begins(self, tensors: Any) -> None:
+        try:
+            self._read(tensors)
+        except Exception as error:
+            self._loop.reporter.internal_error(
+                error, "reading the graph of a loss", "facts about the loss, and its targets"
+            )
+
+    def _read(self, tensors: Any) -> None:
+        root = next(nodes_of(tensors), None)
+        is_first = self._facts is None
+        if root is None or not (is_first or self._is_due()):
+            return
+        if is_first:
+            if not is_of(root, self._module):
+                return
+            known = facts_of(self._module, self._optimizer, self._group)
+            self._facts = known  # Whatever happens, read it once.
+            self._facts = with_graph(known, root, self._module, self._group)
+            self._loop.known.changed()
+        if self._is_due():
+            self._read_targets(read_loss(root).term)
+
+    def _read_targets(self, term: LossTerm | None) -> None:
+        target = None if term is None else term.target()
+        if term is None or target is None:
+            return
+        self._note(batch_site(Kind.TARGET, [], self._group), target)
+        # On a GPU, classes that the loss ignores are among the targets.
+        if term.facts.is_mean and not (target.is_cuda and term.name == SPARSE):
+            with torch.no_grad():
+                guess = constant_loss(torch, term.name, target.float())
+            if guess is not None:
+                self._note(Site(Kind.SCALAR, under(self._group, CONSTANT_LOSS)), guess)
+
+    def _note(self, site: Site, tensor: Any) -> None:
+        is_plain = tensor.layout is torch.strided and not tensor.is_complex()
+        if is_plain and 0 < tensor.numel() <= _MOST_ELEMENTS:
+            self._noted[site] = tensor.detach()
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def _one_tensor(outputs: Any) -> Any:
+    """The output, if there is one only; of a mapping, its logits."""
+    if hasattr(outputs, "keys") and "logits" in outputs:
+        outputs = outputs["logits"]
+    return outputs if isinstance(outputs, torch.Tensor) and outputs.is_floating_point() else None

@@ -1,0 +1,191 @@
+"""What the graph of a loss in a torch loop tells the diagnosis."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+import gradwatch
+from gradwatch import Kind
+from gradwatch.capture.torch.layer_graph import read_layers
+from gradwatch.capture.torch.loss_graph import read_loss
+from gradwatch.diagnosis import ModelFacts
+from tests.distributed.patience import until_written
+
+X = torch.linspace(-1.0, 1.0, 15).reshape(5, 3)
+CLASSES = torch.tensor([0, 1, 0, 1, 1])
+VALUES = torch.linspace(0.0, 1.0, 5)
+SPARSE, CATEGORICAL = "sparse_categorical_crossentropy", "categorical_crossentropy"
+SQUARES, BINARY = "mean_squared_error", "binary_crossentropy"
+
+
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+
+
+@pytest.mark.parametrize(
+    ("loss", "name", "from_logits", "reduction", "activation"),
+    [
+        (lambda p: F.cross_entropy(p, CLASSES), SPARSE, True, "mean", "linear"),
+        (lambda p: nn.CrossEntropyLoss()(p.softmax(1), CLASSES), SPARSE, True, "mean", "softmax"),
+        (lambda p: F.nll_loss(p.log_softmax(1), CLASSES), SPARSE, True, "mean", "linear"),
+        (lambda p: F.nll_loss(p.softmax(1), CLASSES), "nll_loss", None, "mean", "softmax"),
+        (
+            lambda p: -p.log_softmax(1).gather(1, CLASSES[:, None]).mean(),
+            SPARSE, True, "mean", "linear",
+        ),
+        (lambda p: F.cross_entropy(p, p.detach().softmax(1)), CATEGORICAL, True, "mean", "linear"),
+        (
+            lambda p: F.cross_entropy(p, CLASSES, label_smoothing=0.1),
+            SPARSE, True, "other", "linear",
+        ),
+        (lambda p: F.mse_loss(p[:, 0], VALUES), SQUARES, None, "mean", "linear"),
+        (lambda p: F.mse_loss(p[:, 0], VALUES) / 4, SQUARES, None, "other", "linear"),
+        (lambda p: ((VALUES - p[:, 0]) ** 2).sum(), SQUARES, None, "sum", "linear"),
+        (lambda p: (p[:, 0] - VALUES).abs().mean(), "mean_absolute_error", None, "mean", "linear"),
+        (lambda p: F.smooth_l1_loss(p[:, 0].tanh(), VALUES), "smooth_l1", None, "mean", "tanh"),
+        (
+            lambda p: F.binary_cross_entropy(p[:, 0].sigmoid(), VALUES),
+            BINARY, False, "mean", "sigmoid",
+        ),
+        (
+            lambda p: F.binary_cross_entropy_with_logits(p[:, 0].sigmoid(), VALUES),
+            BINARY, True, "mean", "sigmoid",
+        ),
+    ],
+)  # fmt: skip
+def test_losses_are_recognized_however_they_are_written(
+    loss, name, from_logits, reduction, activation
+):
+    seen = read_loss(loss(net()(X)).grad_fn)
+    facts = seen.facts
+    assert (facts.name, facts.from_logits, facts.reduction) == (name, from_logits, reduction)
+    assert seen.term.activation == activation
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda p: p.mean(),
+        lambda p: F.cross_entropy(p, CLASSES) + F.mse_loss(p[:, 0], VALUES),
+        # A policy gradient: its loss may be negative, and need not fall.
+        lambda p: -(p.log_softmax(1).gather(1, CLASSES[:, None])[:, 0] * VALUES).mean(),
+    ],
+)
+def test_what_is_no_known_loss_is_left_open(loss):
+    assert read_loss(loss(net()(X)).grad_fn).facts.name is None
+
+
+def test_targets_are_those_that_the_loss_was_given():
+    output = net()(X)
+    masked = torch.tensor([0, -100, 1, -100, 1])
+    assert read_loss(F.cross_entropy(output, masked).grad_fn).term.target().tolist() == [0, 1, 1]
+    target = read_loss(F.mse_loss(output[:, 0], VALUES).grad_fn).term.target()
+    assert target.tolist() == VALUES.tolist()
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, lambda p, y: ((p - y) ** 2).mean()])
+def test_broadcasting_is_seen(loss):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        shapes = read_loss(loss(net()(X)[:, :1], VALUES).grad_fn).facts.shapes
+    assert shapes == ((5, 1), (1, 5))
+    assert read_loss(loss(net()(X)[:, 0], VALUES).grad_fn).facts.shapes is None
+
+
+class Functional(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        # Not in the order in which they are called.
+        self.out, self.first = nn.Linear(8, 2), nn.Linear(3, 8)
+
+    def forward(self, x):
+        return self.out(torch.tanh(self.first(x)))
+
+
+def _owners(module):
+    return {id(p): name.rpartition(".")[0] for name, p in module.named_parameters()}
+
+
+def test_layers_are_seen_in_the_order_of_execution_with_functional_activations():
+    module = Functional()
+    term = read_loss(F.cross_entropy(module(X), CLASSES).grad_fn).term
+    layers = read_layers(term.output, _owners(module))
+    assert layers.order == ("first", "out")
+    assert layers.activations == {"first": "tanh"}
+    assert (layers.last, layers.is_linear) == ("out", False)
+
+
+def test_a_network_without_activations_is_linear():
+    module = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.1), nn.Linear(8, 2))
+    term = read_loss(F.cross_entropy(module(X).sigmoid(), CLASSES).grad_fn).term
+    assert read_layers(term.output, _owners(module)).is_linear is True
+
+
+def _trained(module, directory, steps=4, **options):
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, weight_decay=0.1)
+    monitor = gradwatch.watch(module, optimizer, directory, every=1, sinks=None, **options)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(module(X), CLASSES)
+        loss.backward()
+        optimizer.step()
+        monitor.record(loss=loss)
+    until_written(monitor)
+    monitor.close()
+    return gradwatch.open(directory)
+
+
+def test_a_watched_loop_records_facts_and_batches(tmp_path):
+    original, module = torch.autograd.backward, Functional()
+    run = _trained(module, tmp_path)
+    facts = ModelFacts.from_json(run.facts["model"])
+    assert facts.loss.name == SPARSE
+    assert [layer.path for layer in facts.layers] == ["first", "out"]
+    assert facts.last_layer.units == 2
+    assert (facts.optimizer.name, facts.optimizer.weight_decay) == ("adamw", 0.1)
+    assert facts.parameters.trainable == facts.parameters.total == 50
+    _, means = run.series(Kind.TARGET, "target", "mean")
+    np.testing.assert_allclose(means, [0.6] * 4)
+    assert {s.path for s in run.sites() if s.kind in (Kind.INPUT, Kind.OUTPUT)} == {"input", "out"}
+    assert torch.autograd.backward is original
+    assert not module._forward_hooks
+
+
+def test_watching_losses_changes_no_weight(tmp_path):
+    torch.manual_seed(1)
+    first, second = Functional(), Functional()
+    second.load_state_dict(first.state_dict())
+    _trained(first, tmp_path / "a")
+    _trained(second, tmp_path / "b", diagnose=False)
+    for a, b in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_each_of_several_optimizers_has_facts_of_its_own(tmp_path):
+    nets = {"one": nn.Linear(3, 2), "two": nn.Linear(3, 1)}
+    losses = {
+        "one": lambda p: F.cross_entropy(p, CLASSES),
+        "two": lambda p: F.mse_loss(p[:, 0], VALUES),
+    }
+    monitor = gradwatch.Monitor(tmp_path, every=1, sinks=None)
+    optimizers = {}
+    for name, module in nets.items():
+        optimizers[name] = torch.optim.SGD(module.parameters(), lr=0.1)
+        gradwatch.watch(module, optimizers[name], monitor, group=name)
+    for _ in range(3):
+        for name, module in nets.items():
+            optimizers[name].zero_grad()
+            losses[name](module(X)).backward()
+            optimizers[name].step()
+    until_written(monitor)
+    monitor.close()
+    facts = ModelFacts.from_json(gradwatch.open(tmp_path).facts["model"])
+    assert {name: each.loss.name for name, each in facts.groups.items()} == {
+        "one": SPARSE,
+        "two": SQUARES,
+    }
