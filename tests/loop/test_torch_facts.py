@@ -189,3 +189,40 @@ def test_each_of_several_optimizers_has_facts_of_its_own(tmp_path):
         "one": SPARSE,
         "two": SQUARES,
     }
+
+
+class Hiding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = [nn.Linear(3, 3)]
+        self.body, self.out = nn.Linear(3, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.out(self.body(self.hidden[0](x)).relu())
+
+
+@pytest.mark.parametrize(
+    ("held", "others", "unheld"),
+    [(("out", "body"), (), ()), (("body",), (), ("out",)), (("body",), ("out",), ())],
+)
+def test_parameters_that_no_optimizer_changes_are_facts(tmp_path, held, others, unheld):
+    module = Hiding()
+    optimizer = torch.optim.SGD([p for n in held for p in getattr(module, n).parameters()], lr=0.1)
+    more = [p for n in others for p in getattr(module, n).parameters()]
+    # Another one, which is not watched.
+    unwatched = torch.optim.SGD(more, lr=0.1) if more else None
+    monitor = gradwatch.watch(module, optimizer, tmp_path, every=1, sinks=None)
+    for _ in range(6):
+        module.zero_grad()
+        loss = F.cross_entropy(module(X), CLASSES)
+        loss.backward()
+        if unwatched is not None:
+            unwatched.step()
+        optimizer.step()
+        monitor.record(loss=loss)
+    until_written(monitor)
+    monitor.close()
+    facts = ModelFacts.from_json(gradwatch.open(tmp_path).facts["model"])
+    assert facts.parameters.unregistered == ("hidden/0",)
+    assert facts.parameters.unheld == unheld
+    assert any("hidden/0 is not trained" in finding.title for finding in monitor.findings)

@@ -42,8 +42,9 @@ class LossFacts:
     decide by the name. A loss `is_of_own_step` if a custom training step computes it: it need not
     fall, for example that of two adversarial networks. `reduction` is `other` where a factor or
     other terms make the loss no mean over samples. `axis` is the axis of the classes, counted from
-    the end, where a softmax computes them. `shapes` are those of the output and of the targets as
-    the loss receives them, if the loss broadcasts one to the other.
+    the end, where a softmax computes them; 0 if it takes the samples for classes. `shapes` are
+    those of the output and of the targets as the loss receives them, if the loss broadcasts one to
+    the other.
     """
 
     name: str | None = None

@@ -1,7 +1,8 @@
 """The facts about a Keras model for a diagnosis: its layers, its loss, its optimizer."""
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import keras
@@ -13,7 +14,7 @@ from gradwatch.capture.keras.optimizers import (
     is_pure_schedule,
     updating_optimizers,
 )
-from gradwatch.core import LayerFacts, LossFacts, ModelFacts, OptimizerFacts
+from gradwatch.core import LayerFacts, LossFacts, ModelFacts, OptimizerFacts, ParameterFacts
 from gradwatch.util import Reporter, described
 
 T = TypeVar("T")
@@ -48,6 +49,8 @@ def facts_of(model: Any, reporter: Reporter) -> ModelFacts:
         loss=read("loss", lambda: loss_facts(model), LossFacts()),
         optimizer=read("optimizer", lambda: _optimizer(model), OptimizerFacts()),
         precision=read("precision", lambda: _precision(model), None),
+        parameters=read("parameters", lambda: _parameters(model), ParameterFacts()),
+        is_linear=read("activations", lambda: _is_linear(model, order), None),
     )
     if failures:
         more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
@@ -78,7 +81,62 @@ def _layer(layer: Any, path: str) -> LayerFacts:
         units=_units(layer),
         trainable=bool(layer.trainable_weights) if layer.weights else None,
         dtype=str(layer.compute_dtype),
+        rate=_dropout_rate(layer),
+        is_inferring=_is_inferring(layer),
+        is_fresh=_is_fresh(layer),
     )
+
+
+def _dropout_rate(layer: Any) -> float | None:
+    rate = fact(layer, "rate") if "Dropout" in type(layer).__name__ else None
+    return float(rate) if isinstance(rate, int | float) else None
+
+
+def _is_inferring(layer: Any) -> bool | None:
+    """Whether a normalization uses its statistics even in training."""
+    if not isinstance(layer, keras.layers.BatchNormalization):
+        return None
+    calls = [node.arguments.kwargs.get("training") for node in fact(layer, "_inbound_nodes", [])]
+    return not layer.trainable or (bool(calls) and all(given is False for given in calls))
+
+
+def _is_fresh(layer: Any) -> bool | None:
+    """Whether a normalization that uses its statistics has never updated them."""
+    if not _is_inferring(layer) or not layer.built:
+        return None
+    mean = keras.ops.convert_to_numpy(layer.moving_mean)
+    variance = keras.ops.convert_to_numpy(layer.moving_variance)
+    return bool((mean == 0).all() and (variance == 1).all())
+
+
+def _parameters(model: Any) -> ParameterFacts:
+    if not model.built:
+        return ParameterFacts()
+    return ParameterFacts(
+        total=sum(math.prod(v.shape) for v in model.weights),
+        trainable=sum(math.prod(v.shape) for v in model.trainable_weights),
+    )
+
+
+_LINEAR = (
+    "Dense", "Conv1D", "Conv2D", "Conv3D", "InputLayer", "Flatten", "Reshape", "Dropout", "Permute",
+    "BatchNormalization", "AveragePooling1D", "AveragePooling2D", "GlobalAveragePooling1D",
+    "GlobalAveragePooling2D", "Rescaling", "Normalization", "ZeroPadding2D", "Sequential",
+    "Functional",
+)  # fmt: skip
+
+
+def _is_linear(model: Any, order: Sequence[Any]) -> bool | None:
+    """Whether all layers are linear, but for the activation of the last; None if unknown."""
+    is_sequence = isinstance(model, keras.Sequential)
+    operations = model.layers if is_sequence else fact(model, "operations", None)
+    is_known = isinstance(operations, list) and bool(order)
+    if not is_known or not all(isinstance(each, keras.Layer) for each in operations):
+        return None
+    if any(type(layer).__name__ not in _LINEAR for layer in order):
+        return False
+    activations = [_name_of(fact(layer, "activation")) for layer in order]
+    return all(name in (None, "linear") for name in activations[:-1])
 
 
 def _name_of(function: Any) -> str | None:
@@ -176,7 +234,19 @@ def _optimizer(model: Any) -> OptimizerFacts:
             inner._learning_rate, keras.optimizers.schedules.LearningRateSchedule
         ),
         loss_scale=scale,
+        **{name: _number(getattr(inner, own, None)) for name, own in _CONSTANTS.items()},
     )
+
+
+_CONSTANTS = {
+    "weight_decay": "weight_decay",
+    "epsilon": "epsilon",
+    "beta_1": "beta_1",
+    "beta_2": "beta_2",
+    "momentum": "momentum",
+    "clip_norm": "clipnorm",
+    "clip_value": "clipvalue",
+}
 
 
 def _learning_rate(optimizer: Any) -> float | None:

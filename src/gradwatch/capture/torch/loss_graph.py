@@ -211,9 +211,10 @@ def _cross_entropy(
     name: str, log_softmax: Any, reduction: str | None, target: Callable[[], Tensor]
 ) -> LossTerm:
     output = sources(log_softmax)[0]
-    return LossTerm(
-        name, output, True, reduction, _activation(output), _class_axis(log_softmax), target=target
-    )
+    axis, inner = _class_axis(log_softmax), arranged(output)
+    if operation(inner) == "Softmax" and _class_axis(inner) == 0:
+        axis = 0
+    return LossTerm(name, output, True, reduction, _activation(output), axis, target=target)
 
 
 def _of_values(
@@ -267,14 +268,15 @@ def _past_guards(node: Any) -> Any:
 
 
 def _class_axis(softmax: Any) -> int | None:
-    """The axis of a softmax, counted from the end."""
+    """The axis of a softmax, counted from the end; 0 for the samples."""
     shape = result_shape(softmax)
     axis = getattr(softmax, "_saved_dim", None)
     if shape is None or not isinstance(axis, int):
         return None
     if axis >= 1 << 63:  # Negative numbers are shown as unsigned ones.
         axis -= 1 << 64
-    return axis - len(shape) if axis >= 0 else axis
+    axis = axis - len(shape) if axis >= 0 else axis
+    return 0 if axis == -len(shape) and len(shape) > 1 else axis
 
 
 def _unignored(node: Any) -> Tensor:

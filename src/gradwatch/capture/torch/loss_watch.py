@@ -1,6 +1,7 @@
 """Sees what surrounds a torch module in a training step: its batch, its output, its loss."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch import backward_tap, module_calls
 from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm, nodes_of, read_loss
 from gradwatch.capture.torch.torch_facts import facts_of, is_of, with_graph
-from gradwatch.core import Kind, ModelFacts, Site, Summary, TorchModule, TorchOptimizer
+from gradwatch.capture.torch.untrained import UntrainedParameters
+from gradwatch.core import Kind, ModelFacts, Moment, Site, Summary, TorchModule, TorchOptimizer
 from gradwatch.measure import Fetched, framework
 
+UNTRAINED = "untrained_parameters"
+"""The number of parameters that get gradients but are not changed by any optimizer."""
 _MOST_ELEMENTS = 1 << 23
 """Larger tensors are not kept for measuring: memory that a backward pass would free."""
 
@@ -51,8 +55,27 @@ class LossWatch:
         self._output: Any = None
         self._noted: dict[Site, Any] = {}
         loop.at_end.append(backward_tap.listen(self._backward_begins))
+        self._untrained = UntrainedParameters(module, optimizer)
         self._stop_listening = _do_nothing
         loop.at_end.append(lambda: self._stop_listening())
+        self.expect_step()
+
+    def step_ended(self, moment: Moment | None) -> None:
+        """A step has ended, and another one begins."""
+        if moment is not None and self._untrained.step_ended():
+            found, known = self._untrained, self.facts()
+            self._facts = replace(
+                known,
+                parameters=replace(
+                    known.parameters,
+                    unheld=[under(self._group, path) for path in found.unheld],
+                    unregistered=[under(self._group, path) for path in found.unregistered],
+                ),
+            )
+            self._loop.known.changed()
+            site = Site(Kind.SCALAR, under(self._group, UNTRAINED))
+            numbers = {site: float(found.elements or 0)}
+            self._loop.send_sites(moment, self._group, [], dict, numbers)
         self.expect_step()
 
     def expect_step(self) -> None:

@@ -114,7 +114,7 @@ def _units(term: LossTerm, known: int | None) -> int | None:
     shape = result_shape(term.output)
     if not shape:
         return known
-    if term.axis is not None and -term.axis <= len(shape):
+    if term.axis and -term.axis <= len(shape):
         return shape[term.axis]
     return 1 if len(shape) == 1 else shape[-1] if len(shape) == 2 else known
 

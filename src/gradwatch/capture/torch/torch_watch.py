@@ -191,7 +191,7 @@ class TorchWatch:
             if step is not None:
                 self._record(step, sums)
         finally:
-            self._surroundings.expect_step()
+            self._surroundings.step_ended(moment)
             if self._own_time is not None:
                 self._own_time.step_ended()
             if self._sharded is not None:

@@ -12,6 +12,7 @@ from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.static_checks import static_symptoms
 from gradwatch.diagnosis.value_table import ValueTable
 from gradwatch.diagnosis.vocabulary import BOUNDS, LossKind, last_activation, loss_kind
 
@@ -64,7 +65,9 @@ class ModelEnd:
     },
 )
 def structural_mismatch(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
-    """Output units, last activation, loss and range of the labels contradict each other."""
+    """Layers, last activation, loss, labels and optimizer contradict each other."""
+    is_flat = _learns_nothing(history, facts, limits)
+    yield from static_symptoms(history, facts, is_flat)
     end = _model_end(history, facts, limits["slack"])
     if end is None:
         return
@@ -79,11 +82,11 @@ def structural_mismatch(history: History, facts: ModelFacts, limits: Limits) -> 
                 layer=end.layer.path,
                 remedy=remedy,
                 since=history.first_step,
-                severity=Severity.INFO if is_advice else None,
+                severity=Severity.INFO if is_advice else _SEVERITIES.get(check),
                 about="advice" if is_advice else "",
             )
             yield symptom
-            if check in _SLOWING and _learns_nothing(history, facts, limits):
+            if check in _SLOWING and is_flat:
                 # Since now: it explains nothing that was there before.
                 yield replace(symptom, severity=Severity.WARNING, about="", since=history.step)
             # Further contradictions may follow from this one.
@@ -242,8 +245,12 @@ _CHECKS: tuple[Callable[[ModelEnd], TitleAndRemedy], ...] = (
     _sigmoid_for_classes,
     _labels_below_one,
 )
+# The loss cannot become small, though models may tell some classes apart.
+_SEVERITIES: dict[Callable[[ModelEnd], TitleAndRemedy], Severity] = {
+    _probabilities_for_logits: Severity.WARNING
+}
 # Most models learn nevertheless, only worse than they could.
-_SLOWING = frozenset({_probabilities_for_logits, _bounded_logits})
+_SLOWING = frozenset({_bounded_logits})
 # Not even that is certain.
 _HARMLESS = frozenset({_sigmoid_for_classes, _labels_below_one})
 

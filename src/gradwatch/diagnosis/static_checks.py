@@ -1,0 +1,270 @@
+"""Mistakes that the structure of a model shows by itself, before it has trained."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from gradwatch.core import Kind, LayerFacts, ModelFacts
+from gradwatch.diagnosis.finding import Severity, Symptom
+from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
+
+UNTRAINED = "untrained_parameters"
+"""The number of parameters that get gradients but are not changed by any optimizer."""
+
+
+def static_symptoms(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    """The mistakes that are certain; and, if nothing is learned, those that may be the reason.
+
+    Where many models learn nevertheless, or where it may be meant, it is an `info` until the loss
+    `is_flat`.
+    """
+    for check in _CHECKS:
+        yield from check(history, facts, is_flat)
+
+
+def _nothing_trainable(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    known = facts.parameters
+    if known.total and known.trainable == 0:
+        yield Symptom(
+            "No parameter of the model is trainable: nothing can be learned.",
+            {"parameters": known.total, "trainable parameters": 0},
+            since=history.first_step,
+            severity=Severity.ERROR,
+            remedy="Set trainable=True (torch: requires_grad=True) for the layers that are to "
+            "learn, then compile the model again.",
+            about="trainable",
+        )
+
+
+def _untrained(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    series = history.numbers.get(UNTRAINED)
+    if not series:
+        return  # It takes some steps until it is known.
+    known = facts.parameters
+    if known.unregistered:
+        yield Symptom(
+            f"{_listed(known.unregistered)} is not trained: the module does not know that it has "
+            "these parameters.",
+            {"untrained parameters": series[-1][1]},
+            layer=known.unregistered[0],
+            since=history.first_step,
+            severity=Severity.WARNING,
+            remedy="Keep modules in a torch.nn.ModuleList or ModuleDict: parameters() does not see "
+            "those in plain lists and dicts.",
+            about="unregistered",
+        )
+    if known.unheld:
+        # To train only what is behind them may be meant: the head of a pretrained model.
+        is_last = facts.last_layer is not None and facts.last_layer.path in known.unheld
+        severity = Severity.WARNING if is_last or is_flat else Severity.INFO
+        yield Symptom(
+            f"{_listed(known.unheld)} is not trained: no optimizer holds its parameters, although "
+            "they get gradients.",
+            {"untrained parameters": series[-1][1]},
+            layer=known.unheld[0],
+            since=_since(history, severity),
+            severity=severity,
+            remedy="Create the optimizer from all parameters of the module, after it is complete; "
+            "or set requires_grad=False for those that are not to learn.",
+            about=_about("unheld", severity),
+        )
+
+
+def _broadcast(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    shapes = facts.loss.shapes
+    if not shapes or len(shapes) != 2:
+        return
+    output, targets = (list(shape) for shape in shapes)
+    wide = max(len(output), len(targets))
+    padded = [1] * (wide - len(output)) + output, [1] * (wide - len(targets)) + targets
+    result = [max(pair) for pair in zip(*padded, strict=True)]
+    size = _product(result)
+    # Only if both are enlarged: one target for several outputs may be meant.
+    if size <= max(_product(output), _product(targets)):
+        return
+    yield Symptom(
+        f"The loss compares each output with each target: it broadcasts an output of shape "
+        f"{_shape(output)} and targets of shape {_shape(targets)} to {_shape(result)}.",
+        {"compared pairs": size, "outputs": _product(output)},
+        layer=facts.outputs[0] if len(facts.outputs) == 1 else "",
+        since=history.first_step,
+        severity=Severity.ERROR,
+        remedy="Give both the same shape: output.squeeze(-1), or targets.unsqueeze(-1).",
+        about="broadcast",
+    )
+
+
+def _softmax_over_batch(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    if facts.loss.axis == 0 or _add_up_over_samples(history, facts):
+        yield Symptom(
+            "Softmax runs over the samples of the batch, and not over the classes.",
+            {"axis": 0},
+            layer=facts.outputs[0] if len(facts.outputs) == 1 else "",
+            since=history.first_step,
+            severity=Severity.ERROR,
+            remedy="Use the axis of the classes: dim=-1, or axis=-1.",
+            about="axis",
+        )
+
+
+def _add_up_over_samples(history: History, facts: ModelFacts) -> bool:
+    """Whether the outputs of each unit add up to 1, rather than those of each sample."""
+    kind, last = loss_kind(facts.loss.name), facts.last_layer
+    if kind not in (LossKind.CATEGORICAL, LossKind.SPARSE) or facts.loss.from_logits is not False:
+        return False
+    table = history[Kind.OUTPUT]
+    place = next((i for i, s in enumerate(table.sites) if s.layer in facts.outputs), None)
+    if last is None or not last.units or place is None or table.measured < 3:
+        return False
+    totals, counts = (table.column(name, place, 3) for name in ("sum", "count"))
+    samples = counts / last.units
+    are_units = np.abs(totals / last.units - 1.0) < 1e-3
+    return bool((are_units & (np.abs(totals / samples - 1.0) > 0.1)).all())
+
+
+def _no_log(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    if facts.loss.name == "nll_loss":
+        last = facts.last_layer
+        evidence = {} if last is None or not last.activation else {"activation": last.activation}
+        yield Symptom(
+            "nll_loss expects logarithms of probabilities, but it is given other values.",
+            evidence,
+            layer="" if last is None else last.path,
+            since=history.first_step,
+            severity=Severity.ERROR,
+            remedy="Use cross_entropy on the logits, or log_softmax before nll_loss.",
+            about="log",
+        )
+
+
+def _linear_network(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    layers = [layer for layer in facts.layers if layer.trainable and layer.units]
+    if facts.is_linear and len(layers) > 1:
+        severity = Severity.WARNING if is_flat else Severity.INFO
+        yield Symptom(
+            "There is no non-linearity between the layers: together they are one linear layer.",
+            {"layers": len(layers)},
+            layer=layers[0].path,
+            since=_since(history, severity),
+            severity=severity,
+            remedy="Apply an activation such as ReLU to all layers but the last one.",
+            about=_about("linear", severity),
+        )
+
+
+def _inferring_normalization(
+    history: History, facts: ModelFacts, is_flat: bool
+) -> Iterator[Symptom]:
+    inferring = [layer for layer in facts.layers if layer.is_inferring and layer.is_fresh]
+    if inferring:
+        severity = Severity.WARNING if is_flat else Severity.INFO
+        yield Symptom(
+            f"{_listed([layer.path for layer in inferring])} does not normalize: in inference mode "
+            "it uses statistics that were never computed.",
+            {"layers": len(inferring)},
+            layer=inferring[0].path,
+            since=_since(history, severity),
+            severity=severity,
+            remedy="Call model.train() before training; in Keras, leave training=False and "
+            "trainable=False to layers that are pretrained.",
+            about=_about("inference", severity),
+        )
+
+
+def _normalization_of_one_sample(
+    history: History, facts: ModelFacts, is_flat: bool
+) -> Iterator[Symptom]:
+    sizes = history.numbers.get("batch_size", ())
+    norms = [layer for layer in facts.layers if _is_batch_normalization(layer)]
+    # Of images, each sample has many elements per channel.
+    if not norms or not sizes or len(sizes) > 1 or sizes[0][1] != 1 or not is_flat:
+        return
+    yield Symptom(
+        "Batch normalization of a single sample removes what distinguishes it from others.",
+        {"batch size": 1},
+        layer=norms[0].path,
+        since=history.step,
+        severity=Severity.WARNING,
+        remedy="Use larger batches, or LayerNormalization.",
+        about="one sample",
+    )
+
+
+def _large_dropout(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    large = [layer for layer in facts.layers if layer.rate is not None and layer.rate >= 0.9]
+    if large:
+        rate = large[0].rate or 0.0
+        severity = Severity.WARNING if is_flat else Severity.INFO
+        yield Symptom(
+            f"Dropout with a rate of {rate:g} removes nearly everything.",
+            {"rate": rate},
+            layer=large[0].path,
+            since=_since(history, severity),
+            severity=severity,
+            remedy="The rate is the share that is dropped: use 0.1 to 0.5.",
+            about=_about("dropout", severity),
+        )
+
+
+def _constant_labels(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    table, kind = history[Kind.TARGET], loss_kind(facts.loss.name)
+    if kind not in (LossKind.SPARSE, LossKind.BINARY) or len(table.sites) != 1:
+        return
+    if table.measured < 16 or table.column("count", 0, 1)[0] < 8:
+        return
+    low, high = table.column("min", 0, len(table)), table.column("max", 0, len(table))
+    if low.min() == high.max():
+        yield Symptom(
+            f"All labels are {high[-1]:g}: there is nothing to learn.",
+            {"measured steps": table.measured},
+            sites=list(table.sites),
+            since=history.first_step,
+            severity=Severity.WARNING,
+            remedy="Check how the labels are loaded.",
+            about="labels",
+        )
+
+
+_CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
+    _nothing_trainable,
+    _untrained,
+    _broadcast,
+    _softmax_over_batch,
+    _no_log,
+    _linear_network,
+    _inferring_normalization,
+    _normalization_of_one_sample,
+    _large_dropout,
+    _constant_labels,
+)
+
+
+def _about(name: str, severity: Severity) -> str:
+    # A finding keeps its first step: as a warning, it is another one.
+    return f"{name}, nothing learned" if severity is Severity.WARNING else name
+
+
+def _since(history: History, severity: Severity) -> int:
+    """Advice that becomes a warning explains nothing that was there before."""
+    return history.step if severity is Severity.WARNING else history.first_step
+
+
+def _is_batch_normalization(layer: LayerFacts) -> bool:
+    name = layer.class_name or ""
+    return name.startswith(("BatchNorm", "SyncBatchNorm")) and not layer.is_inferring
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} with {len(paths) - 1} more"
+
+
+def _product(shape: Sequence[int]) -> int:
+    size = 1
+    for each in shape:
+        size *= each
+    return size
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

@@ -1,0 +1,94 @@
+"""What the structure of a model shows by itself, and what is left alone."""
+
+import pytest
+
+from gradwatch import Kind
+from gradwatch.core import LayerFacts, LossFacts, ParameterFacts
+from gradwatch.diagnosis import ModelFacts
+
+from .support import observed, reading
+
+LAYERS = (LayerFacts("a", "Linear", None, 8, True), LayerFacts("b", "Linear", None, 1, True))
+CLASSES = (LAYERS[0], LayerFacts("b", "Linear", None, 3, True))
+UNTRAINED = (Kind.SCALAR, "untrained_parameters")
+
+
+def severities(facts, loss=lambda step: 2.0 * 0.9**step, steps=3, arrays=None):
+    """The severities of structural findings by their titles' first words, worst first."""
+    arrays = {(Kind.INPUT, "x"): [0.0, 1.0], **(arrays or {})}
+    diagnosis = observed([reading(s, arrays, loss(s)) for s in range(1, steps + 1)], facts)
+    return [str(f.severity) for f in diagnosis.findings if f.rule == "structural-mismatch"]
+
+
+def flat(step):
+    return 0.7 + 0.01 * (step % 3)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        ModelFacts(LAYERS, parameters=ParameterFacts(17, 0)),
+        ModelFacts(LAYERS, ["b"], LossFacts("mean_squared_error", shapes=[[5, 1], [1, 5]])),
+        ModelFacts(LAYERS, ["b"], LossFacts("mean_squared_error", shapes=[[5, 1], [5]])),
+        ModelFacts(CLASSES, ["b"], LossFacts("sparse_categorical_crossentropy", axis=0)),
+        ModelFacts(LAYERS, ["b"], LossFacts("nll_loss")),
+    ],
+)
+def test_what_cannot_learn_the_right_thing_is_an_error(facts):
+    assert severities(facts) == ["error"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        # Most layers of a pretrained model are frozen, only an adapter is trained.
+        ModelFacts(LAYERS, parameters=ParameterFacts(1_000_000, 10)),
+        # Several quantiles of one target.
+        ModelFacts(LAYERS, ["b"], LossFacts("mean_absolute_error", shapes=[[5, 3], [5, 1]])),
+        ModelFacts(CLASSES, ["b"], LossFacts("sparse_categorical_crossentropy", True, axis=-1)),
+        # Logistic regression is linear.
+        ModelFacts(LAYERS[1:], is_linear=True),
+        # Frozen on purpose, with statistics from before.
+        ModelFacts([LayerFacts("n", "BatchNorm2d", is_inferring=True, is_fresh=False)]),
+        ModelFacts([LayerFacts("d", "Dropout", rate=0.5)]),
+        ModelFacts(LAYERS, parameters=ParameterFacts(17, 17, unheld=["a"])),
+    ],
+)
+def test_what_may_be_meant_is_left_alone(facts):
+    assert severities(facts) == []
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        ModelFacts(LAYERS, is_linear=True),
+        ModelFacts([LayerFacts("n", "BatchNorm2d", is_inferring=True, is_fresh=True)]),
+        ModelFacts([LayerFacts("d", "Dropout", rate=0.95)]),
+    ],
+)
+def test_what_many_models_learn_with_is_a_warning_only_if_nothing_is_learned(facts):
+    assert severities(facts, steps=80) == ["info"]
+    assert severities(facts, flat, steps=80)[0] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        (ParameterFacts(17, 8, unregistered=["layers/0"]), ["warning"]),
+        # Without its last layer, the model was not meant to be trained.
+        (ParameterFacts(17, 8, unheld=["b"]), ["warning"]),
+        (ParameterFacts(17, 8, unheld=["a"]), ["info"]),
+    ],
+)
+def test_parameters_that_no_optimizer_holds_are_named_once_that_is_certain(parameters, expected):
+    facts = ModelFacts(LAYERS, ["b"], parameters=parameters)
+    assert severities(facts, arrays={UNTRAINED: [9.0]}) == expected
+
+
+def test_a_softmax_over_the_samples_shows_in_its_sums():
+    layers = [LayerFacts("out", "Lambda", None, 2)]
+    facts = ModelFacts(layers, ["out"], LossFacts("sparse_categorical_crossentropy", False))
+    wrong = {(Kind.OUTPUT, "out"): [[0.2, 0.3], [0.5, 0.3], [0.1, 0.2], [0.2, 0.2]]}
+    right = {(Kind.OUTPUT, "out"): [[0.2, 0.8], [0.5, 0.5], [0.1, 0.9], [0.4, 0.6]]}
+    assert severities(facts, arrays=wrong) == ["error"]
+    assert severities(facts, arrays=right) == []
