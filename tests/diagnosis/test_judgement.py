@@ -8,7 +8,7 @@ import pytest
 from gradwatch import Kind, Site, Summary
 from gradwatch.capture.constant_guess import constant_loss
 from gradwatch.core import Reading
-from gradwatch.diagnosis import History, ModelFacts
+from gradwatch.diagnosis import Diagnosis, History, ModelFacts, Verdict
 from gradwatch.diagnosis.chance import constant_accuracy, constant_guess
 from gradwatch.diagnosis.judgement import Word, judgement
 
@@ -106,9 +106,63 @@ def test_noise_alone_is_no_progress(seed):
 def test_a_signed_loss_is_judged_by_its_own_start_and_noise(rng):
     noise = 0.1 * rng.standard_normal(100)
     assert word(noise - np.linspace(0, 8, 100)) is not Word.LEARNED_NOTHING
-    assert word(-3.0 + noise) is Word.LEARNED_NOTHING
+    assert word(-3.0 + noise) is Word.UNKNOWN
 
 
 def test_a_loss_above_its_start_got_worse(rng):
     noise = 0.05 * rng.standard_normal(100)
     assert word(1.0 + noise + np.linspace(0, 1, 100)) is Word.GOT_WORSE
+
+
+def ended(losses, facts=None, **options):
+    diagnosis = Diagnosis(facts)
+    for step, value in enumerate(losses, 1):
+        diagnosis.observe_losses([(step, value)])
+    for epoch, logs in enumerate(options.get("epochs", ()), 1):
+        diagnosis.observe_epoch(epoch, len(losses), logs)
+    diagnosis.observe_end()
+    return diagnosis
+
+
+def test_a_training_that_ends_at_the_constant_guess_has_learned_nothing(rng):
+    diagnosis = ended(math.log(4) + 0.02 * rng.standard_normal(80), CLASSES)
+    [finding] = diagnosis.alarms
+    assert (finding.rule, finding.detected) == ("learned-nothing", 80)
+    assert "labels did not depend on the inputs" in finding.evidence["reason 1"]
+    assert diagnosis.verdict.word == "learned nothing"
+    # One that was hardly begun may learn yet.
+    assert ended([math.log(4)] * 30, CLASSES).alarms == []
+
+
+def test_a_training_that_ends_while_its_loss_falls_too_slowly_says_how_long_it_would_take(rng):
+    slow = np.linspace(1.42, 1.38, 200) + 0.002 * rng.standard_normal(200)
+    [finding] = ended(slow, CLASSES).alarms
+    assert "steps more" in finding.evidence["reason 1"]
+
+
+def test_a_training_that_learns_ends_without_a_finding(rng):
+    diagnosis = ended([*np.linspace(1.4, 0.3, 60)], CLASSES)
+    assert diagnosis.alarms == []
+    assert Verdict.from_json(diagnosis.verdict.facts()) == diagnosis.verdict
+
+
+def test_a_signed_loss_of_unknown_meaning_need_not_fall(rng):
+    assert ended(0.1 * rng.standard_normal(400)).alarms == []
+
+
+def test_the_verdict_says_since_when_the_model_does_not_generalise():
+    course = [(1.3, 1.35), (0.9, 1.0), (0.5, 0.8), (0.3, 0.9), (0.2, 1.1), (0.1, 1.3)]
+    epochs = [{"loss": train, "val_loss": validation} for train, validation in course]
+    verdict = ended([*np.linspace(1.4, 0.1, 60)], CLASSES, epochs=epochs).verdict
+    assert verdict.text().endswith("does not generalise since epoch 3")
+    good = [{"loss": train, "val_loss": 1.05 * train} for train, _ in course]
+    assert ended([*np.linspace(1.4, 0.1, 60)], CLASSES, epochs=good).verdict.generalises is True
+
+
+def test_the_metrics_of_a_loop_are_its_validation():
+    diagnosis = Diagnosis(CLASSES)
+    for step, value in enumerate(np.linspace(1.4, 0.1, 60), 1):
+        diagnosis.observe_losses([(step, value)])
+        if step % 10 == 0:
+            diagnosis.observe_metrics(step, {"valid_loss": 1.0 + abs(step - 20) / 50})
+    assert diagnosis.verdict.generalises is False

@@ -7,7 +7,7 @@ import click
 from gradwatch.cli import options, verdict
 from gradwatch.cli.opening import open_run
 from gradwatch.cli.output import echo_json
-from gradwatch.diagnosis import findings_of
+from gradwatch.diagnosis import findings_of, verdict_of
 from gradwatch.util import counted
 
 
@@ -26,10 +26,13 @@ def diagnose(run: Path, strict: bool, as_json: bool) -> int:
     if there are only warnings.
     """
     with open_run(run) as opened:
-        found = findings_of(opened)
+        found, came_to = findings_of(opened), verdict_of(opened)
         steps, name = len(opened.measured_steps), opened.name
     if as_json:
-        echo_json({"run": name, "steps": steps, **verdict.facts(found, strict)})
+        learning = None if came_to is None else came_to.facts()
+        echo_json(
+            {"run": name, "steps": steps, **verdict.facts(found, strict), "learning": learning}
+        )
     else:
-        verdict.print_report(name, found, counted(steps, "measured step"))
+        verdict.print_report(name, found, counted(steps, "measured step"), came_to)
     return verdict.exit_code(found, strict)

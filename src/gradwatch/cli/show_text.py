@@ -113,7 +113,9 @@ def _print_health(data: Data) -> None:
     several = len(data["ranks"]) > 1
     _title(f"Health of rank {data['rank']} (--rank shows another)" if several else "Health")
     bad, zero, lost = health["nonfinite"], health["zero_gradients"], health["lost_rows"]
-    lines = _findings(data["findings"])
+    learning = data["learning"]
+    lines = [("verdict", learning["text"], "")] if learning is not None else []
+    lines += _findings(data["findings"])
     lines += [
         ("NaN or Inf", _nonfinite(bad) if bad else "none", "red" if bad else ""),
         ("all 0", _zero_gradients(zero) if zero else "none", "yellow" if zero else ""),
@@ -132,11 +134,12 @@ def _findings(findings: Sequence[Data]) -> list[Line]:
     shown = [each for each in findings if not each["explained_by"]]
     if not shown:
         return [("findings", "none", "green")]
-    lines = [
-        (each["severity"], f"{each['title']} ({when(each['since'], each['until'])})", colour)
-        for each in shown[:_MOST_FINDINGS]
-        for colour in (_COLOURS[each["severity"]],)
-    ]
+    lines = []
+    for each in shown[:_MOST_FINDINGS]:
+        text = f"{each['title']} ({when(each['since'], each['until'])})"
+        lines.append((each["severity"], text, _COLOURS[each["severity"]]))
+        explained = [other for other in findings if other["explained_by"] == each["rule"]]
+        lines += [("so also", other["title"], "") for other in explained]
     more = len(shown) - _MOST_FINDINGS
     if more > 0:
         lines.append(("", f"and {more} more: see gradwatch diagnose", ""))

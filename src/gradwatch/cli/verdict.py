@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradwatch.cli.output import echo, style
-from gradwatch.diagnosis import Finding, Severity, counted_alarms, worst_first
+from gradwatch.diagnosis import Finding, Severity, Verdict, counted_alarms, worst_first
 from gradwatch.util import printable
 
 HEALTHY, WARNINGS, ERRORS = 0, 1, 2
@@ -28,13 +28,17 @@ def facts(findings: Sequence[Finding], strict: bool) -> dict[str, Any]:
     }
 
 
-def print_report(name: str, findings: Sequence[Finding], extent: str) -> None:
+def print_report(
+    name: str, findings: Sequence[Finding], extent: str, came_to: Verdict | None = None
+) -> None:
     """Print the findings, the worst first; `extent` says how much was diagnosed."""
     alarms = [finding for finding in findings if finding.is_alarm]
     notes = [f for f in findings if not f.is_alarm and not f.explained_by]
     colour = _COLOURS[worst_first(alarms)[0].severity] if alarms else "green"
     verdict = ", ".join(counted_alarms(findings)) or "healthy"
     echo(f"{printable(name)}: {style(verdict, colour)} ({extent})")
+    if came_to is not None and came_to.is_known:
+        echo(f"verdict: {came_to.text()}")
     for finding in [*alarms, *notes]:
         first, *rest = finding.text().split("\n")
         word, colon, title = first.partition(":")

@@ -6,10 +6,17 @@ from gradwatch.diagnosis.engine import Diagnosis
 from gradwatch.diagnosis.finding import Finding, Severity, Symptom, counted_alarms, worst_first
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.live import LiveDiagnosis
-from gradwatch.diagnosis.replay import KnownFindings, diagnose, findings_of, known_findings
+from gradwatch.diagnosis.replay import (
+    KnownFindings,
+    diagnose,
+    findings_of,
+    known_findings,
+    verdict_of,
+)
 from gradwatch.diagnosis.rule import Threshold, rule
 from gradwatch.diagnosis.settings import DiagnosisSpec, Settings, as_severity
 from gradwatch.diagnosis.silence import silence
+from gradwatch.diagnosis.verdict import Verdict
 
 __all__ = [
     "Alerts",
@@ -24,6 +31,7 @@ __all__ = [
     "Severity",
     "Symptom",
     "Threshold",
+    "Verdict",
     "as_severity",
     "counted_alarms",
     "diagnose",
@@ -31,5 +39,6 @@ __all__ = [
     "known_findings",
     "rule",
     "silence",
+    "verdict_of",
     "worst_first",
 ]

@@ -15,6 +15,7 @@ from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.rank_rule import RANK_RULES, RankData, RankSymptom
 from gradwatch.diagnosis.rule import RULES, Limits, Rule, ThresholdValues
 from gradwatch.diagnosis.silence import Silence, apply_silences
+from gradwatch.diagnosis.verdict import Verdict, verdict_on
 from gradwatch.util import counted, say
 from gradwatch.util.display import notebook
 
@@ -90,6 +91,12 @@ class Diagnosis:
         """The warnings and errors that no other finding explains."""
         return [finding for finding in self.findings if finding.is_alarm]
 
+    @property
+    def verdict(self) -> Verdict:
+        """What the training has come to so far."""
+        group = self._groups.get("")
+        return Verdict() if group is None else verdict_on(group.history, self.facts)
+
     def __repr__(self) -> str:
         found = self.findings
         if not found:
@@ -123,6 +130,18 @@ class Diagnosis:
         self._group(group).history.add_epoch(epoch, step, logs)
         return self._run_rules(self._group(group))
 
+    def observe_metrics(self, step: int, values: Mapping[str, float], group: str = "") -> None:
+        """Add numbers that a loop has reported of its own accord, such as its `val_loss`."""
+        self._group(group).history.add_metrics(step, values)
+
+    def observe_end(self) -> list[Finding]:
+        """The training has ended, for now; returns the new findings."""
+        found = []
+        for group in self._groups.values():
+            group.history.end()
+            found += self._run_rules(group, at_end=True)
+        return found
+
     def observe_number(self, name: str, step: int, value: float, group: str = "") -> None:
         """Add a number of the training itself: its `learning_rate` or `loss_scale`."""
         self._group(group).history.add_number(name, step, value)
@@ -146,8 +165,9 @@ class Diagnosis:
             self._groups[name] = GroupFindings(name, self.facts.batch_size)
         return self._groups[name]
 
-    def _run_rules(self, group: GroupFindings) -> list[Finding]:
-        fresh = {kind for kind in KINDS.values() if group.history.is_fresh(kind)}
+    def _run_rules(self, group: GroupFindings, *, at_end: bool = False) -> list[Finding]:
+        kinds = () if at_end else KINDS.values()
+        fresh = {kind for kind in kinds if group.history.is_fresh(kind)}
         facts = self.facts.of_group(group.group)
         # Rules need no special care for numbers that are not finite, or all 0.
         with np.errstate(all="ignore"):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwatch.diagnosis.finding import Finding
+from gradwatch.diagnosis.verdict import Verdict
 from gradwatch.store import file_names, findings_lines
 from gradwatch.util import environment
 from gradwatch.util.files import AppendFile, checked_json
@@ -28,11 +29,12 @@ class RecordedFindings:
     """The findings in the file of a run, each in its last state.
 
     `extent` is that of the only diagnosis; None if there were several, or if it has not ended, or
-    if another version of gradwatch made it.
+    if another version of gradwatch made it. `verdict` is that of the last diagnosis that has ended.
     """
 
     findings: list[Finding]
     extent: Extent | None = None
+    verdict: Verdict | None = None
 
 
 class FindingsFile:
@@ -51,12 +53,11 @@ class FindingsFile:
     def found(self, finding: Finding) -> None:
         self._append(findings_lines.FOUND, [finding])
 
-    def ended(self, findings: Iterable[Finding], extent: Extent) -> None:
-        """Append the final state of all findings."""
+    def ended(self, findings: Iterable[Finding], extent: Extent, verdict: Verdict) -> None:
+        """Append the final state of all findings, and the verdict."""
         self._append(findings_lines.LEFT, findings)
-        self._append(
-            findings_lines.ENDED, [None], **vars(extent), version=environment.own_version()
-        )
+        more = {**vars(extent), "verdict": verdict.facts(), "version": environment.own_version()}
+        self._append(findings_lines.ENDED, [None], **more)
 
     def close(self) -> None:
         if self._file is not None:
@@ -79,12 +80,14 @@ def read(directory: Path) -> RecordedFindings:
     found: dict[str, list[Finding]] = {}
     left: dict[str, list[Finding]] = {}
     extents: dict[str, Extent | None] = {}
+    verdict = None
     for content in lines:
         diagnosis, event = content["diagnosis"], content["event"]
         extents[diagnosis] = None
         if event == findings_lines.ENDED:
             found[diagnosis] = left.pop(diagnosis, [])
             extents[diagnosis] = _extent(content)
+            verdict = Verdict.from_json(content.get("verdict"))
             continue
         try:
             finding = Finding.from_json(json.dumps(content["finding"]))
@@ -97,7 +100,8 @@ def read(directory: Path) -> RecordedFindings:
             _add(finding, found.setdefault(diagnosis, []))
     findings = [finding for several in found.values() for finding in several]
     is_sure = len(extents) == 1 and is_whole
-    return RecordedFindings(findings, *extents.values() if is_sure else ())
+    extent = next(iter(extents.values())) if is_sure else None
+    return RecordedFindings(findings, extent, verdict)
 
 
 def _add(finding: Finding, found: list[Finding]) -> None:

@@ -24,6 +24,8 @@ class _Entry:
     last_seen: int
     absent: int = 0
     was_reported: bool = False
+    severity: Severity = Severity.INFO
+    """The worst that its rule has seen, before it was raised to that of what it explains."""
 
 
 class GroupFindings:
@@ -58,8 +60,10 @@ class GroupFindings:
             seen_at = step if symptom.until is None else symptom.until
             entry = self._entries.get(key)
             if entry is None:
-                self._entries[key] = _Entry(found, seen_at)
+                self._entries[key] = _Entry(found, seen_at, severity=found.severity)
                 continue
+            if found.severity.rank > entry.severity.rank:
+                entry.severity = found.severity
             old = entry.finding
             is_worse = found.severity.rank > old.severity.rank
             if is_worse:
@@ -89,7 +93,8 @@ class GroupFindings:
         since = self.history.step if symptom.since is None else symptom.since
         detected = since if symptom.detected is None else symptom.detected
         found = _finding(rule, symptom, detected, self.group)
-        entry = _Entry(replace(found, since=since, until=symptom.until), detected)
+        finding = replace(found, since=since, until=symptom.until)
+        entry = _Entry(finding, detected, severity=found.severity)
         self._entries[rule.name, symptom.about] = entry
 
     def explain(self) -> None:
@@ -100,11 +105,12 @@ class GroupFindings:
             effect = entry.finding
             if effect.explained_by:
                 continue
-            for cause in self.findings:
+            for other in self._entries.values():
+                cause = other.finding
                 if (
                     explains(cause.rule, effect.rule)
-                    # Advice is no reason why nothing is learned.
-                    and cause.severity is not Severity.INFO
+                    # What is mild is no reason why something serious happens.
+                    and other.severity.rank >= entry.severity.rank
                     and cause.since <= effect.since + _SLACK
                     and (cause.until is None or cause.until >= effect.since)
                 ):

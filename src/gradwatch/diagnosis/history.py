@@ -14,6 +14,7 @@ from gradwatch.diagnosis.value_table import ValueTable, cached
 T = TypeVar("T")
 
 DEPTH = 64
+_MOST_METRICS = 4096
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class History:
         epochs: the logs of the epochs that have ended.
         numbers: other numbers by name, such as `learning_rate` and `loss_scale`: (step, value) at
             each change.
+        metrics: (step, value) of the metrics that a loop has reported, by name.
+        has_ended: whether the training has ended, for now.
         reading: the newest reading.
 
     Example:
@@ -62,6 +65,8 @@ class History:
         self.losses = Losses(pool)
         self.epochs: list[EpochLogs] = []
         self.numbers: dict[str, list[tuple[int, float]]] = {}
+        self.metrics: dict[str, list[tuple[int, float]]] = {}
+        self.has_ended = False
         self.reading: Reading | None = None
         self._depth = depth
         self._cache: dict[object, object] = {}
@@ -109,6 +114,21 @@ class History:
         self._advance(step)
         self.epochs.append(EpochLogs(epoch, step, dict(logs)))
 
+    def add_metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """Add what a loop has reported: `val_loss`, `accuracy`, ..."""
+        self._cache = {}
+        for name, value in values.items():
+            series = self.metrics.setdefault(name, [])
+            series.append((step, value))
+            # Every other one of many is enough.
+            if len(series) > _MOST_METRICS:
+                del series[::2]
+
+    def end(self) -> None:
+        """The training has ended, for now."""
+        self._cache = {}
+        self.has_ended = True
+
     def add_number(self, name: str, step: int, value: float) -> None:
         """Add a number of the training itself, such as its `learning_rate`."""
         series = self.numbers.setdefault(name, [])
@@ -128,6 +148,7 @@ class History:
 
     def _advance(self, step: int) -> None:
         self._cache = {}
+        self.has_ended = False
         self.first_step = self.first_step or step
         self.step = max(self.step, step)
 

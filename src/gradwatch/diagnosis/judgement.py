@@ -21,7 +21,8 @@ _FALL = 0.05
 """The share by which the loss must have fallen to have moved at all; batches differ by as much."""
 _SIGNIFICANT = 2.5
 """Standard errors; noise alone exceeds them once in a hundred times."""
-_ACCURACY = re.compile(r"(?!val_).*(acc|accuracy|auc|r2|r2_score|f1|f1_score)", re.IGNORECASE)
+_SCORE = re.compile(r"(\w+_)?(acc|accuracy|auc|f1|f1_score)", re.IGNORECASE)
+_OF_VALIDATION = re.compile(r"(val|valid|validation|test|eval|dev)", re.IGNORECASE)
 
 
 class Word(StrEnum):
@@ -45,6 +46,8 @@ class Judgement:
         fall: the share of the initial loss by which it has fallen; NaN while too few are known.
         is_significant: whether the change since the start is beyond the noise.
         is_falling: whether the loss still falls, by more than its noise.
+        slope: by how much it falls in a step.
+        is_signed: whether the loss has been below 0: then its size and a flat course mean little.
         accuracy: the newest accuracy, or a similar score; NaN if unknown.
         best_constant: the accuracy of the best constant guess; NaN if unknown.
     """
@@ -56,6 +59,8 @@ class Judgement:
     fall: float
     is_significant: bool
     is_falling: bool
+    slope: float = math.nan
+    is_signed: bool = False
     accuracy: float = math.nan
     best_constant: float = math.nan
 
@@ -116,6 +121,8 @@ class Judgement:
             return Word.GOT_WORSE
         if self.is_falling and not self.is_flat:
             return Word.STILL_LEARNING
+        if self.is_flat and self.is_signed and math.isnan(self.chance.value):
+            return Word.UNKNOWN
         if self.is_flat:
             return Word.STILL_LEARNING if self.is_falling else Word.LEARNED_NOTHING
         return Word.LEARNED if not math.isfinite(self.skill.value) else Word.UNKNOWN
@@ -145,6 +152,7 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         fall = (start.value - now.value) / abs(start.value)
         is_significant = _is_significant(losses, start, now)
     accuracy = _accuracy(history)
+    is_falling, slope = _trend(losses)
     return Judgement(
         losses=len(losses),
         start=start,
@@ -152,7 +160,9 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         chance=constant_guess(history, facts),
         fall=fall,
         is_significant=is_significant,
-        is_falling=_is_falling(losses),
+        is_falling=is_falling,
+        slope=slope,
+        is_signed=bool(np.nanmin(losses.values, initial=1.0) < 0),
         accuracy=accuracy,
         best_constant=constant_accuracy(history, facts) if math.isfinite(accuracy) else math.nan,
     )
@@ -207,24 +217,36 @@ def _dependence(values: Array) -> float:
     return (1.0 + similar) / (1.0 - similar)
 
 
-def _is_falling(losses: Losses) -> bool:
-    """Whether the newest losses are below those before them, beyond the noise."""
-    values = losses.last(2000)
-    values = values[np.isfinite(values)]
+def _trend(losses: Losses) -> tuple[bool, float]:
+    """Whether the newest losses are below those before them, beyond the noise; and how fast."""
+    values, steps = losses.last(2000), losses.steps[-2000:]
+    is_finite = np.isfinite(values)
+    values, steps = values[is_finite], steps[is_finite]
     part = max(values.size // 3, 5)
     before, after = values[-2 * part : -part], values[-part:]
     if before.size < 5:
-        return False
+        return False, math.nan
     fall = float(before.mean() - after.mean())
     noise = math.hypot(_error(before), _error(after))
     # Within so few steps, only a clear fall is one.
     least = 0.03 * abs(float(after.mean())) if part == 5 else 0.0
-    return fall > max(_SIGNIFICANT * noise, least)
+    between = float(steps[-part:].mean() - steps[-2 * part : -part].mean())
+    return fall > max(_SIGNIFICANT * noise, least), fall / max(between, 1.0)
+
+
+def is_score(name: str) -> bool:
+    """Whether a metric of this name is a share of right answers, or behaves like one."""
+    return _SCORE.fullmatch(name) is not None
 
 
 def _accuracy(history: History) -> float:
-    for epoch in reversed(history.epochs[-3:]):
-        known = [x for name, x in epoch.logs.items() if _ACCURACY.fullmatch(name)]
-        if known and math.isfinite(known[0]):
-            return known[0]
-    return math.nan
+    """The newest accuracy on the training data, or else on others."""
+    logs = {name: series[-1][1] for name, series in history.metrics.items()}
+    if history.epochs:
+        logs |= history.epochs[-1].logs
+    known = [
+        (_OF_VALIDATION.match(name) is not None, value)
+        for name, value in logs.items()
+        if is_score(name) and math.isfinite(value)
+    ]
+    return min(known)[1] if known else math.nan

@@ -12,6 +12,7 @@ from gradwatch.diagnosis.findings_file import Extent, FindingsFile
 from gradwatch.diagnosis.flight import FlightRecorder
 from gradwatch.diagnosis.sequencer import Sequencer
 from gradwatch.diagnosis.settings import Settings
+from gradwatch.diagnosis.verdict import Verdict
 from gradwatch.sinks import ActiveSink
 from gradwatch.util import Reporter
 
@@ -37,6 +38,7 @@ class LiveDiagnosis(ActiveSink):
         self.settings = settings
         self._on_young = on_young
         self.findings: list[Finding] = []
+        self.verdict = Verdict()
         self._reporter = reporter
         self._facts = ModelFacts()
         self._directory: Path | None = None
@@ -58,6 +60,7 @@ class LiveDiagnosis(ActiveSink):
         self._last_step = 0
         self._is_whole = True
         self.findings = []
+        self.verdict = Verdict()
 
     def ask_only(self, rules: Collection[str]) -> None:
         """From now on ask none but these rules; not while a training is under way."""
@@ -130,7 +133,7 @@ class LiveDiagnosis(ActiveSink):
         self._finish()
 
     def _add(self, findings: list[Finding]) -> None:
-        self.findings = self._diagnosis.findings
+        self.findings, self.verdict = self._diagnosis.findings, self._diagnosis.verdict
         for finding in findings:
             self._new_findings.append(finding)
             if self._file is not None:
@@ -149,5 +152,5 @@ class LiveDiagnosis(ActiveSink):
         if self._file is None or self._first_step is None:
             return
         extent = Extent(self._first_step, self._last_step, self._is_whole)
-        self._file.ended(self._diagnosis.findings, extent)
+        self._file.ended(self._diagnosis.findings, extent, self.verdict)
         self._file.close()

@@ -1,7 +1,9 @@
 """Which findings cause which: only the root cause is reported."""
 
-_LOSS = {"loss-not-falling", "loss-oscillating", "loss-diverging"}
-_LEARNS_NOTHING = {"stalled-weights", "learning-rate-too-low", "loss-not-falling"}
+_LOSS = {"loss-not-falling", "loss-oscillating", "loss-diverging", "learned-nothing"}
+_LEARNS_NOTHING = {
+    "stalled-weights", "learning-rate-too-low", "loss-not-falling", "learned-nothing",
+}  # fmt: skip
 
 _NOT_BY_TENSORS = {"straggling-rank"}
 """No tensor causes these."""
@@ -33,17 +35,23 @@ _EXPLAINS: dict[str, set[str]] = {
         "vanishing-gradients", "loss-spike", *_LOSS, *_LEARNS_NOTHING,
     },
     "loss-spike": _LOSS,
-    "loss-diverging": {"loss-oscillating", "loss-not-falling"},
+    "loss-diverging": {
+        "loss-oscillating", "dead-units", "saturated-activations", "constant-output",
+        "zero-gradients", "vanishing-gradients", *_LEARNS_NOTHING,
+    },
     "underflow": {"zero-gradients", "vanishing-gradients", *_LEARNS_NOTHING},
     "dead-units": {"constant-output", "zero-gradients", *_LEARNS_NOTHING},
     "saturated-activations": {"zero-gradients", "vanishing-gradients", *_LEARNS_NOTHING},
     "vanishing-gradients": {"constant-output", "imbalance", *_LEARNS_NOTHING},
     "constant-output": {"zero-gradients", *_LEARNS_NOTHING},
     "zero-gradients": _LEARNS_NOTHING,
-    "imbalance": {"loss-not-falling", "loss-oscillating"},
-    "loss-oscillating": {"loss-not-falling"},
-    "stalled-weights": {"learning-rate-too-low", "loss-not-falling"},
-    "learning-rate-too-low": {"loss-not-falling"},
+    "imbalance": {"loss-not-falling", "loss-oscillating", "learned-nothing"},
+    "loss-oscillating": {"loss-not-falling", "learned-nothing"},
+    "stalled-weights": {"learning-rate-too-low", "loss-not-falling", "learned-nothing"},
+    "learning-rate-too-low": {"loss-not-falling", "learned-nothing"},
+    # Both say the same; the one that came first is reported.
+    "loss-not-falling": {"learned-nothing"},
+    "overfitting": {"learned-nothing"},
 }  # fmt: skip
 
 _REFUTES = {"learning-rate-too-high": {"learning-rate-too-low"}}

@@ -16,6 +16,7 @@ from gradwatch.diagnosis.rank_rule import RANK_RULES, RankData
 from gradwatch.diagnosis.rule import RULES, Rule
 from gradwatch.diagnosis.sequencer import Sequencer
 from gradwatch.diagnosis.silence import Silence
+from gradwatch.diagnosis.verdict import Verdict
 from gradwatch.util import Json, say, suggests_arguments
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ def diagnose(
         sequencer.add(reading)
     for epoch in ended:
         sequencer.add_epoch(*epoch)
-    sequencer.finish()
+    # A run that goes on has not ended, and one without a status is all there is.
+    sequencer.finish(has_ended=str(getattr(run, "status", "")) != "live")
     if hasattr(run, "sql") and _has_several(whole := cast("Run", run)):
         diagnosis.compare_ranks(RankData(whole, diagnosis.facts))
     return diagnosis
@@ -133,6 +135,19 @@ def known_findings(run: Run, max_rows: int = _QUICK_ROWS) -> KnownFindings:
         return KnownFindings(findings_of(run), True)
     is_diagnosed = bool(recorded.findings) or "diagnose" in run.facts
     return KnownFindings(worst_first(recorded.findings) if is_diagnosed else None, False)
+
+
+def verdict_of(run: RecordedRun, max_rows: int = _QUICK_ROWS) -> Verdict | None:
+    """The verdict on a recorded run: that of the diagnosis during training if it has ended.
+
+    Else the run is diagnosed; None if it has more rows than `max_rows`.
+    """
+    recorded = findings_file.read(run.path)
+    if recorded.verdict is not None and _covers(recorded, run):
+        return recorded.verdict
+    if getattr(run, "rows", 0) <= max_rows:
+        return diagnose(run, **_settings(run.facts)).verdict
+    return recorded.verdict
 
 
 def _covers(recorded: findings_file.RecordedFindings, run: RecordedRun) -> bool:

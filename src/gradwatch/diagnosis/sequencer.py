@@ -73,6 +73,7 @@ class Sequencer:
         self._diagnosis = diagnosis
         self._recorder = recorder
         self._begins = deque(begins)
+        self._ends = deque(list(self._begins)[1:])
         self._means = StepLosses()
         self._groups: dict[str, _Waiting] = {}
         self._held: deque[Reading] = deque()
@@ -90,6 +91,11 @@ class Sequencer:
 
     def add(self, reading: Reading) -> list[Finding]:
         """Take a reading; returns what has been found thereby."""
+        if self._ends and reading.step >= self._ends[0]:
+            # A recorded run has all its fits together.
+            while self._ends and reading.step >= self._ends[0]:
+                self._ends.popleft()
+            self._found += self.finish()
         measured = self._only_measured(reading)
         if len(measured):
             self._held.append(measured)
@@ -113,11 +119,16 @@ class Sequencer:
             self._complete(group)
         return self._take_findings()
 
-    def finish(self) -> list[Finding]:
-        """Nothing more comes: tell the diagnosis all that has waited."""
+    def finish(self, *, has_ended: bool = True) -> list[Finding]:
+        """Nothing more comes: tell the diagnosis all that has waited.
+
+        And that the training has ended, for now, unless it goes on elsewhere.
+        """
         found = self.flush()
         for name, group in self._groups.items():
             self._tell_losses(name, group)
+        if has_ended:
+            self._found += self._diagnosis.observe_end()
         return [*found, *self._take_findings()]
 
     def _take_findings(self) -> list[Finding]:
@@ -218,9 +229,18 @@ class Sequencer:
             loss = self._means.add_mean(reading.step, reading.epoch, mean)
             if loss is not None:
                 self._add_loss(reading.group, reading.step, loss)
+        if has_metrics and mean is None:
+            self._add_metrics(reading)
         logs = reading.numbers(Kind.EPOCH_METRIC)
         if "loss" in logs or "val_loss" in logs:
             self._end_epoch(reading.epoch, reading.step, logs)
+
+    def _add_metrics(self, reading: Reading) -> None:
+        """Take the metrics of a loop; those of `fit` come with its epochs."""
+        prefix = f"{reading.group}/" if reading.group else ""
+        values = reading.numbers(Kind.METRIC).items()
+        named = {name.removeprefix(prefix): value for name, value in values}
+        self._diagnosis.observe_metrics(reading.step, named, reading.group)
 
     def _end_epoch(self, epoch: int, step: int, logs: Mapping[str, float]) -> None:
         group = self._group("")

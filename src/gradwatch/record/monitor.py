@@ -12,7 +12,7 @@ from gradwatch.capture import guarded
 from gradwatch.capture.loop import LoopSource
 from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
-from gradwatch.diagnosis import DiagnosisSpec, Finding, Severity
+from gradwatch.diagnosis import DiagnosisSpec, Finding, Severity, Verdict
 from gradwatch.record.fit_source import FitSource
 from gradwatch.record.keras_callback import KerasCallback, Logs
 from gradwatch.record.loop_interface import LoopInterface
@@ -150,6 +150,12 @@ class Monitor(KerasCallback, LoopInterface):
         """The findings so far, the worst first; see `gradwatch.Finding`."""
         alerts = self._session.alerts
         return [] if alerts is None else list(alerts.diagnosis.findings)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the training has learned so far; see `gradwatch.diagnosis.Verdict`."""
+        alerts = self._session.alerts
+        return Verdict() if alerts is None else alerts.diagnosis.verdict
 
     @property
     @guarded("looking whether to stop", "nothing; training goes on", bool)

@@ -127,6 +127,8 @@ export interface RunData {
   findings: Finding[];
   /** Whether the whole run has been checked; if not, a `Change` follows. */
   findings_complete: boolean;
+  /** What the training came to; null while it goes on. */
+  learning: Verdict | null;
   /** Facts in display order: schedule, cost, versions, batch size, ... */
   facts: { name: string; value: string }[];
   /** The cost of the monitor, in words; empty if unknown. */
@@ -177,6 +179,17 @@ export interface StatisticData {
   unit: string;
   /** The colour scale: "log" for magnitudes, "signed" around 0, "linear" for shares. */
   scale: "log" | "signed" | "linear";
+}
+
+/** Whether the training has come to anything. */
+export interface Verdict {
+  word: string;
+  text: string;
+  step: number;
+  evidence: Record<string, number>;
+  interval: [low: number, high: number] | null;
+  generalises: boolean | null;
+  since_epoch: number | null;
 }
 
 export interface Finding {

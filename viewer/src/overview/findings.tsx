@@ -25,6 +25,7 @@ export function Findings({ source, run }: { source: Source; run: RunData }) {
   );
   return (
     <section class="findings" aria-label="Findings">
+      {run.learning && <p class="verdict">Verdict: {run.learning.text}</p>}
       {own.length === 0 && run.findings_complete && (
         <p class="all-well">
           <span class="dot" aria-hidden="true" />

@@ -10,6 +10,7 @@ from gradwatch.diagnosis.chance import chance_level
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import Word, judgement
+from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.vocabulary import is_non_negative, loss_kind
 
@@ -38,7 +39,7 @@ def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Sym
         return
     yield Symptom(
         title=f"The loss has not fallen in {len(losses):,} steps.",
-        evidence=so_far.evidence(),
+        evidence={**so_far.evidence(), **numbered(reasons(history, facts))},
         since=int(losses.steps[0]),
     )
 
@@ -106,6 +107,10 @@ def loss_diverging(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     if not np.all(window > start + (limits["growth"] - 1.0) * scale):
         return
     if window.min() <= np.max(losses.values[:count]) and len(losses) < 4 * count:
+        return
+    # Losses of a few samples, and signed ones, differ widely by themselves.
+    before = losses.last(4 * count)[:-count]
+    if not float(window.mean()) - start > 3.0 * float(before.std()):
         return
     # Fine-tuning starts low, and the loss soon rises a little.
     if window.max() < chance_level(history, facts):
@@ -195,7 +200,8 @@ def overfitting(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
 def _falls_without_bound(history: History) -> bool:
     """Whether the loss falls ever faster below 0, as with a wrong sign."""
     losses = history.losses
-    if len(losses) < 15 or not losses.recent < -10.0 * abs(losses.initial):
+    # The likelihood of a density may exceed 1 by far, but not like this.
+    if len(losses) < 15 or not losses.recent < -30.0 * max(abs(losses.initial), 1.0):
         return False
     first, middle, last = (float(np.mean(part)) for part in np.split(losses.last(15), 3))
     return first > middle > last and middle - last > 1.2 * (first - middle)

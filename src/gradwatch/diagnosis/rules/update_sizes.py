@@ -3,7 +3,7 @@
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
-from gradwatch.diagnosis.finding import Symptom, Symptoms
+from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.quantities import is_growing, never_moved, typical_ratios, update_ratios
@@ -27,7 +27,8 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
     """Each step changes the weights by a large part of themselves, and the loss does not fall."""
     table = history[Kind.UPDATE]
     count = int(limits["measured steps"])
-    if _has_jumped(history, limits["jump"]):
+    has_jumped = _has_jumped(history, limits["jump"])
+    if has_jumped:
         typical = typical_ratios(history, facts)
         is_large = typical > limits["ratio at once"]
         is_too_high = is_large.sum() > 1
@@ -45,6 +46,7 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
         f"{np.nanmax(typical):.0%} of their size.",
         evidence={"largest update ratio": float(np.nanmax(typical)), **_course(history, facts)},
         since=int(table.steps[int(np.argmax(is_large))]),
+        severity=Severity.ERROR if has_jumped else None,
     )
 
 

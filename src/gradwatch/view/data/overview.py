@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradwatch.core import Kind
-from gradwatch.diagnosis import Finding
+from gradwatch.diagnosis import Finding, verdict_of
 from gradwatch.read import ALL
 from gradwatch.util import counted, duration
 from gradwatch.view.data.health import health_of
@@ -23,6 +23,8 @@ def overview(view: RunView, findings: Sequence[Finding], *, complete: bool = Tru
     """`RunData` of `types.ts`; `complete` says whether the whole run has been diagnosed."""
     run = view.run
     steps = run.steps()
+    # Only what is known already: a page asks for this again and again.
+    came_to = verdict_of(run, max_rows=-1)
     return {
         "id": view.id,
         "name": view.name,
@@ -50,6 +52,7 @@ def overview(view: RunView, findings: Sequence[Finding], *, complete: bool = Tru
         "meaning": run.meaning,
         "findings": [finding_facts(finding) for finding in findings],
         "findings_complete": complete,
+        "learning": None if came_to is None else came_to.facts(),
         "facts": facts_of(view),
         "cost": cost.in_words(run.facts.get("cost")),
         "damage": [f"{damage.file.name}: {damage.what}" for damage in run.damage],

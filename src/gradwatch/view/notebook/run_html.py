@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradwatch.core import Kind
-from gradwatch.diagnosis import Finding, KnownFindings, known_findings
+from gradwatch.diagnosis import Finding, KnownFindings, known_findings, verdict_of
 from gradwatch.read import Run
 from gradwatch.util import compact, duration, when
 from gradwatch.view.data import Health, health_of, layer_grid, number_rows
@@ -59,13 +59,22 @@ def _losses(run: Run, rank: int) -> list[str]:
 
 def _findings(run: Run, known: KnownFindings) -> list[str]:
     shown = [finding for finding in known.findings or () if not finding.explained_by]
-    lines = [finding_html(finding) for finding in shown[:MAX_FINDINGS]]
+    lines = []
+    came_to = verdict_of(run)
+    if came_to is not None and came_to.is_known:
+        lines.append(markup.line(markup.text(f"verdict: {came_to.text()}", 160)))
+    for finding in shown[:MAX_FINDINGS]:
+        lines.append(finding_html(finding))
+        for effect in known.findings or ():
+            if effect.explained_by == finding.rule:
+                note = markup.text(f"so also: {effect.title}", 160)
+                lines.append(markup.line(note, style=f"margin-left:4em;{markup.MUTED}"))
     if len(shown) > MAX_FINDINGS:
         lines.append(markup.line(markup.text(f"and {len(shown) - MAX_FINDINGS} more findings")))
     if not known.is_complete:
-        note = "Findings during training" if shown else "No findings during training"
-        note += "; gradwatch.diagnose(run) diagnoses the whole run."
-        lines.append(markup.line(markup.text(note), style=markup.MUTED))
+        words = "Findings during training" if shown else "No findings during training"
+        words += "; gradwatch.diagnose(run) diagnoses the whole run."
+        lines.append(markup.line(markup.text(words), style=markup.MUTED))
     elif not shown and run.last_step is not None:
         lines.append(markup.line(markup.text("No findings."), style=f"color:{markup.GOOD}"))
     for each in run.damage[:MAX_FINDINGS]:

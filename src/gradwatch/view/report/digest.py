@@ -10,8 +10,8 @@ from gradwatch.view.report.worst_layers import MAX_LAYERS, worst_layers
 
 COLUMNS = 24
 _OVERVIEW = (
-    "status", "health", "started", "duration", "last_step", "ranks", "findings", "meaning", "facts",
-    "cost", "damage", "lost_rows",
+    "status", "health", "started", "duration", "last_step", "ranks", "findings", "learning",
+    "meaning", "facts", "cost", "damage", "lost_rows",
 )  # fmt: skip
 
 

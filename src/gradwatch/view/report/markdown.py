@@ -20,6 +20,8 @@ Facts = Mapping[str, Any]
 def markdown(facts: Facts) -> str:
     """The report, in the Markdown of GitHub, of the facts that `digest` gives."""
     lines = [MARK, f"## {code(facts['run'])}: {_verdict(facts)}", "", _summary(facts), ""]
+    if facts["learning"] is not None:
+        lines += [f"Verdict: {prose(facts['learning']['text'])}", ""]
     lines += _damage(facts)
     lines += _ranks(facts["processes"])
     if facts["numbers"]:
@@ -90,11 +92,15 @@ def _findings(findings: Sequence[Facts]) -> list[str]:
         said = [where, when, prose(evidence), prose(finding["remedy"])]
         rows.append([_SIGNS[finding["severity"]], what, *said])
     lines += table(["", "what", "where", "since", "evidence", "what to do"], rows)
-    causes = len([f for f in findings if f["explained_by"]])
-    more = len(findings) - causes - len(shown)
+    explained = [f for f in findings if f["explained_by"]]
+    more = len(findings) - len(explained) - len(shown)
     notes = [f"{counted(more, 'more finding')} not shown."] if more else []
-    if causes:
-        notes.append(f"{counted(causes, 'more finding')} explained by these.")
+    if explained:
+        notes.append(f"{counted(len(explained), 'more finding')} explained by these:")
+        notes += [
+            f"- {prose(f['title'])} ({code(f['rule'])}, by {code(f['explained_by'])})"
+            for f in explained[:MAX_FINDINGS]
+        ]
     return [*lines, "", *notes, *[""] * bool(notes)]
 
 

@@ -1,0 +1,77 @@
+"""A training that has ended and come to nothing."""
+
+import math
+
+from gradwatch.core import Kind, ModelFacts
+from gradwatch.diagnosis.finding import Symptom, Symptoms
+from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.judgement import Word, judgement
+from gradwatch.diagnosis.reasons import numbered, reasons
+from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.validation import generalisation
+
+
+@rule(
+    "learned-nothing",
+    remedy=(
+        "First try to fit a single batch. If that works, look at the data: whether each label "
+        "belongs to its input; if not, at the learning rate and at what the loss is given."
+    ),
+    thresholds={
+        "losses": Threshold(50, "steps in which a network that can learn shows it"),
+        "losses of unknown scale": Threshold(150, "if the best constant guess is not known"),
+        "validations": Threshold(3, "single ones may be odd"),
+    },
+)
+def learned_nothing(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """At the end the model is no better than a constant guess, or than it was at the start."""
+    if not history.has_ended or history.first_step > 1 or facts.loss.is_of_own_step:
+        return
+    so_far = judgement(history, facts)
+    is_known = math.isfinite(so_far.skill.value)
+    least = limits["losses" if is_known else "losses of unknown scale"]
+    if so_far.losses < least:
+        return
+    why = reasons(history, facts)
+    evidence = {**so_far.evidence(), **numbered(why)}
+    if _is_nothing(history, facts):
+        first = f": {why[0]}" if why else ""
+        yield Symptom(
+            title=f"The network has learned nothing in {history.step:,} steps{first}.",
+            evidence=evidence,
+        )
+    elif _is_memory(history, facts, limits["validations"]):
+        yield Symptom(
+            title="What the network has learned does not hold for the validation data: there it "
+            "is no better than a constant guess.",
+            evidence=evidence,
+            remedy="Check that each label belongs to its input, and that training and validation "
+            "data are prepared alike and drawn from the same source.",
+            about="validation",
+        )
+
+
+def _is_nothing(history: History, facts: ModelFacts) -> bool:
+    so_far = judgement(history, facts)
+    if so_far.has_learned:
+        return False
+    if math.isfinite(so_far.skill.value):
+        # It may have come from far above to rest above the constant guess.
+        rests_above = so_far.skill.high < 0.02 and not so_far.is_falling
+        return so_far.is_flat or rests_above
+    # A signed loss, such as that of a policy or an adversary, need not fall.
+    is_judged = not so_far.is_signed and so_far.word is not Word.GOT_WORSE
+    return is_judged and so_far.is_flat
+
+
+def _is_memory(history: History, facts: ModelFacts, least: float) -> bool:
+    held = generalisation(history, facts)
+    known = len(history.epochs) if history.epochs else len(history.metrics)
+    return (
+        held is not None
+        and not held.is_good
+        and held.since is None
+        and known >= least
+        and judgement(history, facts).has_learned
+        and Kind.TARGET in history
+    )
