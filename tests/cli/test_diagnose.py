@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradwatch
-from gradwatch.cli import verdict
+from gradwatch.cli import diagnosis_report
 from gradwatch.diagnosis import Severity
 from gradwatch.diagnosis.findings_file import FindingsFile
 from tests.cli.support import invoke, strict
@@ -96,5 +96,5 @@ def test_what_is_explained_does_not_count_for_the_verdict():
     effect = gradwatch.Finding(
         "zero-gradients", Severity.ERROR, "Zero.", 1, 2, explained_by="dead-units"
     )
-    assert verdict.exit_code([cause, effect], strict=False) == verdict.HEALTHY
-    assert verdict.exit_code([cause, effect], strict=True) == verdict.WARNINGS
+    assert diagnosis_report.exit_code([cause, effect], strict=False) == diagnosis_report.HEALTHY
+    assert diagnosis_report.exit_code([cause, effect], strict=True) == diagnosis_report.WARNINGS

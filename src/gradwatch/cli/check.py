@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from gradwatch.cli import options, verdict
+from gradwatch.cli import diagnosis_report, options
 from gradwatch.cli.output import echo, echo_json
 from gradwatch.util import counted, printable
 
@@ -56,14 +56,16 @@ def check(
     found = outcome.findings
     if as_json:
         facts = {"script": str(script), "steps": outcome.steps, "failure": outcome.failure}
-        echo_json({**facts, **verdict.facts(found, strict)})
+        echo_json({**facts, **diagnosis_report.facts(found, strict)})
     else:
         echo("")
         if outcome.steps:
-            verdict.print_report(script.name, found, counted(outcome.steps, "training step"))
+            diagnosis_report.print_report(
+                script.name, found, counted(outcome.steps, "training step")
+            )
         if outcome.failure:
             echo(f"The script failed. {printable(outcome.failure)}")
         elif not outcome.steps:
             echo("No training was seen: no fit of a Keras model, no step of a torch optimizer.")
     failed = bool(outcome.failure) or not outcome.steps
-    return verdict.ERRORS if failed else verdict.exit_code(found, strict)
+    return diagnosis_report.ERRORS if failed else diagnosis_report.exit_code(found, strict)

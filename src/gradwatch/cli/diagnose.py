@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from gradwatch.cli import options, verdict
+from gradwatch.cli import diagnosis_report, options
 from gradwatch.cli.opening import open_run
 from gradwatch.cli.output import echo_json
 from gradwatch.diagnosis import findings_of, verdict_of
@@ -31,8 +31,13 @@ def diagnose(run: Path, strict: bool, as_json: bool) -> int:
     if as_json:
         learning = None if came_to is None else came_to.facts()
         echo_json(
-            {"run": name, "steps": steps, **verdict.facts(found, strict), "learning": learning}
+            {
+                "run": name,
+                "steps": steps,
+                **diagnosis_report.facts(found, strict),
+                "learning": learning,
+            }
         )
     else:
-        verdict.print_report(name, found, counted(steps, "measured step"), came_to)
-    return verdict.exit_code(found, strict)
+        diagnosis_report.print_report(name, found, counted(steps, "measured step"), came_to)
+    return diagnosis_report.exit_code(found, strict)

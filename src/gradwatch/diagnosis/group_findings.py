@@ -109,8 +109,11 @@ class GroupFindings:
                 cause = other.finding
                 if (
                     explains(cause.rule, effect.rule)
-                    # What is mild is no reason why something serious happens.
-                    and other.severity.rank >= entry.severity.rank
+                    # What is mild is no reason why something serious happens; NaN always is.
+                    and (
+                        other.severity.rank >= entry.severity.rank
+                        or cause.rule.startswith("non-finite")
+                    )
                     and cause.since <= effect.since + _SLACK
                     and (cause.until is None or cause.until >= effect.since)
                 ):

@@ -117,7 +117,8 @@ class Judgement:
         is_far = self.skill.value > 0.5 or not self.is_falling
         if self.has_learned and (is_far or self.fall > 0.5):
             return Word.LEARNED
-        if self.is_significant and self.fall < -_FALL and not self.is_falling:
+        has_risen = self.is_significant and self.fall < -_FALL
+        if (has_risen or self.fall < -2.0) and not self.is_falling:
             return Word.GOT_WORSE
         if self.is_falling and not self.is_flat:
             return Word.STILL_LEARNING

@@ -47,9 +47,9 @@ class Announcements:
         """The run has ended, unless that was said already: say how it went."""
         if self._is_open:
             self._is_open = False
-            self.say(self._how_it_went())
             if self._alerts is not None and self._alerts.diagnosis.verdict.is_known:
                 self.say(f"verdict: {self._alerts.diagnosis.verdict.text()}")
+            self.say(self._how_it_went())
             self._counted_before = self._pacer.counts
 
     def _how_it_went(self) -> str:
