@@ -186,13 +186,21 @@ def _is_significant(losses: Losses, start: Level, now: Level) -> bool:
 def _start(losses: Losses) -> Level:
     first = losses.first
     # Five losses hardly show their noise, nor whether they depend on each other: those of today do.
-    newest = losses.last(max(len(losses) // 3, 20))
+    newest = losses.last(max(len(losses) // 3, _LEAST))
     newest = newest[np.isfinite(newest)]
     usual = 0.0
-    if newest.size >= 20 and first.size:
+    if newest.size >= _LEAST and first.size:
         independent = max(first.size / _dependence(newest), 1.0)
-        usual = float(newest.std()) / math.sqrt(independent)
-    return Level(losses.initial, max(_error(first), usual))
+        usual = float(_without_slope(newest).std()) / math.sqrt(independent)
+    return Level(losses.initial, max(_error(_without_slope(first)), usual))
+
+
+def _without_slope(values: Array) -> Array:
+    """The values without their linear course: a loss that falls steeply at first is not noisy."""
+    if values.size < 3:
+        return values
+    place = np.arange(values.size) - (values.size - 1) / 2.0
+    return values - place * float(place @ values) / float(place @ place)
 
 
 def _now(losses: Losses) -> Level:

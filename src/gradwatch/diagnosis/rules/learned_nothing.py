@@ -5,7 +5,7 @@ import math
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.judgement import Word, judgement
+from gradwatch.diagnosis.judgement import SKILL, Word, judgement
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.validation import generalisation
@@ -56,9 +56,9 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
     if so_far.has_learned:
         return False
     if math.isfinite(so_far.skill.value):
-        # It may have come from far above to rest above the constant guess.
-        rests_above = so_far.skill.high < 0.02 and not so_far.is_falling
-        return so_far.is_flat or rests_above
+        held = generalisation(history, facts)
+        # A tenth is little, unless just as much is gained on other data.
+        return so_far.is_flat or (so_far.skill.high < SKILL and not (held and held.is_good))
     # A signed loss, such as that of a policy or an adversary, need not fall.
     is_judged = not so_far.is_signed and so_far.word is not Word.GOT_WORSE
     return is_judged and so_far.is_flat

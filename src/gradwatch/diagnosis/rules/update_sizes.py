@@ -18,6 +18,7 @@ from gradwatch.diagnosis.rule import Limits, Threshold, rule
         "measured steps": Threshold(
             3, "first steps may be large, with adaptive optimizers above all"
         ),
+        "losses": Threshold(20, "before the loss is called flat"),
         "ratio at once": Threshold(0.3, "in two steps, after which the loss has jumped"),
         "jump": Threshold(2.0, "of the loss over its first value, in two consecutive steps"),
     },
@@ -33,7 +34,9 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
         is_large = typical > limits["ratio at once"]
         is_too_high = is_large.sum() > 1
     else:
-        if table.measured <= count or not judgement(history, facts).is_flat:
+        so_far = judgement(history, facts)
+        # Of a few losses of odd batches, none can be called flat.
+        if table.measured <= count or not so_far.is_flat or so_far.losses < limits["losses"]:
             return
         typical = typical_ratios(history, facts)
         # Any such row of steps counts: once units are dead or saturated, steps are small again.
