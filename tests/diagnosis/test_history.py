@@ -167,3 +167,23 @@ def test_the_loss_of_knowing_nothing_is_known_for_classes_and_for_squares(rng):
     yes_or_no = facts_of([("net/out", "Dense", "sigmoid", 1)], "binary_crossentropy")
     p = np.array([0.25, 0.75])
     np.testing.assert_allclose(chance_level(history, yes_or_no), -(p * np.log(p)).sum())
+
+
+@pytest.mark.parametrize(
+    ("rates", "base", "expected"),
+    [
+        ([0.1, 0.2, 0.3], None, True),
+        ([0.1, 0.2, 0.2], None, False),
+        ([0.3, 0.2, 0.1], None, False),
+        ([0.1, 0.2, 0.3], 1.0, True),
+        # It would take a thousand times as long.
+        ([0.1, 0.2, 0.3], 300.0, False),
+    ],
+)
+def test_a_rate_that_rises_is_warming_up_until_it_stays_or_never_arrives(rates, base, expected):
+    history = History()
+    for step, rate in enumerate(rates, start=1):
+        history.add_number("learning_rate", step, rate)
+        if base is not None:
+            history.add_number("base_learning_rate", step, base)
+    assert history.is_warming_up() is expected

@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 DEPTH = 64
 _MOST_METRICS = 4096
+_LONGEST_WARM_UP = 200
+"""A learning rate that is to become so many times as large does not rise within a run."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class History:
         self.metrics: dict[str, list[tuple[int, float]]] = {}
         self.has_ended = False
         self.reading: Reading | None = None
+        self._told: dict[str, int] = {}
+        """The step at which each of the numbers was last told."""
         self._depth = depth
         self._cache: dict[object, object] = {}
         self._tables: dict[Kind, ValueTable] = {}
@@ -131,6 +135,7 @@ class History:
 
     def add_number(self, name: str, step: int, value: float) -> None:
         """Add a number of the training itself, such as its `learning_rate`."""
+        self._told[name] = step
         series = self.numbers.setdefault(name, [])
         if not series or series[-1][1] != value:
             series.append((step, value))
@@ -139,8 +144,13 @@ class History:
 
     def is_warming_up(self) -> bool:
         """Whether the learning rate is rising, as at the start of some schedules."""
-        rates = [value for _, value in self.numbers.get("learning_rate", [])[-3:]]
-        return len(rates) > 1 and rates[-1] > rates[-2]
+        series = self.numbers.get("learning_rate", [])
+        if len(series) < 2 or series[-1][1] <= series[-2][1]:
+            return False
+        step, rate = series[-1]
+        base = self.numbers.get("base_learning_rate")
+        has_no_end = base is not None and base[-1][1] > _LONGEST_WARM_UP * rate
+        return step == self._told["learning_rate"] and not has_no_end
 
     def cached_per_step(self, key: object, compute: Callable[[], T]) -> T:
         """The result of `compute`, which is called again only after something is added."""

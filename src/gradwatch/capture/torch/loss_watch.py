@@ -120,6 +120,10 @@ class LossWatch:
         """The numbers of the step: its learning rate, its batch size."""
         rates = {float(part["lr"]) for part in self._optimizer.param_groups if "lr" in part}
         found = {"learning_rate": rates.pop()} if len(rates) == 1 else {}
+        # The one that a scheduler multiplies.
+        bases = {float(part.get("initial_lr", 0.0)) for part in self._optimizer.param_groups}
+        if len(bases) == 1 and max(bases) > 0:
+            found["base_learning_rate"] = bases.pop()
         if self._batch_size is not None:
             found["batch_size"] = float(self._batch_size)
         return {Site(Kind.SCALAR, under(self._group, name)): x for name, x in found.items()}
