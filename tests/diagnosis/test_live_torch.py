@@ -30,5 +30,7 @@ def test_a_watched_module_whose_updates_vanish_is_found_out(tmp_path):
     assert [layer.class_name for layer in facts.layers] == ["Linear", "ReLU", "Linear"]
     kinds = {site.kind for site in gradwatch.open(tmp_path).sites()}
     assert {Kind.UPDATE, Kind.INPUT, Kind.TARGET, Kind.LOSS} <= kinds
+    outputs = [s.path for s in gradwatch.open(tmp_path).sites() if s.kind is Kind.OUTPUT]
+    assert outputs == ["0", "1", "2"]
     # Nobody has asked for hooks in the submodules.
-    assert [s.path for s in gradwatch.open(tmp_path).sites() if s.kind is Kind.OUTPUT] == ["2"]
+    assert not any(module._forward_hooks for module in net.children())

@@ -179,3 +179,27 @@ def test_sums_that_take_too_long_are_left_out_one_by_one(tmp_path, monkeypatch):
     (found,) = trained(tmp_path, make_net(lambda x: x * NAN))
     assert found.title == "NaN in the loss of step 5; nothing else was measured in it."
     assert not torch.nn.modules.module._global_forward_hooks
+
+
+@pytest.mark.parametrize(
+    ("zeroes", "backwards", "is_found"),
+    [("never", 1, True), ("before", 1, False), ("after", 1, False), ("fill", 3, False)],
+)
+def test_gradients_that_are_never_zeroed_are_found(tmp_path, zeroes, backwards, is_found):
+    net = make_net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-6)
+    monitor = gradwatch.watch(
+        net, optimizer, tmp_path, every=1, sinks=[], diagnose=["kept-gradients"]
+    )
+    for _ in range(8):
+        if zeroes == "before":
+            optimizer.zero_grad()
+        for _ in range(backwards):
+            loss = net(torch.randn(16, 4)).square().mean()
+            loss.backward()
+        optimizer.step()
+        if zeroes in ("after", "fill"):
+            optimizer.zero_grad(set_to_none=zeroes == "after")
+        monitor.record(loss=loss)
+    monitor.close()
+    assert bool(monitor.findings) is is_found

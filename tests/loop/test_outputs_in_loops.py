@@ -252,7 +252,7 @@ def test_the_outputs_of_a_torch_module_are_the_true_ones(make_monitor):
         at = reading.position[Site(Kind.DEAD_UNIT, path)]
         assert reading.statistic("sum")[at] == dead.sum()
     near = np.abs(outputs["squash"]) >= 0.99
-    assert paths(reading, Kind.SATURATED) == ["squash"]
+    assert paths(reading, Kind.SATURATED) == ["squash", "recurrent:0", "recurrent:1"]
     at = reading.position[Site(Kind.SATURATED, "squash")]
     assert reading.statistic("sum")[at] == near.sum()
 

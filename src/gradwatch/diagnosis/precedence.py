@@ -25,6 +25,14 @@ _EXPLAINS: dict[str, set[str]] = {
         "vanishing-gradients", "exploding-gradients", "dead-units", "saturated-activations",
         "constant-output", "zero-gradients", "imbalance", "loss-spike", *_LOSS, *_LEARNS_NOTHING,
     },
+    "kept-gradients": {
+        "exploding-gradients", "learning-rate-too-high", "dead-units", "saturated-activations",
+        "constant-output", "zero-gradients", "imbalance", "loss-spike", *_LOSS, *_LEARNS_NOTHING,
+    },
+    "shrinking-weights": {
+        "vanishing-gradients", "learning-rate-too-high", "dead-units", "constant-output",
+        "zero-gradients", "imbalance", *_LOSS, *_LEARNS_NOTHING,
+    },
     "unshuffled-data": {
         "dead-units", "constant-output", "learning-rate-too-high", "overfitting", "loss-spike",
         *_LOSS,

@@ -5,18 +5,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradwatch.capture.loop.loop_capture import LoopCapture
+from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch.finite_checks import FiniteChecks
 from gradwatch.capture.torch.module_tensors import ModuleTensors
 from gradwatch.capture.variable_names import NamedVariable
 from gradwatch.core import Kind, Moment, Site, Tensor
 from gradwatch.measure import framework
 
+KEPT_GRADIENTS = "kept_gradients"
+"""The name of a number: 1 if the gradients were added to those of the step before."""
+
 
 class BadSteps:
     """Looks at each step of an optimizer, and records it whatever is due if it is not finite.
 
     Of a step that is not due, the gradients, the weights, and the sums of `FiniteChecks` are
-    recorded; of one that is measured, the sums go with it.
+    recorded; of one that is measured, the sums go with it, and whether gradients were zeroed.
     """
 
     def __init__(
@@ -47,16 +51,19 @@ class BadSteps:
             # Now: the optimizer may change them.
             self._gradients = self._measured(Kind.GRADIENT)
 
-    def end(self, moment: Moment, is_measured: bool) -> dict[Site, float] | None:
-        """The step has ended; returns the sums to record with it if it is measured and bad."""
+    def end(self, moment: Moment, is_measured: bool) -> dict[Site, float]:
+        """The step has ended; returns numbers to record with it if it is measured."""
         self._is_bad = self._is_bad or not self._checks.are_weights_finite()
-        sums = None
+        numbers: dict[Site, float] = {}
         if self._is_bad and not self._checks.is_told_already:
-            sums = self._checks.sums()
+            numbers = self._checks.sums()
             if not is_measured:
-                self._send(moment, sums)
+                self._send(moment, numbers)
+        has_kept = self._checks.has_kept_gradients
+        if has_kept is not None:
+            numbers[Site(Kind.SCALAR, under(self._group, KEPT_GRADIENTS))] = float(has_kept)
         self._checks.step_ended(not self._is_bad)
-        return sums
+        return numbers
 
     def _send(self, moment: Moment, sums: Mapping[Site, float]) -> None:
         gradients = self._gradients or self._measured(Kind.GRADIENT)

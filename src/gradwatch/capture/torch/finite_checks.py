@@ -53,6 +53,8 @@ class FiniteChecks:
         self._spent = 0.0
         self._since: float | None = None
         self._bad_in_a_row = 0
+        self._task: int | None = None
+        self._were_zeroed = False
         self._root = unwrapped(module)
         self._root_path = type(self._root).__name__.lower()
         self._end: Callable[[], None] = lambda: None
@@ -102,11 +104,23 @@ class FiniteChecks:
     def _note_gradient(self, path: str, gradient: Tensor) -> None:
         try:
             begin = time.perf_counter()
+            self._look_for_zeros()
             if _is_summed(gradient):
                 self._notes.append((Kind.OUTPUT_GRADIENT_SUM, path, _sum(gradient)))
             self._spent += time.perf_counter() - begin
         except Exception as error:
             self._reporter.internal_error(error, "summing a gradient", "where NaN comes from")
+
+    def _look_for_zeros(self) -> None:
+        """See at the start of a backward pass whether gradients were zeroed since the last step."""
+        task = torch._C._current_graph_task_id()
+        if task == self._task or self._were_zeroed:
+            return
+        self._task = task
+        left = [n.value.grad for n in self._named if n.value.grad is not None]
+        # One of them is enough, and the smallest takes no time; but it may be 0 by itself.
+        left = sorted(left, key=lambda x: x.numel())[:3]
+        self._were_zeroed = not any(bool(x.any()) for x in left)
 
     # Around the step of the optimizer.
 
@@ -124,8 +138,14 @@ class FiniteChecks:
         self._spent += time.perf_counter() - begin
         return math.isfinite(total)
 
+    @property
+    def has_kept_gradients(self) -> bool | None:
+        """Whether this step's gradients were added to those of the step before; None if unknown."""
+        return None if self._task is None else not self._were_zeroed
+
     def step_ended(self, was_finite: bool) -> None:
         """Forget the sums of a step, except for a loss that is told afterwards."""
+        self._task, self._were_zeroed = None, False
         self._last_notes, self._notes, self._last_output = self._notes, [], None
         self._bad_in_a_row = 0 if was_finite else self._bad_in_a_row + 1
         now = time.perf_counter()

@@ -1,6 +1,6 @@
 """Sees what surrounds a torch module in a training step: its batch, its output, its loss."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -91,12 +91,13 @@ class LossWatch:
         """The facts that are known by now."""
         return self._facts or facts_of(self._module, self._optimizer, self._group)
 
-    def measured(self) -> Callable[[], Mapping[Site, Any]]:
-        """A function that waits for the packed summaries of the step that has ended."""
+    def measured(self, known: Container[Site]) -> Callable[[], Mapping[Site, Any]]:
+        """A function that waits for the packed summaries of the step that has ended, except those
+        at sites that are known already."""
         if not self._is_diagnosed:
             return dict
         path = next(iter(self.facts().outputs), None)
-        if path is not None and self._output is not None:
+        if path is not None and self._output is not None and Site(Kind.OUTPUT, path) not in known:
             self._note(Site(Kind.OUTPUT, path), self._output)
         noted, self._noted, self._output = self._noted, {}, None
         progress = self._loop.progress(self._group)

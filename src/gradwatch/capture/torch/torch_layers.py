@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from gradwatch.capture.layer_tensors import unit_axis
-from gradwatch.capture.taps import Passage
+from gradwatch.capture.taps import MEASURED, Passage
 from gradwatch.capture.taps.calls import (
     MOST_CALLS,
     SATURATION_MARGIN,
@@ -19,6 +19,7 @@ from gradwatch.capture.taps.calls import (
     gradient_notices,
     site_paths,
 )
+from gradwatch.capture.torch.module_calls import listen
 from gradwatch.capture.variable_names import dtype_name, unwrapped
 from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.measure import framework
@@ -28,6 +29,7 @@ _BOUNDS = {
     torch.nn.Sigmoid: (0.0, 1.0),
     torch.nn.Hardsigmoid: (0.0, 1.0),
     torch.nn.Tanh: (-1.0, 1.0),
+    **dict.fromkeys((torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM), (-1.0, 1.0)),
 }
 # Of three axes too: (batch, channels, length).
 _CHANNELS_FIRST = (torch.nn.modules.conv._ConvNd, torch.nn.modules.batchnorm._NormBase)
@@ -60,7 +62,10 @@ class _Hook:
 class TorchLayers:
     """See `Layers`; forward hooks note the outputs, hooks of the tensors their gradients.
 
-    `is_on`, whether to note outputs, is asked at each call of a submodule.
+    `is_on`, whether to note outputs, is asked at each call of a submodule. Where the user has not
+    asked for outputs, `measured` takes each of their tensors at once and returns the place of its
+    row: then nothing is kept, the modules get no hooks of their own, nothing is said of what cannot
+    be seen, and there are no output gradients.
     """
 
     def __init__(
@@ -68,17 +73,21 @@ class TorchLayers:
         module: Any,
         reporter: Reporter,
         is_on: Callable[[], bool] = lambda: True,
+        measured: Callable[[Any], Any] | None = None,
     ) -> None:
         self._given = module
         self._root = unwrapped(module)
         self.reporter = reporter
-        self._refusals = Refusals(reporter.notice)
+        self._refusals = Refusals(reporter.notice if measured is None else lambda text: None)
         self._is_on = is_on
+        self._measured = measured
         self._calls: dict[str, list[Call]] = {}
         self._copied: set[str] = set()
         self._differentiated: set[str] = set()
         self._with_graph: set[str] = set()
         self._hooks: list[Any] = []
+        self._kinds: dict[str, list[Kind]] = {}
+        self._known: dict[str, Any] | None = None
 
     @property
     def are_known(self) -> bool:
@@ -112,16 +121,20 @@ class TorchLayers:
         sites = [info.site for info in self.infos()] if sites is None else sites
         self._copied = {site.path for site in sites if site.kind is not Kind.OUTPUT_GRADIENT}
         self._differentiated = {site.path for site in sites if site.kind is Kind.OUTPUT_GRADIENT}
-        handles = [
-            modules[path].register_forward_hook(_Hook(self, path))
-            for path in dict.fromkeys(site.path for site in sites)
-            if path not in compiled
-        ]
+        chosen = [path for path in dict.fromkeys(s.path for s in sites) if path not in compiled]
+        ends: list[Callable[[], None]] = []
+        if self._measured is None:
+            hooked = [modules[path].register_forward_hook(_Hook(self, path)) for path in chosen]
+            ends += [handle.remove for handle in hooked]
+        else:
+            self._kinds = {path: [s.kind for s in sites if s.path == path] for path in chosen}
+            listened = {path: modules[path] for path in chosen}
+            ends.append(listen(listened, lambda path, _, out: self.note(path, out), self.reporter))
         try:
             yield
         finally:
-            for handle in handles:
-                handle.remove()
+            for end in ends:
+                end()
 
     def taken(self, sites: Sequence[Site]) -> Sequence[tuple[Site, Site, Any]]:
         calls = self._calls
@@ -132,9 +145,11 @@ class TorchLayers:
         }
         self._refusals.tell()
         taken = [
-            (site, Site(site.kind, path), _tensor(site.kind, modules[site.path], passage))
+            (site, Site(site.kind, path), _taken(site.kind, modules[site.path], passage))
             for site in sites
             for path, passage in passages[site.path]
+            # The state of an LSTM's cells has no bounds.
+            if not (site.kind is Kind.SATURATED and path.endswith(":2"))
         ]
         gradients = [(own, x) for _, own, x in taken if own.kind is Kind.OUTPUT_GRADIENT]
         by_path = {path: passage for pairs in passages.values() for path, passage in pairs}
@@ -153,7 +168,13 @@ class TorchLayers:
         self._hooks = []
 
     def _modules(self) -> dict[str, Any]:
-        return modules_of(self._root)
+        if self._measured is None:
+            return modules_of(self._root)
+        if self._known is None:
+            # What a `Sequential` returns is what its last module returns.
+            found = modules_of(self._root).items()
+            self._known = {p: m for p, m in found if type(m) is not torch.nn.Sequential}
+        return self._known
 
     def _compiled(self) -> set[str]:
         return compiled_paths(self._given)
@@ -189,6 +210,15 @@ class TorchLayers:
             return
         passage = Passage(tensor.detach())
         call.passages.append(passage)
+        if self._measured is not None:
+            module, kinds = self._modules()[path], self._kinds[path]
+            # What follows may overwrite it, before it is measured.
+            passage.output = passage.output.clone()
+            for kind in kinds:
+                found = _tensor(kind, module, passage)
+                passage.measured[kind] = None if found is None else self._measured(found)
+            passage.output = MEASURED
+            return
         if path in self._copied:
             # What follows may overwrite it, as ReLU(inplace=True) does.
             passage.output = passage.output.clone()
@@ -242,6 +272,13 @@ def _has_forward(module: Any) -> bool:
 
 def _is_compiled(module: Any) -> bool:
     return hasattr(module, "_orig_mod") or bool(getattr(module, "_compiled_call_impl", None))
+
+
+def _taken(kind: Kind, module: Any, passage: Passage) -> Any:
+    """The tensor of a kind that one passage yields, or the place of its row."""
+    if passage.is_measured:
+        return passage.measured.get(kind)
+    return _tensor(kind, module, passage)
 
 
 def _tensor(kind: Kind, module: Any, passage: Passage) -> Any:

@@ -8,7 +8,6 @@ import torch
 
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
 from gradwatch.capture.guard import guarded
-from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.meaning import REPLICATED, SHARDED, WATCHED
 from gradwatch.capture.site_table import SiteTable
@@ -17,8 +16,8 @@ from gradwatch.capture.torch import torch_own_time
 from gradwatch.capture.torch.bad_steps import BadSteps
 from gradwatch.capture.torch.begun_step import BegunStep
 from gradwatch.capture.torch.loss_watch import LossWatch
+from gradwatch.capture.torch.module_outputs import ModuleOutputs
 from gradwatch.capture.torch.module_tensors import ModuleTensors
-from gradwatch.capture.torch.torch_layers import TorchLayers
 from gradwatch.capture.torch.torch_optimizer import owned, scale_of
 from gradwatch.capture.torch.torch_parallel import (
     Spread,
@@ -33,7 +32,7 @@ from gradwatch.capture.torch.torch_sharded import ShardRecorder
 from gradwatch.capture.values import value_name
 from gradwatch.core import Kind, Moment, Site, Tensor, TorchModule, TorchOptimizer
 from gradwatch.measure import Fetched, framework
-from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
+from gradwatch.measure.torch_eager import MeasuredRow
 from gradwatch.watches.budget import START, is_in_floor
 
 _MEANINGS = {
@@ -78,7 +77,9 @@ class TorchWatch:
         self._step: BegunStep | None = None
         self._moment: Moment | None = None
         self._last: tuple[int, float] | None = None
-        self._outputs = self._watch_outputs(module)
+        # A closure runs forward passes within the step.
+        self._seen = ModuleOutputs(module, loop, group, lambda: self._moment or self._next_moment())
+        self._outputs = self._seen.layers
         self._tensors = ModuleTensors(named, loop, group, self._outputs)
         spread = spread_of(module, named)
         self._is_one_of_many = is_one_of_many()
@@ -156,7 +157,7 @@ class TorchWatch:
         self._loop.enter_epoch(moment.epoch)
         is_due = self._is_due(moment)
         # Layer outputs are measured where they arise, in the forward pass before this.
-        were_outputs = self._outputs is not None and self._outputs_due(moment)
+        were_outputs = self._seen.are_due(moment)
         self._loop.advance(self._group, moment, was_measured=were_outputs, is_due=is_due)
         self._moment = moment
         if self._bad_steps is not None:
@@ -168,8 +169,7 @@ class TorchWatch:
                 "optimizer.step() was called inside no_sync(): its gradients are not averaged over "
                 "the ranks. Those of rank 0 are recorded."
             )
-        eager = EagerStep(0, self._loop.is_due(moment, histograms=True))
-        step = BegunStep(moment, self._tensors.table(), eager)
+        step = BegunStep(moment, self._tensors.table(), self._seen.eager_step(moment))
         if self._is_recorder:
             step.before = self._tensors.values_before(step.table)
             has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
@@ -181,15 +181,16 @@ class TorchWatch:
     def _after_step(self, optimizer: TorchOptimizer, args: Any, kwargs: Any) -> None:
         step, moment = self._step, self._moment
         self._step = self._moment = None
+        self._seen.step_ended()
         try:
-            sums = None
+            numbers: Mapping[Site, float] = {}
             if moment is not None and self._bad_steps is not None:
-                sums = self._bad_steps.end(moment, is_measured=step is not None)
+                numbers = self._bad_steps.end(moment, is_measured=step is not None)
             # First: the loss that the loop records of this step comes after everything else.
             if moment is not None and self._is_compared(moment):
                 self._record_replica(moment, was_due=step is not None)
             if step is not None:
-                self._record(step, sums)
+                self._record(step, numbers)
         finally:
             self._surroundings.step_ended(moment)
             if self._own_time is not None:
@@ -209,12 +210,12 @@ class TorchWatch:
         step.gradients = dict(zip((site for _, site in rows), measured, strict=True))
         step.values = self._values(step, zip(rows, tensors, strict=True))
 
-    def _record(self, step: BegunStep, sums: Mapping[Site, float] | None) -> None:
-        """Measure the rest of a step, and send it; with sums, if it is not finite."""
+    def _record(self, step: BegunStep, numbers: Mapping[Site, float]) -> None:
+        """Measure the rest of a step, and send it with further numbers."""
         if self._is_one_of_many:
             self._send_time(step.moment)
         outputs: dict[Site, SiteTensor] = {}
-        if self._outputs is not None and self._outputs_due(step.moment):
+        if self._seen.are_due(step.moment):
             layers = self._outputs.take(self._group)
             step.table = self._tensors.table(layers)
             outputs = {x.site: x for several in layers.tensors.values() for x in several}
@@ -226,8 +227,8 @@ class TorchWatch:
             table = self._tensors.subtable(table, of_layers=True)
         if table.rows:
             arrays, own = self._measure(step, table, outputs), framework("torch")
-            batch = self._surroundings.measured() if self._is_recorder else dict
-            self._loop.send(step.moment, table, own, arrays, numbers=sums, beside=batch)
+            batch = self._surroundings.measured(outputs) if self._is_recorder else dict
+            self._loop.send(step.moment, table, own, arrays, numbers=numbers, beside=batch)
 
     def _measure(
         self, step: BegunStep, table: SiteTable, outputs: Mapping[Site, SiteTensor]
@@ -313,31 +314,6 @@ class TorchWatch:
         if self._sharded is not None:
             return not self._sharded.is_over and self._sharded.steps.is_measured(moment.step)
         return self._loop.is_due(moment)
-
-    def _watch_outputs(self, module: TorchModule) -> LayerWatch | None:
-        """Watches the outputs of submodules; None if they are not watched."""
-        timetable, reporter = self._loop.timetable, self._loop.reporter
-        if not timetable.is_asked_for_outputs:
-            return None  # No hooks in the module unless the user asks for them.
-        if hasattr(module, "_flatten_layers"):
-            reporter.notice(
-                "watch() does not record the outputs of the layers of a Keras model. Do so with "
-                "monitor.outputs_of(model) and record(outputs=...)."
-            )
-            return None
-        return LayerWatch(TorchLayers(module, reporter, self._is_noting), timetable, self._group)
-
-    def _is_noting(self) -> bool:
-        """Whether outputs are recorded in this step or, between steps, in the next."""
-        if not torch.is_grad_enabled():
-            return False  # A pass for evaluation.
-        # A closure runs forward passes within the step.
-        return self._outputs_due(self._moment or self._next_moment())
-
-    def _outputs_due(self, moment: Moment) -> bool:
-        timetable = self._loop.timetable
-        due = zip(timetable.watches, timetable.summaries_due(moment), strict=True)
-        return any(is_due and watch.kind.is_of_layer for watch, is_due in due)
 
 
 def _is_fixed(step: int) -> bool:

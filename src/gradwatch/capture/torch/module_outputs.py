@@ -1,0 +1,67 @@
+"""The outputs of a watched torch module's submodules, and when they are noted."""
+
+from collections.abc import Callable
+
+import torch
+
+from gradwatch.capture.loop.layer_watch import LayerWatch
+from gradwatch.capture.loop.loop_capture import LoopCapture
+from gradwatch.capture.torch.torch_layers import TorchLayers
+from gradwatch.core import Moment, Tensor, TorchModule
+from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
+
+
+class ModuleOutputs:
+    """Notes what submodules return in the steps that are due.
+
+    `layers` is None if no outputs are watched. `current` returns the moment of the step that is
+    under way or, between steps, of the next.
+    """
+
+    def __init__(
+        self, module: TorchModule, loop: LoopCapture, group: str, current: Callable[[], Moment]
+    ) -> None:
+        self._loop = loop
+        self._current = current
+        self._eager: EagerStep | None = None
+        self.layers = self._watch(module, group)
+
+    def _watch(self, module: TorchModule, group: str) -> LayerWatch | None:
+        timetable, reporter = self._loop.timetable, self._loop.reporter
+        is_asked = timetable.is_asked_for_outputs
+        if not any(kind.is_of_layer for kind in timetable.kinds):
+            return None
+        if hasattr(module, "_flatten_layers"):
+            if is_asked:
+                reporter.notice(
+                    "watch() does not record the outputs of the layers of a Keras model. Do so "
+                    "with monitor.outputs_of(model) and record(outputs=...)."
+                )
+            return None
+        measured = None if is_asked else self._measure
+        layers = TorchLayers(module, reporter, self._is_noting, measured)
+        return LayerWatch(layers, timetable, group)
+
+    def eager_step(self, moment: Moment) -> EagerStep:
+        """The measurements of this step, which may have begun in its forward pass."""
+        if self._eager is None:
+            self._eager = EagerStep(0, self._loop.is_due(moment, histograms=True))
+        return self._eager
+
+    def step_ended(self) -> None:
+        self._eager = None
+
+    def are_due(self, moment: Moment) -> bool:
+        if self.layers is None:
+            return False
+        timetable = self._loop.timetable
+        due = zip(timetable.watches, timetable.summaries_due(moment), strict=True)
+        return any(is_due and watch.kind.is_of_layer for watch, is_due in due)
+
+    def _measure(self, tensor: Tensor) -> MeasuredRow | None:
+        """Measure a tensor of the step before it is gone."""
+        return self.eager_step(self._current()).add(tensor, False)
+
+    def _is_noting(self) -> bool:
+        # Without gradients, it is a pass for evaluation.
+        return torch.is_grad_enabled() and self.are_due(self._current())
