@@ -31,10 +31,11 @@ def watch(
     (`LBFGS`), the gradient is that of the closure's last evaluation.
 
     The module itself is not touched, so `torch.compile` is not disturbed; until the run is
-    closed, `torch.autograd.backward` looks at the loss before it begins. Only where `outputs`
-    or `output_gradients` are watched, the chosen submodules get forward hooks; those of a
-    compiled module cannot be seen, and a warning says so. A step that is not finite is recorded with the first
-    tensor that was not, due or not. For the loss and the epoch, call
+    closed, outputs of submodules are seen through torch's hook for all modules, unless they
+    are compiled, and `torch.autograd.backward` looks at the loss before it begins. Only where
+    `outputs` or `output_gradients` are asked for, the chosen submodules get hooks of their
+    own, and a warning says what cannot be seen. A step that is not finite is recorded with
+    the first tensor that was not, due or not. For the loss and the epoch, call
     `monitor.record(loss=loss, epoch=epoch)` after the step.
 
     Args:

@@ -215,7 +215,7 @@ class TorchWatch:
         if self._is_one_of_many:
             self._send_time(step.moment)
         outputs: dict[Site, SiteTensor] = {}
-        if self._seen.are_due(step.moment):
+        if self._outputs is not None and self._seen.are_due(step.moment):
             layers = self._outputs.take(self._group)
             step.table = self._tensors.table(layers)
             outputs = {x.site: x for several in layers.tensors.values() for x in several}
