@@ -17,7 +17,7 @@ def test_weights_that_shrink_while_nothing_is_learned_are_found():
     diagnosis = observed(course(40, shrinking, 2.3), rules=["shrinking-weights"])
     finding = found(diagnosis, "shrinking-weights")
     assert (finding.since, finding.severity) == (1, "warning")
-    assert finding.detected == 20
+    assert finding.detected == 13
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from gradwatch.diagnosis.rule import Limits, Threshold, rule
         "left": Threshold(0.3, "of the norm that a matrix had; training changes norms by less"),
         "share": Threshold(0.7, "of the matrices; a single one may be pruned"),
         "measured steps": Threshold(5, "norms may fall at first"),
-        "losses": Threshold(20, "before the loss is called flat"),
+        "losses": Threshold(10, "before the loss is called flat"),
     },
     needs=[Kind.WEIGHT],
 )
