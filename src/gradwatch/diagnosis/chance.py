@@ -65,8 +65,10 @@ def _constant_guess(history: History, facts: ModelFacts) -> Level:
 
 def _for_many_samples(value: float, history: History, facts: ModelFacts) -> float:
     """The guess for all data, from those that fit the few samples of a batch best."""
+    table, kind, last = history[Kind.TARGET], loss_kind(facts.loss.name), facts.last_layer
     samples = facts.batch_size or 0
-    table, kind = history[Kind.TARGET], loss_kind(facts.loss.name)
+    if not samples and len(table) and last is not None and last.units == 1:
+        samples = int(np.nanmax(table.latest("count")))
     if kind in (LossKind.SPARSE, LossKind.CATEGORICAL) or facts.loss.name == "cross_entropy":
         if kind is LossKind.SPARSE and len(table):
             samples = int(np.nanmax(table.latest("count")))

@@ -95,7 +95,7 @@ class Diagnosis:
     def verdict(self) -> Verdict:
         """What the training has come to so far."""
         group = self._groups.get("")
-        return Verdict() if group is None else verdict_on(group.history, self.facts)
+        return Verdict() if group is None else verdict_on(group.history, self.facts.of_group(""))
 
     def __repr__(self) -> str:
         found = self.findings

@@ -212,6 +212,11 @@ def _error(values: Array) -> float:
     """The standard error of the mean of consecutive losses."""
     if values.size < 3:
         return math.inf
+    # A single odd batch says nothing about all others.
+    middle = float(np.median(values))
+    usual = float(np.median(np.abs(values - middle)))
+    if values.size >= _LEAST and usual > 0:
+        values = np.clip(values, middle - 8.0 * usual, middle + 8.0 * usual)
     return float(values.std(ddof=1)) * math.sqrt(_dependence(values) / values.size)
 
 

@@ -6,13 +6,14 @@ import re
 import numpy as np
 
 from gradwatch.core import ModelFacts
-from gradwatch.diagnosis.chance import chance_level
+from gradwatch.diagnosis.chance import chance_level, constant_guess
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import Word, judgement
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
-from gradwatch.diagnosis.vocabulary import is_non_negative, loss_kind
+from gradwatch.diagnosis.validation import validations
+from gradwatch.diagnosis.vocabulary import LossKind, is_non_negative, loss_kind
 
 _SEQUENCE = re.compile(r"RNN|LSTM|GRU|Attention|Transformer")
 
@@ -165,36 +166,42 @@ def negative_loss(history: History, facts: ModelFacts, limits: Limits) -> Sympto
     },
 )
 def overfitting(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
-    """The validation loss rises for several epochs while the training loss falls."""
-    both = [
-        (epoch.step, epoch.logs["loss"], epoch.logs["val_loss"])
-        for epoch in history.epochs
-        if math.isfinite(epoch.logs.get("loss", math.nan))
-        and math.isfinite(epoch.logs.get("val_loss", math.nan))
-    ]
-    count = int(limits["epochs"])
-    if len(both) <= count:
+    """The validation loss rises or stays high for several epochs while the training loss falls."""
+    known = validations(history)
+    # Short trainings have fewer epochs to show it.
+    count = int(min(limits["epochs"], max(3, len(known) // 3)))
+    if len(known) <= count:
         return
-    best = min(range(len(both)), key=lambda i: both[i][2])
-    step, train_then, lowest = both[best]
-    _, train, validation = both[-1]
-    since_then = [validation for _, _, validation in both[best + 1 :]]
-    if len(since_then) < count or lowest <= 0:
+    best, last = min(known, key=lambda each: each.loss), known[-1]
+    since_then = [each.loss for each in known if each.step > best.step]
+    newest = [each.loss for each in known[-count:]]
+    if best.loss <= 0 or last.loss < limits["gap"] * last.train:
         return
     # Each of the last epochs is worse.
-    rose = min(since_then[-count:]) > (1.0 + limits["rise"]) * lowest
-    if not rose or train > limits["fall"] * train_then or validation < limits["gap"] * train:
+    has_risen = len(since_then) >= count and min(newest) > (1.0 + limits["rise"]) * best.loss
+    has_risen = has_risen and last.train < limits["fall"] * best.train
+    if not (has_risen or _is_memory(history, facts, newest)):
         return
     yield Symptom(
-        title=f"The model overfits: the validation loss was lowest at step {step:,}.",
+        title=f"The model overfits: the validation loss was lowest at step {best.step:,}.",
         evidence={
-            "best validation loss": lowest,
-            "current validation loss": validation,
-            "training loss then": train_then,
-            "current training loss": train,
+            "best validation loss": best.loss,
+            "current validation loss": last.loss,
+            "training loss then": best.train,
+            "current training loss": last.train,
         },
-        since=step,
+        since=best.step,
     )
+
+
+def _is_memory(history: History, facts: ModelFacts, newest: list[float]) -> bool:
+    """Whether values that are predicted well in training are not even half so in validation."""
+    guess = constant_guess(history, facts).value
+    if loss_kind(facts.loss.name) is not LossKind.REGRESSION or not guess > 0:
+        return False
+    train, last = validations(history)[-1].train, validations(history)[-1].loss
+    is_done = last > 0.97 * float(np.median(newest))
+    return train < 0.2 * guess and min(newest) > 0.6 * guess and is_done
 
 
 def _falls_without_bound(history: History) -> bool:
