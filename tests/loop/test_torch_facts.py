@@ -126,6 +126,13 @@ def test_a_network_without_activations_is_linear():
     assert read_layers(term.output, _owners(module)).is_linear is True
 
 
+def test_a_head_whose_body_has_no_graph_is_no_linear_network(tmp_path):
+    module = Functional()
+    module.forward = lambda x: module.out(module.first(x).detach())
+    run = _trained(module, tmp_path)
+    assert ModelFacts.from_json(run.facts["model"]).is_linear is None
+
+
 def _trained(module, directory, steps=4, **options):
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, weight_decay=0.1)
     monitor = gradwatch.watch(module, optimizer, directory, every=1, sinks=None, **options)

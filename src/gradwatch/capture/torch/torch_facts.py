@@ -60,7 +60,8 @@ def with_graph(facts: ModelFacts, root: Any, module: TorchModule, group: str) ->
         known,
         layers=_reordered(facts, layers, seen, are_all_seen),
         outputs=[layers.last] if layers.last else (),
-        is_linear=layers.is_linear,
+        # What is computed without a graph may be anything.
+        is_linear=layers.is_linear if are_all_seen else None,
     )
 
 
