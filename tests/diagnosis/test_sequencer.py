@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -167,3 +168,17 @@ def test_a_report_that_never_comes_does_not_hold_measurements_up_for_ever():
     assert len(diagnosis.calls) == 300 - 1 - 256
     sequencer.flush()
     assert len(diagnosis.calls) == 299
+
+
+def test_a_measurement_that_comes_late_is_told_before_what_it_explains() -> None:
+    told = Told()
+    sequencer = Sequencer(told, awaits_reports=True)
+    sequencer.begin(1)
+    for step in range(1, 4):
+        sequencer.add(numbers(step, {(Kind.METRIC, "loss"): 1.0}))
+    sequencer.add(reading(5, {(Kind.GRADIENT, "a/kernel"): [math.nan]}))
+    late = reading(4, {(Kind.UPDATE, "a/kernel"): [math.nan]})
+    sequencer.add(replace(late, is_late=True))
+    sequencer.add(numbers(5, {(Kind.METRIC, "loss"): math.nan}))
+    sequencer.finish()
+    assert [call[2] for call in told.calls if call[0] == "measured"] == [4, 5]

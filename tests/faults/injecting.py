@@ -33,6 +33,10 @@ from tests.faults.injection import Injection
 # framework or the user: there is nobody of ours to catch it. So they are no more than a `try`.
 DOORS = (
     "capture.guard.guarded.decorate.call",
+    "capture.keras.again.jax_rerunner._NotedBatches.__next__",
+    "capture.keras.again.kept_call.KeptCall.__call__",
+    "capture.keras.again.tensorflow_rerunner._NotedFunction.__call__",
+    "capture.keras.again.tensorflow_rerunner._NotedFunction.__init__.noted",
     "capture.keras.step.MeasuredCall.__call__",
     "capture.keras.step.MeasuredStep._one.one",
     "capture.keras.backends.wrapped_step.watched.measured_train_step",

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -301,6 +302,16 @@ def test_steps_that_go_back_begin_an_attempt_of_their_group(tmp_path, step_of):
         ("g", step, attempt) for step, attempt in [(1, 1), (2, 1), (3, 1), (4, 1), (3, 2), (4, 2)]
     }
     assert {attempt for group, _, attempt in of if group == "d"} == {1}
+
+
+def test_a_step_that_is_measured_late_begins_no_attempt(tmp_path, step_of):
+    writer = StoreWriter(tmp_path)
+    for step in (1, 5):
+        writer.write(step_of(step))
+    writer.write(replace(step_of(3), is_late=True))
+    writer.write(step_of(6))
+    writer.close()
+    assert len(written(tmp_path).attempts[writer.name]) == 1
 
 
 def test_a_step_in_parts_is_one_attempt_and_a_repeated_one_another(tmp_path, step_of):

@@ -49,6 +49,7 @@ def reading_of(
         },
         group=table.group,
         micro_batch=table.micro_batch,
+        is_late=moment.is_again,
     )
     return probed(reading, table.plan, due, arrays)
 

@@ -36,6 +36,7 @@ class Reading:
         members: positions in `sites` of the members of each group of sites that
             the user has named, see `gradwatch.Totals`.
         unseen: sites whose tensors were not seen in the step: their rows are empty.
+        is_late: whether the step was measured by running it again, after later steps.
     """
 
     step: int
@@ -49,6 +50,7 @@ class Reading:
     members: Mapping[str, Sequence[int]] = field(default_factory=dict)
     pictures: Mapping[Site, NDArray[np.uint8]] = field(default_factory=dict)
     unseen: frozenset[Site] = frozenset()
+    is_late: bool = False
 
     @cached_property
     def is_report(self) -> bool:

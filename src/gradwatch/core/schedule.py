@@ -27,6 +27,9 @@ class Moment:
     stands_for_epoch: bool = False
     """The one step of its epoch that "once an epoch" means: the last, or the
     first where the number of batches is not known in advance."""
+    is_again: bool = False
+    """The step is run once more, after later ones: everything is due, whatever the schedules say,
+    except histograms and probes."""
 
 
 @dataclass(frozen=True)

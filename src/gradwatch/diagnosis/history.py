@@ -94,6 +94,8 @@ class History:
     def add(self, reading: Reading) -> None:
         """Add a reading; of a step's micro-batches, the last one counts."""
         self._advance(reading.step)
+        # One that was measured late is the newest of what is known, whatever losses came before.
+        self.step = reading.step
         self.reading = reading
         if list(reading.sites) != self._last_sites:
             self._group_by_kind(reading.sites)

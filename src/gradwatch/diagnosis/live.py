@@ -110,7 +110,7 @@ class LiveDiagnosis(ActiveSink):
         """Ask the rules about a reading, as soon as all that comes before it has come."""
         if reading.unseen:
             reading = SiteFilter(reading.unseen.__contains__)(reading)
-        if not reading.is_report:
+        if not reading.is_report and not reading.is_late:
             if reading.step < self._last.get(reading.group, 0):
                 # The training has gone back to a checkpoint, or began anew.
                 self._finish()

@@ -98,7 +98,7 @@ class Sequencer:
             self._found += self.finish()
         measured = self._only_measured(reading)
         if len(measured):
-            self._held.append(measured)
+            self._hold(measured)
             self._held_bytes += measured.nbytes
             self._release()
         if len(measured) < len(reading):
@@ -138,13 +138,20 @@ class Sequencer:
     def _group(self, name: str) -> _Waiting:
         return self._groups.setdefault(name, _Waiting())
 
+    def _hold(self, reading: Reading) -> None:
+        """Keep a measurement in the order of steps: one that is late may come after others."""
+        place = len(self._held)
+        while reading.is_late and place and self._held[place - 1].step > reading.step:
+            place -= 1
+        self._held.insert(place, reading)
+
     def _release(self, before: int | None = 0) -> None:
         """Pass on the measurements that wait for nothing, and those before a step; None for all."""
         while self._held:
             step = self._held[0].step
             is_waiting = (
                 self.awaits_reports
-                and step > self._reported + 1
+                and step > self._reported
                 and before is not None
                 and step >= before
                 and len(self._held) <= _MOST_HELD
@@ -192,7 +199,7 @@ class Sequencer:
             for loss in losses.values():
                 self._means.add_measured(reading.step, loss)
         group.last, group.step = reading, max(group.step, reading.step)
-        if losses:
+        if losses and reading.step > group.loss_step:
             group.loss_step = group.step
             group.jumps.add(next(iter(losses.values())))
         if self._recorder is not None:

@@ -146,7 +146,7 @@ class FitSource:
         """The run is closed: measure no more of this `fit`."""
         self._is_stopped = True
         if self._capture is not None:
-            self._capture.send_reports(everything=True)
+            self._capture.send_reports(everything=True, is_training=False)
         rank = ranks.current()
         if self._is_measuring and rank.is_one_of_many and rank.measures_alike:
             # The others run measured steps, and wait in them for this process.

@@ -38,7 +38,7 @@ class AttemptLog:
             self._begin(first_step, None)
 
     def attempt_of(self, reading: Reading, sites: Numbers) -> int:
-        if reading.is_report:
+        if reading.is_report or reading.is_late:
             # It may have come late, or be logged by the epoch: training has not gone back.
             return self._current.get(reading.group, self._current[None])
         step, seen = self._seen.get((reading.group, reading.micro_batch), (0, []))
@@ -49,7 +49,7 @@ class AttemptLog:
 
     def add(self, reading: Reading, sites: Numbers) -> None:
         """The reading is in the journal."""
-        if reading.is_report:
+        if reading.is_report or reading.is_late:
             self.last_step = max(self.last_step, int(reading.step))
             return
         step, seen = self._seen.get((reading.group, reading.micro_batch), (0, []))

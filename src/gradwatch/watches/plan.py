@@ -69,6 +69,8 @@ class Timetable:
 
     def summaries_due(self, moment: Moment) -> list[bool]:
         """For each watch, whether summaries are due."""
+        if moment.is_again:
+            return [watch.probe is None for watch in self.watches]
         # A histogram needs its summary.
         return [
             summary.due(moment) or (histogram is not None and histogram.due(moment))
@@ -76,7 +78,7 @@ class Timetable:
         ]
 
     def histograms_due(self, moment: Moment) -> list[bool]:
-        return [h is not None and h.due(moment) for h in self._histograms]
+        return [h is not None and not moment.is_again and h.due(moment) for h in self._histograms]
 
     def probes_due(self, moment: Moment) -> list[bool]:
         now = self.summaries_due(moment)

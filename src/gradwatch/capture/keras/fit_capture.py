@@ -1,10 +1,20 @@
 """Follows `model.fit` from step to step, and measures the steps that are due."""
 
 import math
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
+from gradwatch.capture.keras.again import (
+    MOST_STEPS,
+    KeptCall,
+    LossBreaks,
+    Rerun,
+    StepSearch,
+    is_harmed,
+    make_keeper,
+)
 from gradwatch.capture.keras.backends import make_backend
 from gradwatch.capture.keras.describe_model import facts_of
 from gradwatch.capture.keras.fit_plan import FitPlan
@@ -13,13 +23,8 @@ from gradwatch.capture.keras.observation import Observation
 from gradwatch.capture.keras.optimizers import find_optimizers
 from gradwatch.capture.keras.replica_refusal import replicas_of
 from gradwatch.capture.keras.slow_start import SlowStart
-from gradwatch.capture.keras.step import (
-    MeasuredCall,
-    MeasuredStep,
-    Observer,
-    StepRequest,
-    restored_train_function,
-)
+from gradwatch.capture.keras.stand_in import StandIn, restored_train_function
+from gradwatch.capture.keras.step import MeasuredCall, MeasuredStep, Observer, StepRequest
 from gradwatch.capture.keras.step_counter import FitStepCounter
 from gradwatch.capture.loss_signs import LossSigns
 from gradwatch.capture.meaning import fit_meaning
@@ -43,7 +48,6 @@ _RANDOM_STATE = (
 
 
 _FAR = 10**9 + 7
-_LOSS = Site(Kind.METRIC, "loss")
 
 
 class Announce(Protocol):
@@ -81,6 +85,8 @@ class FitCapture:
         self._signs = LossSigns(pacer)
         self._announce = announce
         self._batch = 0
+        self._sent: deque[int] = deque(maxlen=MOST_STEPS)
+        """The last steps whose measurement was sent."""
         self._own_start: SlowStart | None = None
         self._backend = make_backend(model)
         if pacer.budget is not None and not self._timetable.is_due(Moment(_FAR)):
@@ -93,7 +99,9 @@ class FitCapture:
                 "gradients(per_replica=True): this training has no replicas whose gradients could "
                 "be told apart, so only the gradients themselves are recorded."
             )
-        self._measured_step = MeasuredStep(model, self._backend)
+        self._keeper = make_keeper(model, self._backend, reporter)
+        self._breaks = LossBreaks()
+        self._measured_step = MeasuredStep(model, self._backend, self._keeper)
         self._observer = self._make_observer()
         self._plan.make_if_built()
 
@@ -118,12 +126,17 @@ class FitCapture:
         step, stride = self._counter.step_of(batch), self._model.steps_per_execution
         self._reports.add(step, self._counter.epoch, batch + 1, stride, logs)
 
-    def send_reports(self, *, everything: bool = False) -> None:
+    def send_reports(self, *, everything: bool = False, is_training: bool = True) -> None:
         """Send what Keras has reported, as far as nothing before it is missing."""
         for report in self._reports.take(everything=everything):
+            if self._keeper is not None and is_training:
+                with self._reporter.guard("looking at a loss", "what may not have been finite"):
+                    if self._breaks.begins(report.step, report.loss):
+                        self.find_first_bad(report.step)
+                    self._keeper.kept.finite_until = self._breaks.finite_until
             self._numbers.add(report.moment, report.get_numbers, when=report.time)
-            if _LOSS in report.numbers:
-                self._signs.add_mean(report.epoch, report.place, report.numbers[_LOSS])
+            if report.loss is not None:
+                self._signs.add_mean(report.epoch, report.place, report.loss)
 
     def send_epoch(self, epoch: int, logs: Mapping[str, Any], prefix: str = "") -> None:
         """Send the numbers that Keras reports at the end of an epoch, or of an evaluation."""
@@ -133,6 +146,37 @@ class FitCapture:
         step = self._reports.last_step_of(epoch) or self._counter.steps_so_far()
         if numbers and step:
             self._numbers.add(Moment(step, epoch), lambda: numbers)
+
+    def find_first_bad(self, step: int) -> None:
+        """Run the steps that are kept again, up to this one, and send the first that is not finite.
+
+        They are run on copies: training is as it was. A step that was measured is not sent again.
+        """
+        rerun = self._search(lambda search: search.first_bad(step))
+        if rerun is not None:
+            self._say(rerun.words(step))
+            self._send_rerun(rerun)
+
+    def run_again(self, step: int) -> bool:
+        """Run a step that is kept again, and send its measurement; False if that cannot be."""
+        rerun = self._search(lambda search: search.single(step))
+        return rerun is not None and self._send_rerun(rerun)
+
+    def _search(self, run: Callable[[StepSearch], Rerun | None]) -> Rerun | None:
+        with self._reporter.guard("running steps again", "the tensors of a step"):
+            if self._keeper is not None and not self._plan.is_outdated:
+                request = self._request(Moment(self.next_step))
+                if self._measured_step.prepare([[request]]):
+                    function = self._measured_step.function_for(self._observer)
+                    fetch = self._backend.framework.fetch
+                    return run(StepSearch(self._keeper, function, fetch, self._recorder.tables))
+        return None
+
+    def _send_rerun(self, rerun: Rerun) -> bool:
+        if rerun.moment is None or rerun.moment.step in self._sent:
+            return False
+        self._send(StepRequest(rerun.moment, False, self._observer), rerun.measured)
+        return True
 
     def facts(self) -> ModelFacts:
         return facts_of(self._model, self._reporter)
@@ -171,6 +215,8 @@ class FitCapture:
         moments = self._counter.moments(batch)
         self._plan.make_if_built()
         due = [moment for moment in moments if self._timetable.is_due(moment)]
+        if self._keeper is not None:
+            self._keeper.begin(moments, is_measured=len(due) == len(moments))
         is_ordinary = not due or all(map(self._timetable.is_ordinary, due))
         self._pacer.tick(moments, len(due), counts=is_ordinary)
         if self._observer.is_refused:
@@ -196,6 +242,10 @@ class FitCapture:
             self._own_start = SlowStart(self._say, "Keras's own step")
             if self._measured_step.has_run and self._measured_step.is_compiled:
                 self._own_start.begin()
+        # Another monitor that watches this fit keeps or measures the step, so this one cannot.
+        is_free = not isinstance(vars(self._model)["train_function"], StandIn)
+        if self._keeper is not None and is_free and self._plan.current is not None:
+            KeptCall(self._model, self._keeper).install()
 
     def _say(self, words: str) -> None:
         self._announce(words, is_below_bar=self._batch > 0)
@@ -217,6 +267,7 @@ class FitCapture:
             # By another monitor that watches this fit.
             replaced.join(requests)
         else:
+            restored_train_function(self._model)
             MeasuredCall(self._measured_step, self._model, requests).install()
 
     def _request(self, moment: Moment) -> StepRequest:
@@ -233,20 +284,25 @@ class FitCapture:
             if not due.summaries:
                 return  # It was measured for the sake of its random numbers alone.
             fetch = self._backend.framework.fetch
+            wait = fetch(measured, names_due(due, measured))
+            self._sent.append(moment.step)
+            if self._keeper is not None and self._keeper.kept.states and not moment.is_again:
+                tables = self._recorder.tables
+                self._breaks.add_measured(moment.step, lambda: is_harmed(wait(), tables))
             # What is reported from now on comes after this.
             self._numbers.close_batch()
             self._recorder.send(
                 moment,
-                fetch(measured, names_due(due, measured)),
+                wait,
                 count=len(due.summaries),
                 unseen=request.observer.observation.coverage.unseen,
             )
             if due.per_replica and "replicas" in measured:
-                wait = fetch(measured, ["replicas"])
+                of_replicas = fetch(measured, ["replicas"])
                 for replica in range(replicas_of(self._model)):
                     self._recorder.send(
                         moment,
-                        numbers=partial(_of_replica, replica, plan, due, wait),
+                        numbers=partial(_of_replica, replica, plan, due, of_replicas),
                         group=replica_name(replica),
                         count=len(due.per_replica),
                     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradwatch.core import Kind, Moment, Site
 
+_LOSS = Site(Kind.METRIC, "loss")
 WAITED_FOR = 64
 """After so many newer reports, a missing one is not waited for."""
 
@@ -26,6 +27,11 @@ class Report(NamedTuple):
     @property
     def moment(self) -> Moment:
         return Moment(self.step, self.epoch)
+
+    @property
+    def loss(self) -> float | None:
+        """What is reported as the loss: the mean over the epoch so far."""
+        return self.numbers.get(_LOSS)
 
     def get_numbers(self) -> Mapping[Site, float]:
         return self.numbers

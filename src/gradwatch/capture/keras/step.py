@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from gradwatch.capture.keras.again import StepKeeper
 from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.slow_start import FirstCalls
+from gradwatch.capture.keras.stand_in import StandIn
 from gradwatch.capture.keras.variables import fit_of
 from gradwatch.core import KerasModel, Moment
 from gradwatch.util import Reporter
@@ -45,8 +47,8 @@ class StepRequest:
     observer: Observer
 
 
-class MeasuredCall:
-    """Stands in for a model's train function for one call, and then puts it back.
+class MeasuredCall(StandIn):
+    """Runs the measured twin of a model's train function.
 
     The requests are the measurements of each step of that call.
     """
@@ -54,22 +56,15 @@ class MeasuredCall:
     def __init__(
         self, step: MeasuredStep, model: KerasModel, requests: Sequence[Sequence[StepRequest]]
     ) -> None:
+        super().__init__(model)
         self._step = step
-        self._model = model
         self._requests = [list(each) for each in requests]
         self._fit = fit_of(model)
-        self._own_function = vars(model)["train_function"]
-
-    def install(self) -> None:
-        self._model.__dict__["train_function"] = self
 
     def join(self, requests: Sequence[Sequence[StepRequest]]) -> None:
         """Measure for another monitor of the same `fit` as well."""
         for own, others in zip(self._requests, requests, strict=True):
             own.extend(others)
-
-    def put_back(self) -> None:
-        self._model.__dict__["train_function"] = self._own_function
 
     def __call__(self, *args: Any) -> Any:
         # Before the model's step is run, nothing of gradwatch is called outside of this `try`:
@@ -81,6 +76,8 @@ class MeasuredCall:
             # then never run, and this is one of another `fit`.
             if fit_of(self._model) is self._fit and self._step.prepare(self._requests):
                 call = self._step.call_of(self._requests, self._own_function)
+            if self._step.keeper is not None:
+                args = self._step.keeper.before(self._own_function, args)
         except Exception as error:
             _report(self._requests, error, "preparing a measured step")
         return (call or self._own_function)(*args)
@@ -93,11 +90,14 @@ class MeasuredStep:
     the steps that are not measured.
     """
 
-    def __init__(self, model: KerasModel, backend: KerasBackend) -> None:
+    def __init__(
+        self, model: KerasModel, backend: KerasBackend, keeper: StepKeeper | None = None
+    ) -> None:
+        self.keeper = keeper
         self._model = model
         self._backend = backend
         self._train_step = model.train_step
-        self._compiled: dict[tuple[Observer, ...], tuple[Any, Any, FirstCalls]] = {}
+        self._compiled: dict[tuple[Observer, ...], _Compiled] = {}
 
     @property
     def has_run(self) -> bool:
@@ -138,7 +138,7 @@ class MeasuredStep:
         """
         if self._model.steps_per_execution == 1:
             return self._one(requests[0], own_function)
-        plain = self._compiled[()][0]
+        plain = self._compiled[()].function
         calls = [self._one(measurements, plain) for measurements in requests]
 
         # Several steps at once run in a loop on the device, out of which only
@@ -161,7 +161,8 @@ class MeasuredStep:
     def _one(self, requests: Sequence[StepRequest], plain: Any) -> Callable[..., Any]:
         """A single step, measured; `plain` is the function for one that is not."""
         key = tuple(request.observer for request in requests)
-        function, train_step, first_calls = self._compiled[key]
+        compiled = self._compiled[key]
+        function, first_calls = compiled.noting, compiled.first_calls
         model, has_state = self._model, self._backend.has_state
 
         def one(*args: Any) -> Any:
@@ -178,7 +179,7 @@ class MeasuredStep:
                         measured_args, request.histograms
                     )
                 # torch looks the train step up at each call, the others when building.
-                replacement.enter_context(attributes(model, train_step=train_step))
+                replacement.enter_context(attributes(model, train_step=compiled.train_step))
                 replacement.enter_context(
                     first_calls.watched([o.say for o in key], [o.compiled for o in key])
                 )
@@ -210,26 +211,37 @@ class MeasuredStep:
 
         return one
 
-    def _compile(self, observers: Sequence[Observer]) -> tuple[Any, Any, FirstCalls]:
-        """A train function that measures for all of them, and its train step."""
+    def function_for(self, observer: Observer) -> Any:
+        """The train function that measures for this observer alone; None if there is none yet."""
+        compiled = self._compiled.get((observer,))
+        return None if compiled is None else compiled.function
+
+    def _compile(self, observers: Sequence[Observer]) -> _Compiled:
+        """A train function that measures for all of them."""
         model, train_step = self._model, self._train_step
         for observer in observers:
             train_step = observer.backend.wrap(train_step, observer.observation)
         given = {"train_step": train_step, "train_function": None, **self._backend.while_compiling}
         with attributes(model, **given):
             model.make_train_function(force=True)
-            return model.train_function, train_step, FirstCalls(self.is_compiled)
+            function = model.train_function
+        noting = function if self.keeper is None else self.keeper.noting(function)
+        return _Compiled(function, noting, train_step, FirstCalls(self.is_compiled))
+
+
+class _Compiled(NamedTuple):
+    """A measured train function, and the train step that it was made from.
+
+    `noting` is the same function, such that the keeper of the steps is told the batch.
+    """
+
+    function: Any
+    noting: Any
+    train_step: Any
+    first_calls: FirstCalls
 
 
 def _report(requests: Sequence[Sequence[StepRequest]], error: Exception, doing: str) -> None:
     for each in requests:
         for request in each:
             request.observer.reporter.internal_error(error, doing, "that step")
-
-
-def restored_train_function(model: KerasModel) -> Any:
-    """The model's own train function, which is put back if it was replaced."""
-    function = vars(model)["train_function"]
-    if isinstance(function, MeasuredCall):
-        function.put_back()
-    return vars(model)["train_function"]

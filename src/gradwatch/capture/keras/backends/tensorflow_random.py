@@ -19,10 +19,11 @@ def holds_random_state() -> bool:
     """Whether the graph that is being traced draws numbers from a seeded state of its own."""
     if tf.executing_eagerly():
         return False
-    return any(_is_seeded(each) for each in _operations(tf.compat.v1.get_default_graph()))
+    return any(is_seeded(each) for each in stateful_operations(tf.compat.v1.get_default_graph()))
 
 
-def _operations(graph: Any) -> Iterator[Any]:
+def stateful_operations(graph: Any) -> Iterator[Any]:
+    """Those of a graph, and of the functions that it calls."""
     for operation in graph.get_operations():
         # Others call nothing that has a state.
         if operation.op_def.is_stateful:
@@ -30,10 +31,11 @@ def _operations(graph: Any) -> Iterator[Any]:
             for name in _CALLED:
                 called = _attribute(operation, name)
                 if called is not None and hasattr(called, "name"):
-                    yield from _operations(graph._get_function(called.name).graph)
+                    yield from stateful_operations(graph._get_function(called.name).graph)
 
 
-def _is_seeded(operation: Any) -> bool:
+def is_seeded(operation: Any) -> bool:
+    """Whether an operation draws numbers from a seeded state of its own."""
     # Without a seed, no two trainings draw the same.
     return bool(_attribute(operation, "seed") or _attribute(operation, "seed2"))
 

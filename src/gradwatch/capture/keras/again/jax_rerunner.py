@@ -1,0 +1,65 @@
+"""Running steps again on JAX, where a step is a function of the state."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradwatch.capture.keras.again.rerunner import Note, Rerunner
+from gradwatch.capture.keras.backends.jax_backend import JaxBackend
+
+# Training donates its own buffers to the next step.
+_copy = jax.jit(lambda state: jax.tree.map(jnp.copy, state))
+
+
+class _NotedBatches(Iterator[Any]):
+    def __init__(self, batches: Iterator[Any], note: Note) -> None:
+        self._batches = batches
+        self._note = note
+
+    def __next__(self) -> Any:
+        batch = next(self._batches)
+        with suppress(Exception):  # It reports its own.
+            self._note(batch)
+        return batch
+
+
+class JaxRerunner(Rerunner):
+    """The state is the argument of the step, and the batch comes from a Python iterator."""
+
+    def __init__(self, backend: JaxBackend) -> None:
+        self._backend = backend
+        self.device = jax.default_backend()
+
+    def arguments(self, args: Any, note: Note) -> Any:
+        state, batches = args
+        return state, _NotedBatches(batches, note)
+
+    def copy_state(self, function: Any, args: Any) -> Any:
+        return _copy(args[0])
+
+    def size(self, state: Any) -> int:
+        return sum(array.nbytes for array in jax.tree.leaves(state))
+
+    def count_bad(self, state: Any) -> tuple[int, ...]:
+        arrays = jax.tree.leaves(state[:3])  # The last are metrics.
+        return tuple(
+            int(np.count_nonzero(~np.isfinite(np.asarray(array, np.float32))))
+            for array in arrays
+            if jnp.issubdtype(array.dtype, jnp.floating)
+        )
+
+    def run(self, function: Any, state: Any, batch: Any) -> tuple[Any, Any]:
+        args = self._backend.arguments((_copy(state), iter([batch])), histograms_due=False)
+        outputs, after = function(*args)
+        return outputs["measured"], after
+
+    def refuses(self, function: Any, state: Any, batch: Any) -> bool:
+        # A callback to the host, such as jax.debug.print or io_callback, is an effect.
+        known = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        step = {name: cell.cell_contents for name, cell in known}["step_function"]
+        (state, batches) = self._backend.arguments((state, iter([batch])), histograms_due=False)
+        return bool(step.trace(state, next(batches)).jaxpr.effects)

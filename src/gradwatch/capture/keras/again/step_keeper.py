@@ -1,0 +1,75 @@
+"""Keeps the steps of a model while they are run."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from gradwatch.capture.keras.again.kept_steps import KeptSteps
+from gradwatch.capture.keras.again.rerunner import Rerunner
+from gradwatch.core import Moment
+from gradwatch.util import Reporter
+
+
+class StepKeeper:
+    """Notes the batches of all steps, and copies the state before some."""
+
+    def __init__(self, rerunner: Rerunner, reporter: Reporter) -> None:
+        self.rerunner = rerunner
+        self.kept = KeptSteps()
+        self._reporter = reporter
+        self._own: tuple[Any, Any] = (None, None)
+        self._may_copy = self._has_copied = False
+
+    def begin(self, moments: Sequence[Moment], *, is_measured: bool) -> None:
+        """These steps come next; the first copy of the state is made before one not measured."""
+        self._may_copy = not is_measured or bool(self.kept.states)
+        self.kept.begin(moments)
+
+    def noting(self, function: Any) -> Any:
+        """A train function that notes its batches, unless `before` has its arguments do that."""
+        return self.rerunner.noting(function, self.note)
+
+    def own(self, function: Any) -> Any:
+        """The model's own train function, such that it notes its batches."""
+        if self._own[0] is not function:
+            self._own = function, self.noting(function)
+        return self._own[1]
+
+    def before(self, own_function: Any, args: Any) -> Any:
+        """A step comes next, measured or not: copy the state if it is time to.
+
+        Returns the arguments to use. An internal error leaves these as they are.
+        """
+        try:
+            if self._may_copy and self.kept.wants_state():
+                self._copy_state(own_function, args)
+            return self.rerunner.arguments(args, self.note)
+        except Exception as error:
+            self.give_up(error)
+            return args
+
+    def note(self, batch: Any) -> None:
+        try:
+            self.kept.note(batch)
+        except Exception as error:
+            self.give_up(error)
+
+    def give_up(self, error: Exception) -> None:
+        """Keep nothing of this training any more."""
+        self.kept.switch_off()
+        lost = "the tensors of an unmeasured step, should its loss become NaN"
+        self._reporter.internal_error(error, "keeping a step", lost)
+
+    def _copy_state(self, own_function: Any, args: Any) -> None:
+        own_function = self.own(own_function)
+        if not self._has_copied:
+            # The first time, what copies is compiled.
+            self._has_copied = True
+            self.rerunner.copy_state(own_function, args)
+        began = time.perf_counter()
+        state = self.rerunner.copy_state(own_function, args)
+        if state is None:
+            self.kept.switch_off()
+        else:
+            seconds = time.perf_counter() - began
+            self.kept.add_state(state, self.rerunner.size(state), seconds, self.rerunner.device)
