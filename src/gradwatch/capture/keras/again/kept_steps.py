@@ -18,7 +18,7 @@ MOST_SHARE = 0.01
 LEAST_STEPS = 8
 """Steps between two copies, at least."""
 MOST_STEPS = 512
-MOST_STATE, MOST_BATCHES = 256 << 20, 256 << 20
+MOST_STATE, MOST_BATCHES = 128 << 20, 128 << 20
 """Bytes of a copy of the state, of which there are two, and of all kept batches."""
 SPEED = {"cpu": 4e9, "gpu": 4e11}
 """Bytes a second at which a state is copied, at least."""
