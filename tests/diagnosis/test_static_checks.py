@@ -6,7 +6,7 @@ from gradwatch import Kind
 from gradwatch.core import LayerFacts, LossFacts, ParameterFacts
 from gradwatch.diagnosis import ModelFacts
 
-from .support import observed, reading
+from .support import facts_of, observed, reading
 
 LAYERS = (LayerFacts("a", "Linear", None, 8, True), LayerFacts("b", "Linear", None, 1, True))
 CLASSES = (LAYERS[0], LayerFacts("b", "Linear", None, 3, True))
@@ -92,3 +92,15 @@ def test_a_softmax_over_the_samples_shows_in_its_sums():
     right = {(Kind.OUTPUT, "out"): [[0.2, 0.8], [0.5, 0.5], [0.1, 0.9], [0.4, 0.6]]}
     assert severities(facts, arrays=wrong) == ["error"]
     assert severities(facts, arrays=right) == []
+
+
+def test_labels_that_are_all_the_same_are_no_finding_of_an_adversary():
+    facts = facts_of([("net/out", "Dense", "sigmoid", 1)], "binary_crossentropy")
+    labels = {(Kind.TARGET, "target"): [1.0] * 8}
+    found_in = {
+        group: [f.title for f in observed(readings, facts).findings]
+        for group in ("", "generator")
+        for readings in [[reading(step, labels, 0.7, group) for step in range(1, 20)]]
+    }
+    assert any("nothing to learn" in title for title in found_in[""])
+    assert not any("nothing to learn" in title for title in found_in["generator"])

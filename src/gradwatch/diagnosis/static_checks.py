@@ -213,6 +213,9 @@ def _constant_labels(history: History, facts: ModelFacts, is_flat: bool) -> Iter
         return
     if table.measured < 16 or table.column("count", 0, 1)[0] < 8:
         return
+    # A generator is told that all it makes is genuine: the labels of an adversary are one.
+    if history.reading is None or history.reading.group:
+        return
     low, high = table.column("min", 0, len(table)), table.column("max", 0, len(table))
     if low.min() == high.max():
         yield Symptom(
