@@ -211,7 +211,8 @@ def _constant_labels(history: History, facts: ModelFacts, is_flat: bool) -> Iter
     table, kind = history[Kind.TARGET], loss_kind(facts.loss.name)
     if kind not in (LossKind.SPARSE, LossKind.BINARY) or len(table.sites) != 1:
         return
-    if table.measured < 16 or table.column("count", 0, 1)[0] < 8:
+    # The parts of a training may have one label each, as adversaries do: their losses are not kept.
+    if table.measured < 16 or table.column("count", 0, 1)[0] < 8 or not len(history.losses):
         return
     # A generator is told that all it makes is genuine: the labels of an adversary are one.
     if history.reading is None or history.reading.group:
@@ -223,7 +224,7 @@ def _constant_labels(history: History, facts: ModelFacts, is_flat: bool) -> Iter
             {"measured steps": table.measured},
             sites=list(table.sites),
             since=history.first_step,
-            severity=Severity.WARNING,
+            severity=Severity.INFO,
             remedy="Check how the labels are loaded.",
             about="labels",
         )
