@@ -94,7 +94,6 @@ def test_a_softmax_over_the_samples_shows_in_its_sums():
     assert severities(facts, arrays=right) == []
 
 
-<<<<<<< HEAD
 def test_labels_that_are_all_the_same_are_no_finding_of_an_adversary():
     facts = facts_of([("net/out", "Dense", "sigmoid", 1)], "binary_crossentropy")
     labels = {(Kind.TARGET, "target"): [1.0] * 8}
@@ -105,16 +104,9 @@ def test_labels_that_are_all_the_same_are_no_finding_of_an_adversary():
     }
     assert any("nothing to learn" in title for title in found_in[""])
     assert not any("nothing to learn" in title for title in found_in["generator"])
-=======
+
+
 def test_one_label_for_all_samples_is_worth_knowing():
     facts = ModelFacts(CLASSES, ["b"], LossFacts("binary_crossentropy", True))
     labels = {(Kind.TARGET, "target"): [1.0] * 8}
     assert severities(facts, steps=16, arrays=labels) == ["info"]
-
-
-def test_an_adversary_may_have_one_label():
-    facts = ModelFacts(CLASSES, ["b"], LossFacts("binary_crossentropy", True))
-    labels = {(Kind.TARGET, "one/target"): [1.0] * 8}
-    steps = [reading(step, labels, 0.7, group="one") for step in range(1, 20)]
-    assert observed(steps, ModelFacts(groups={"one": facts})).findings == []
->>>>>>> 34accc4 (structural-mismatch: one label for all samples is an info, and none of an adversary's)

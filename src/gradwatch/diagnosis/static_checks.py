@@ -211,8 +211,7 @@ def _constant_labels(history: History, facts: ModelFacts, is_flat: bool) -> Iter
     table, kind = history[Kind.TARGET], loss_kind(facts.loss.name)
     if kind not in (LossKind.SPARSE, LossKind.BINARY) or len(table.sites) != 1:
         return
-    # The parts of a training may have one label each, as adversaries do: their losses are not kept.
-    if table.measured < 16 or table.column("count", 0, 1)[0] < 8 or not len(history.losses):
+    if table.measured < 16 or table.column("count", 0, 1)[0] < 8:
         return
     # A generator is told that all it makes is genuine: the labels of an adversary are one.
     if history.reading is None or history.reading.group:
