@@ -51,6 +51,13 @@ from gradwatch.core.statistics import (
     statistics_of,
 )
 from gradwatch.core.summary import COUNTS, FIELDS, IDENTITY, Summary, merge
+from gradwatch.core.worst_samples import (
+    SAMPLE_MEDIAN,
+    SAMPLES,
+    WorstSample,
+    sample_path,
+    worst_in,
+)
 
 __all__ = [
     "BINS_A_SIDE",
@@ -64,6 +71,8 @@ __all__ = [
     "LOWEST_EXPONENT",
     "MANTISSA_BITS",
     "NONFINITE",
+    "SAMPLES",
+    "SAMPLE_MEDIAN",
     "STATISTICS",
     "STATISTIC_SYNONYMS",
     "UPDATE_RATIO",
@@ -96,6 +105,7 @@ __all__ = [
     "TorchModule",
     "TorchOptimizer",
     "Tree",
+    "WorstSample",
     "add_kind",
     "add_statistic",
     "finite",
@@ -104,11 +114,13 @@ __all__ = [
     "mean",
     "merge",
     "rms",
+    "sample_path",
     "scope",
     "shown",
     "shown_sql",
     "stacked",
     "statistic",
     "statistics_of",
+    "worst_in",
     "zero_share",
 ]

@@ -28,6 +28,7 @@ KIND_SYNONYMS = {
     **dict.fromkeys(("x", "data", "batch"), "input"),
     **dict.fromkeys(("learning_rate", "lr", "number"), "scalar"),
     **dict.fromkeys(("dead", "dead_neuron"), "dead_unit"),
+    **dict.fromkeys(("sample", "worst_sample"), "sample_loss"),
 }
 """Other names for kinds, for suggestions."""
 
@@ -84,6 +85,7 @@ class Kind(str):
     INPUT_SUM: ClassVar[Kind]
     OUTPUT_SUM: ClassVar[Kind]
     OUTPUT_GRADIENT_SUM: ClassVar[Kind]
+    SAMPLE_LOSS: ClassVar[Kind]
     SPECTRAL_NORM: ClassVar[Kind]
     SCALAR: ClassVar[Kind]
     METRIC: ClassVar[Kind]
@@ -118,6 +120,11 @@ class Kind(str):
     def is_of_batch(self) -> bool:
         """Whether it is what the step was given, rather than a tensor of the network."""
         return self.owner == "batch" and not self.is_number
+
+    @property
+    def is_charted(self) -> bool:
+        """Whether it is a number whose course over the steps says something; a sample's is not."""
+        return self.is_number and self is not Kind.SAMPLE_LOSS
 
     @property
     def is_reported(self) -> bool:
@@ -233,6 +240,14 @@ Kind.OUTPUT_GRADIENT_SUM = add_kind(
     "layer",
     f"Sum of the gradient with respect to what the layer returned, {_OF_BAD_STEPS}",
     is_number=True,
+)
+Kind.SAMPLE_LOSS = add_kind(
+    "sample_loss",
+    "step",
+    "Losses of single samples of the batch: their median, and the worst with their index.",
+    is_number=True,
+    label="losses of samples",
+    plural="sample_losses",
 )
 Kind.SPECTRAL_NORM = add_kind(
     "spectral_norm",

@@ -146,6 +146,10 @@ class Diagnosis:
         """Add a number of the training itself: its `learning_rate` or `loss_scale`."""
         self._group(group).history.add_number(name, step, value)
 
+    def observe_samples(self, step: int, numbers: Mapping[str, float], group: str = "") -> None:
+        """Add what is known of the samples of a step's batch, by path."""
+        self._group(group).history.add_samples(step, numbers)
+
     def compare_ranks(self, ranks: RankData) -> list[Finding]:
         """Compare the recordings of several ranks, after everything else is observed.
 

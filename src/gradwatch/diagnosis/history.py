@@ -17,6 +17,8 @@ DEPTH = 64
 _MOST_METRICS = 4096
 _LONGEST_WARM_UP = 200
 """A learning rate that is to become so many times as large does not rise within a run."""
+_KEPT_SAMPLES = 256
+"""Steps whose samples are kept: those of a spike are asked for while it lasts."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class History:
         first_step: the first step of which anything is known.
         losses: the losses of all steps of which they are known.
         epochs: the logs of the epochs that have ended.
+        samples: by step, the numbers about the samples of its batch, see `worst_in`; the newest.
         numbers: other numbers by name, such as `learning_rate` and `loss_scale`: (step, value) at
             each change.
         metrics: (step, value) of the metrics that a loop has reported, by name.
@@ -66,6 +69,7 @@ class History:
         self.first_step = 0
         self.losses = Losses(pool)
         self.epochs: list[EpochLogs] = []
+        self.samples: dict[int, Mapping[str, float]] = {}
         self.numbers: dict[str, list[tuple[int, float]]] = {}
         self.metrics: dict[str, list[tuple[int, float]]] = {}
         self.has_ended = False
@@ -134,6 +138,12 @@ class History:
         """The training has ended, for now."""
         self._cache = {}
         self.has_ended = True
+
+    def add_samples(self, step: int, numbers: Mapping[str, float]) -> None:
+        """Add what is known of the samples of a step's batch."""
+        self.samples[step] = numbers
+        if len(self.samples) > _KEPT_SAMPLES:
+            del self.samples[next(iter(self.samples))]
 
     def add_number(self, name: str, step: int, value: float) -> None:
         """Add a number of the training itself, such as its `learning_rate`."""

@@ -11,6 +11,8 @@ from gradwatch.diagnosis.value_table import Array
 
 _FIRST = 5
 _CAPACITY = 1 << 16
+_SHORT = 5
+"""Losses of a spike, from which on it is no longer short."""
 _BLOW_UP = 3.0
 """Times the first loss; batches differ by less."""
 
@@ -21,7 +23,8 @@ class Losses:
     Levels are medians over several steps, because the loss of a batch is noisy. `pool` consecutive
     losses are averaged into one, because the loss of a few samples says little; 0 keeps only the
     newest loss. `latest` is not averaged; NaN if there is none. Neither are the losses that
-    `spikes` are found in.
+    `spikes` are found in. In the place of a short spike, the losses have the level before it: odd
+    batches say nothing about the course.
     """
 
     def __init__(self, pool: int = 1) -> None:
@@ -43,7 +46,7 @@ class Losses:
         self.latest, self.latest_step = value, step
         if not self._pool:
             return
-        self.spikes.add(step, value)
+        value = self._without_spike(step, value)
         self._pooled.append(value)
         if len(self._pooled) < self._pool:
             return
@@ -60,6 +63,19 @@ class Losses:
             self._first.append(value)
         for name in ("initial", "recent"):
             self.__dict__.pop(name, None)
+
+    def _without_spike(self, step: int, value: float) -> float:
+        """The loss, or the level before a spike that may be short."""
+        self.spikes.add(step, value)
+        spike = self.spikes.open
+        if spike is None:
+            return value
+        if len(spike.losses) < _SHORT:
+            return spike.jump.level
+        if len(spike.losses) == _SHORT and self._pool == 1:
+            # It is not: it is the course.
+            self._values[self._size - _SHORT + 1 : self._size] = spike.losses[:-1]
+        return value
 
     def __len__(self) -> int:
         return self._forgotten + self._size

@@ -82,6 +82,7 @@ class Sequencer:
         self._reported = 0
         """The last step that was reported."""
         self._only_measured = SiteFilter(lambda site: site.kind.is_reported)
+        self._without_samples = SiteFilter(lambda site: site.kind is Kind.SAMPLE_LOSS)
         self._found: list[Finding] = []
 
     def begin(self, step: int) -> None:
@@ -96,6 +97,12 @@ class Sequencer:
             while self._ends and reading.step >= self._ends[0]:
                 self._ends.popleft()
             self._found += self.finish()
+        others = self._without_samples(reading)
+        if len(others) < len(reading):
+            samples = reading.numbers(Kind.SAMPLE_LOSS)
+            self._diagnosis.observe_samples(reading.step, samples, reading.group)
+            # No rule is asked because of them alone.
+            reading = others if has_no_tensors(reading) else reading
         measured = self._only_measured(reading)
         if len(measured):
             self._hold(measured)

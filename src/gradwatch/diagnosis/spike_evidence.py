@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import Kind, ModelFacts, Site
+from gradwatch.core import SAMPLE_MEDIAN, Kind, ModelFacts, Site, worst_in
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.network_order import LayerOrder
 from gradwatch.diagnosis.spikes import Spike
@@ -59,6 +59,13 @@ def what_moved(history: History, facts: ModelFacts, spike: Spike) -> Moved:
 
 def _moved(history: History, facts: ModelFacts, spike: Spike) -> Moved:
     evidence: dict[str, float | str] = {}
+    numbers = history.samples.get(spike.step, {})
+    spike.samples = tuple(worst_in(numbers))
+    spike.sample_median = numbers.get(SAMPLE_MEDIAN, np.nan)
+    for sample in spike.samples:
+        evidence[f"loss of {sample}"] = sample.loss
+    if spike.samples:
+        evidence["median loss of the samples"] = spike.sample_median
     sites: list[Site] = []
     for kind in (Kind.INPUT, Kind.TARGET):
         for site, name, now, before in _odd_batch(history[kind], spike):

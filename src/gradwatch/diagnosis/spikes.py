@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from gradwatch.core import Jump, Jumps, Site
+from gradwatch.core import Jump, Jumps, Site, WorstSample
 
 MOST = 64
 """Spikes that are kept; the first ones."""
@@ -30,6 +30,7 @@ class Spike:
         losses: those since the jump, while it lasts.
         recovered: the first step at which the loss was back; None if it is not yet.
         end: the last step that belongs to it, or has shown how it ends; None while it goes on.
+        samples: of its batch, the worst first, if their losses are known; and their median loss.
         moved: what else was unusual, see `what_moved`; kept here, because measurements are not.
     """
 
@@ -41,6 +42,8 @@ class Spike:
     losses: list[float] = field(default_factory=list)
     recovered: int | None = None
     end: int | None = None
+    samples: tuple[WorstSample, ...] = ()
+    sample_median: float = math.nan
     moved: tuple[str, list[Site], dict[str, float | str]] = field(
         default_factory=lambda: ("", [], {})
     )
@@ -52,26 +55,29 @@ class Spike:
 
 
 class Spikes:
-    """Follows the losses of all steps, and keeps the spikes among them; `count` is of all."""
+    """Follows the losses of all steps, and keeps the spikes among them.
+
+    `count` is that of all spikes, and `open` the one that goes on.
+    """
 
     def __init__(self) -> None:
         self.kept: list[Spike] = []
         self.count = 0
         self._jumps = Jumps()
-        self._open: Spike | None = None
+        self.open: Spike | None = None
         self._step = 0
         self._back: list[tuple[int, float]] = []
         """The newest losses that are back."""
 
     def add(self, step: int, loss: float) -> None:
         """Take the loss of the next step."""
-        if self._open is not None:
-            self._follow(self._open, step, loss)
+        if self.open is not None:
+            self._follow(self.open, step, loss)
         elif (jump := self._jumps.add(loss)) is not None:
-            self._open = Spike(step, loss, jump, self._step, loss, [loss])
+            self.open = Spike(step, loss, jump, self._step, loss, [loss])
             self.count += 1
             if len(self.kept) < MOST:
-                self.kept.append(self._open)
+                self.kept.append(self.open)
         self._step = step
 
     def _follow(self, spike: Spike, step: int, loss: float) -> None:
@@ -98,4 +104,4 @@ class Spikes:
 
     def _close(self, spike: Spike, step: int) -> None:
         spike.end = step
-        self._open, self._back = None, []
+        self.open, self._back = None, []

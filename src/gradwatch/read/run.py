@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradwatch.core import VALUE, Histogram, Kind, Reading, Site, select
+from gradwatch.core import VALUE, Histogram, Kind, Reading, Site, WorstSample, select
 from gradwatch.read import distributions
 from gradwatch.read.chosen_rows import RankChoice, measured_steps
 from gradwatch.read.heatmap import Heatmap
@@ -17,6 +17,7 @@ from gradwatch.read.recorded_readings import readings, readings_at
 from gradwatch.read.row_groups import RowGroups
 from gradwatch.read.row_tables import RowTable, RowTables
 from gradwatch.read.run_state import RunState
+from gradwatch.read.samples import worst_by_step
 from gradwatch.read.series import series
 from gradwatch.read.steps import EVER, Bucketing, Steps, Stretch, Values, by_width, within
 from gradwatch.util.display import notebook
@@ -117,11 +118,7 @@ class Run(RunState):
             steps: only from the first to the last of these two steps.
 
         Returns:
-            The steps, the ranks, and the values of ranks by steps.
-
-        Raises:
-            NotRecordedError: there is no such site; the nearest are named.
-            ValueError: there is no such statistic.
+            The steps, the ranks, and the values of ranks by steps; it raises as `series` does.
 
         Example:
 
@@ -162,6 +159,10 @@ class Run(RunState):
     def epoch_metrics(self, *, rank: RankChoice = None) -> dict[str, tuple[Steps, Values]]:
         """The same at the ends of epochs: `val_loss`, ...; the step is the epoch's last."""
         return self._numbers(Kind.EPOCH_METRIC, rank)
+
+    def samples(self, *, rank: RankChoice = None) -> dict[int, list[WorstSample]]:
+        """By step, the samples of the batch with the highest losses, the worst first."""
+        return worst_by_step(self._numbers(Kind.SAMPLE_LOSS, rank))
 
     def _numbers(self, kind: Kind, rank: RankChoice) -> dict[str, tuple[Steps, Values]]:
         paths = [site.path for site in self.sites(kind)]

@@ -17,7 +17,9 @@ from gradwatch.util import suggests_arguments
 LOOP_SYNONYMS = {
     **dict.fromkeys(("grad", "grads", "gradient", "dx"), "gradients="),
     **dict.fromkeys(("model", "module", "weights", "params", "trainable_variables"), "variables="),
-    **dict.fromkeys(("losses", "loss_value", "target_loss"), "loss="),
+    **dict.fromkeys(("loss_value", "target_loss"), "loss="),
+    **dict.fromkeys(("sample_losses", "per_sample_losses", "unreduced"), "losses="),
+    **dict.fromkeys(("ids", "sample_ids", "indices"), "samples="),
     **dict.fromkeys(("before", "old", "previous_variables"), "previous="),
     **dict.fromkeys(("x", "data", "input", "batch_x", "features"), "inputs="),
     **dict.fromkeys(("y", "labels", "target", "batch_y"), "targets="),
@@ -50,6 +52,8 @@ class LoopInterface:
         variables: Tree | None = None,
         parameters: Tree | None = None,
         loss: Tensor | None = None,
+        losses: Tensor | None = None,
+        samples: Tensor | None = None,
         metrics: Mapping[str, Tensor] | None = None,
         previous: Tree | None = None,
         applied_gradients: Tree | None = None,
@@ -79,6 +83,11 @@ class LoopInterface:
                 recorded: call this after the update for those after the step.
             parameters: another name for `variables`.
             loss: a scalar; recorded at every step, also where nothing else is due.
+            losses: the loss of each sample of the batch, before it is reduced: with
+                `reduction="none"`, for example. At every step the worst are recorded, so that a
+                loss that jumps has a culprit.
+            samples: whole numbers that name the samples of `losses`, such as their indices in
+                the data; without it, their places in the batch are told.
             metrics: further numbers by name, such as `{"accuracy": 0.9}`, recorded at every
                 step like the loss. A call with nothing else, after a validation for example, adds
                 them to the last step.
@@ -115,6 +124,8 @@ class LoopInterface:
                 variables=variables,
                 parameters=parameters,
                 loss=loss,
+                losses=losses,
+                samples=samples,
                 metrics=metrics,
                 previous=previous,
                 applied_gradients=applied_gradients,

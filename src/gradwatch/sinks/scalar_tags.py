@@ -69,7 +69,7 @@ def _single_numbers(reading: Reading) -> Iterator[TaggedNumber]:
             # The others are for the diagnosis.
             if path.rpartition("/")[2] == _LEARNING_RATE:
                 yield TaggedNumber(f"metrics/{path}", "", VALUE.name, (i,))
-        elif kind.is_number:
+        elif kind.is_charted:
             yield TaggedNumber(f"{kind}/{path}", kind.meaning, VALUE.name, (i,))
 
 

@@ -336,9 +336,10 @@ def diagnosis_watches() -> list[Watch]:
     """Watches for the diagnosis, besides gradients and weights; each where it can be measured.
 
     Updates relative to weights, outputs of layers with their dead and saturated units, and
-    the batch that the step is given.
+    the batch that the step is given, with the losses of its samples.
     """
-    watches = [Watch(Kind.INPUT), updates(), outputs(per_unit=True), Watch(Kind.TARGET)]
+    batch = [Watch(Kind.INPUT), Watch(Kind.TARGET), Watch(Kind.SAMPLE_LOSS)]
+    watches = [*batch, updates(), outputs(per_unit=True)]
     return [replace(watch, optional=True) for watch in watches]
 
 

@@ -1,7 +1,7 @@
 """The inputs of a training step that surround the network: data, loss, learning rate."""
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -18,13 +18,14 @@ from gradwatch.capture.keras.optimizers import (
     is_pure_schedule,
     updating_optimizers,
 )
+from gradwatch.capture.keras.unreduced_losses import SampleLosses
 from gradwatch.capture.site_table import Row
 from gradwatch.core import KerasModel, KerasOptimizer, Kind, LossFacts, Site, SiteInfo, Tensor
 from gradwatch.util import Reporter
 
 LOSS = "loss"
 BATCH_SIZE, LEARNING_RATE, LOSS_SCALE = "batch_size", "learning_rate", "loss_scale"
-_ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar"}
+_ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar", Kind.SAMPLE_LOSS: "sample_loss"}
 
 
 def step_input_sites(kinds: Collection[Kind]) -> list[SiteInfo]:
@@ -70,12 +71,15 @@ class StepInputs:
         self._rates: dict[int, Tensor] = {}
         """What the step read, by the optimizer's id."""
         self._scope: Any = None
+        self._samples: SampleLosses | None = None
+        if Kind.SAMPLE_LOSS in kinds and not backend.is_replicated:
+            self._samples = SampleLosses(model, reporter, backend.is_watched_replica)
 
     @contextmanager
     def watching(self, data: Any) -> Iterator[None]:
         self._data, self._losses, self._rates = data, [], {}
-        self._scope = self._backend.scope()
-        with replaced(self._taps()):
+        self._scope, samples = self._backend.scope(), self._samples
+        with replaced(self._taps()), nullcontext() if samples is None else samples.watching():
             yield
 
     def _taps(self) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -121,6 +125,11 @@ class StepInputs:
                 *self._constant_loss(),
             ]
             yield from ((Site(kind, name), number) for name, number in numbers)
+        elif kind is Kind.SAMPLE_LOSS:
+            if self._samples is not None:
+                weights = keras.utils.unpack_x_y_sample_weight(self._data)[2]
+                for path, number in self._samples.numbers(weights):
+                    yield Site(kind, path), number
         else:
             yield from self._batch(kind)
 

@@ -12,6 +12,7 @@ from gradwatch.capture.loop.loop_facts import LoopFacts
 from gradwatch.capture.loop.loop_numbers import LoopNumbers, fetched_number
 from gradwatch.capture.loop.loop_plans import LoopPlans
 from gradwatch.capture.loop.loop_readings import (
+    check_gradients,
     check_loss,
     fetched_loss,
     framework_of_readings,
@@ -169,7 +170,6 @@ class LoopCapture:
         return None if pacer.budget is None else lambda: pacer.pace
 
     # Recording.
-
     def table(self, tensors: StepTensors, group: str, micro_batch: int | None = None) -> SiteTable:
         return self._plans.table(tensors, group, micro_batch)
 
@@ -205,7 +205,7 @@ class LoopCapture:
         """Measure and send what is due at a moment."""
         tensors.require_eager("monitor.record()")
         table = self.table(tensors, group, micro_batch)
-        self._check_gradients(tensors)
+        check_gradients(tensors.of_kind(Kind.GRADIENT).sources, self.reporter)
         if self.is_due(moment):
             own, rows = tensors.framework, tensors.rows(table.plan.sites)
             histograms = self.is_due(moment, histograms=True)
@@ -238,6 +238,14 @@ class LoopCapture:
             number = fetched_number("loss", loss)
             self._begin_run(moment)
             self._numbers.add_loss(moment, group, number, micro_batch)
+
+    def record_samples(
+        self, moment: Moment, group: str, wait: Callable[[], Mapping[Site, float]]
+    ) -> None:
+        """Send what is known of single samples, whatever is due."""
+        if self._may_measure:
+            self._begin_run(moment)
+            self._numbers.add(moment, wait, group)
 
     def record_metrics(self, moment: Moment, group: str, metrics: Mapping[str, Tensor]) -> None:
         """Send numbers by name, whatever is due."""
@@ -332,15 +340,6 @@ class LoopCapture:
         self._first_step = moment.step
         self._open_run(self)
         self._shown_epoch = moment.epoch
-
-    def _check_gradients(self, tensors: StepTensors) -> None:
-        gradients = tensors.of_kind(Kind.GRADIENT).sources
-        if gradients and all(x is None for x in gradients):
-            self.reporter.notice(
-                "Not one of the gradients exists (all are None), so they are recorded with count "
-                "0. In torch, record between loss.backward() and optimizer.zero_grad(); in "
-                "TensorFlow, the loss must be computed from the variables, inside the tape."
-            )
 
 
 def _end(recorder: weakref.ref[LoopCapture]) -> None:

@@ -1,7 +1,7 @@
 """The arguments of `record` that are no tensors of the network: readings and the loss."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,13 @@ from gradwatch.capture.errors import WrongPlaceError, WrongTypeError, WrongValue
 from gradwatch.capture.shapes import common_framework, shape_of
 from gradwatch.core import Site, Summary, Tensor
 from gradwatch.measure import Fetched, Framework, family, framework
+from gradwatch.util import Reporter
+
+_NO_GRADIENTS = (
+    "Not one of the gradients exists (all are None), so they are recorded with count 0. In torch, "
+    "record between loss.backward() and optimizer.zero_grad(); in TensorFlow, the loss must be "
+    "computed from the variables, inside the tape."
+)
 
 
 def check_loss(loss: Tensor) -> Framework:
@@ -95,3 +102,9 @@ def fetched_loss(loss: Tensor) -> Fetched | None:
             "Return the loss from it, and record it outside."
         )
     return own.fetch({"loss": row}, ["loss"])
+
+
+def check_gradients(gradients: Sequence[Tensor], reporter: Reporter) -> None:
+    """Say so if there are gradients, and all of them are None."""
+    if gradients and all(x is None for x in gradients):
+        reporter.notice(_NO_GRADIENTS)

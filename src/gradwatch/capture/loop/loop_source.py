@@ -23,6 +23,7 @@ from gradwatch.capture.loop.replica_step import (
 from gradwatch.capture.loop.step_arguments import StepArguments
 from gradwatch.capture.loop.step_count import Progress, group_name, whole_number
 from gradwatch.capture.replicas import replica_context
+from gradwatch.capture.sample_losses import fetched_samples
 from gradwatch.core import KerasOptimizer, Kind, Moment, SiteInfo, TorchModule, TorchOptimizer
 
 
@@ -97,6 +98,8 @@ class LoopSource:
                 loop.enter_epoch(epoch)
                 progress.next_epoch(epoch)
             moment = progress.past(step)
+            # Before the loss: whoever asks about that finds them.
+            self._record_samples(call, moment)
             sums = {} if call.loss is None else progress.sums_of_loss(call.loss)
             if sums or ((call.loss is not None or call.has_batch) and loop.is_due(moment)):
                 batch = call.parse_inputs().without(progress.noted_batch)
@@ -119,6 +122,8 @@ class LoopSource:
         if call.part is None:
             loop.advance(group, moment, was_measured=call.readings is not None)
         is_due = loop.is_due(moment)
+        if writes_common():
+            self._record_samples(call, moment)
         if call.readings is not None:
             if isinstance(call.readings, Mapping) and OWN in call.readings:
                 send_together(loop, call.readings, moment, call.loss, group)
@@ -137,6 +142,11 @@ class LoopSource:
             if call.loss is not None and not is_due:
                 loop.record_loss(moment, group, call.loss, call.part)
             self._record_metrics(progress, moment, group, metrics)
+
+    def _record_samples(self, call: StepArguments, moment: Moment) -> None:
+        if call.losses is not None and call.part is None:
+            numbers = fetched_samples(call.losses, call.samples, call.group_name)
+            self.recorder.record_samples(moment, call.group_name, numbers)
 
     def _record_metrics(
         self, progress: Progress, moment: Moment, group: str, metrics: Mapping[str, Any]

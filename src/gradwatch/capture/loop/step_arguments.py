@@ -27,6 +27,8 @@ class StepArguments:
     variables: Tree = None
     parameters: Tree = None
     loss: Tensor = None
+    losses: Tensor = None
+    samples: Any = None
     metrics: Any = None
     previous: Tree = None
     applied_gradients: Tree = None
@@ -83,7 +85,8 @@ class StepArguments:
     @property
     def has_only_metrics(self) -> bool:
         others = self.has_tensors or self.has_batch or self.readings is not None
-        return self.metrics is not None and self.loss is None and not others
+        others = others or self.loss is not None or self.losses is not None
+        return self.metrics is not None and not others
 
     def check(self) -> None:
         """Refuse combinations of arguments of `record` that cannot be meant."""
@@ -93,7 +96,10 @@ class StepArguments:
             raise WrongTypeError(
                 "micro_batch= is for measure(), when readings are given to record()."
             )
+        if self.samples is not None and self.losses is None:
+            raise WrongTypeError("samples= names the samples of losses=, which is not given.")
         given = self.has_tensors or self.has_batch or self.metrics is not None
+        given = given or self.losses is not None
         if not given and all(x is None for x in (self.readings, self.loss, self.epoch)):
             raise WrongTypeError(
                 "record() was given nothing. Call record(gradients=..., variables=...) or, after "

@@ -15,6 +15,8 @@ from gradwatch.util import counted
 
 _MOST = 8
 """Spikes of a run that are told; the first ones."""
+_OUTLIER = 5.0
+"""Times the median loss of the batch: one sample rather than the batch."""
 _AFTER = 25
 """Steps after a spike in which what is measured may tell more about it."""
 
@@ -75,6 +77,9 @@ def _is_current(history: History, spike: Spike) -> bool:
 
 def _title(spike: Spike) -> str:
     text = f"The loss jumps from {spike.jump.level:.3g} to {spike.loss:.3g} in step {spike.step:,}"
+    if spike.samples and spike.samples[0].loss > _OUTLIER * max(spike.sample_median, 0.0):
+        worst = spike.samples[0]
+        text += f", by {worst} (loss {worst.loss:.3g}; median {spike.sample_median:.3g})"
     if spike.recovered is not None:
         steps = spike.recovered - spike.step
         return f"{text}, and is back after {counted(steps, 'step')}."

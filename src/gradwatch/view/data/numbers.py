@@ -20,7 +20,7 @@ def number_sites(view: RunView) -> list[Site]:
     sites = [
         site
         for site in view.run.site_order
-        if site.kind.is_number
+        if site.kind.is_charted
         and not site.kind.is_reported
         and site.path.rpartition("/")[2] not in BOOKKEEPING
     ]

@@ -133,7 +133,7 @@ class ProgressReader:
 
     def _numbers(self, rank: int) -> list[Answer]:
         entries = []
-        sites = [site for site in self._last if site.kind.is_number]
+        sites = [site for site in self._last if site.kind.is_charted]
         for kind in dict.fromkeys(site.kind for site in sites):
             own = [site for site in sites if site.kind is kind]
             over_time = trends(self.run, own, "value", self.columns, rank)

@@ -25,7 +25,7 @@ def number_rows(run: Run, sites: Sequence[Site], columns: int, rank: int) -> lis
     """
     known = site_queries.number_ranges(run, rank)
     entries = []
-    kinds = dict.fromkeys(site.kind for site in sites if site.kind.is_number)
+    kinds = dict.fromkeys(site.kind for site in sites if site.kind.is_charted)
     for kind in sorted(kinds, key=lambda kind: _ORDER.get(kind, len(_ORDER))):
         own = [site for site in sites if site.kind is kind and site in known]
         trend = trends(run, own, "value", columns, rank)
