@@ -47,9 +47,9 @@ test-all:
 	GRADWATCH_TESTS=full $(MAKE) test ALL=1
 
 # All but the tests of capture in Keras's fit. Many wait for threads and processes, so more run
-# at a time than there are cores ...
+# at a time than there are cores. On torch, which compiles nothing ...
 test-core: $(READY) $(STATIC) browser
-	KERAS_BACKEND=jax $(PYTEST) -n 4 --ignore=tests/keras --ignore=tests/distributed
+	KERAS_BACKEND=torch $(PYTEST) -n 4 --ignore=tests/keras --ignore=tests/distributed
 
 # ... which run once on each of its backends.
 test-tensorflow test-jax test-torch: test-%: $(READY)

@@ -59,28 +59,35 @@ def test_a_sealed_journal_is_replaced_by_its_segments(journal, tmp_path):
 SEAL_AND_DIE = """
     import os, sys
     from pathlib import Path
-    path, number, when = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    from gradwatch.store.sealing import seal
     import duckdb
-    calls = 0
-    def deadly(owner, name):
-        original = getattr(owner, name)
-        def call(*args, **kwargs):
-            global calls
-            calls += 1
-            if calls == number and when == "before":
-                os._exit(3)
-            result = original(*args, **kwargs)
-            if calls == number and when == "after":
-                os._exit(3)
-            return result
-        setattr(owner, name, call)
-    deadly(os, "fsync")
-    deadly(os, "open")
-    deadly(Path, "replace")
-    deadly(Path, "unlink")
-    deadly(Path, "mkdir")
-    assert seal(path)
+    from gradwatch.store.sealing import seal
+    when, *journals = sys.argv[1:]
+
+    def die_at(number):
+        calls = 0
+        def deadly(owner, name):
+            original = getattr(owner, name)
+            def call(*args, **kwargs):
+                nonlocal calls
+                calls += 1
+                if calls == number and when == "before":
+                    os._exit(3)
+                result = original(*args, **kwargs)
+                if calls == number and when == "after":
+                    os._exit(3)
+                return result
+            setattr(owner, name, call)
+        deadly(os, "fsync")
+        deadly(os, "open")
+        deadly(Path, "replace")
+        deadly(Path, "unlink")
+        deadly(Path, "mkdir")
+
+    for number, journal in enumerate(journals, 1):
+        if os.fork() == 0:
+            die_at(number)
+            os._exit(0 if seal(Path(journal)) else 1)
+        print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
@@ -89,19 +96,23 @@ def test_sealing_that_is_killed_at_any_step_leaves_every_row_once(
     journal, tmp_path, run_script, when
 ):
     content = journal.read_bytes()
-    for number in range(1, 40):
-        done = run_script(SEAL_AND_DIE, journal, number, when)
-        assert_whole(tmp_path)
-        if done.returncode == 0:
-            break
-        assert done.returncode == 3, done.stderr
+    copies = [tmp_path / "copies" / str(number) / journal.name for number in range(40)]
+    for each in copies:
+        each.parent.mkdir(parents=True)
+        each.write_bytes(content)
+    done = run_script(SEAL_AND_DIE, when, *copies)
+    ends = [int(line) for line in done.stdout.split()]
+    deaths = ends.index(0)
+    assert deaths > 10
+    assert ends == [3] * deaths + [0] * (len(copies) - deaths), done.stderr
+    for each in copies[: deaths + 1]:
+        assert_whole(each.parent)
         # And what a killed sealing left does not disturb the next.
-        if not journal.exists():
-            journal.write_bytes(content)
-            assert_whole(tmp_path)
-    assert done.returncode == 0
-    assert number > 10
-    assert assert_whole(tmp_path).journals == []
+        if not each.exists():
+            each.write_bytes(content)
+            assert_whole(each.parent)
+        assert seal(each)
+        assert assert_whole(each.parent).journals == []
 
 
 def test_a_journal_that_counts_already_is_not_counted_twice_when_sealed_again(journal, tmp_path):

@@ -24,11 +24,19 @@ os.environ["XLA_FLAGS"] = xla_flags(devices=2)
 
 import jax
 
+import gradwatch
 from tests.distributed.patience import PATIENCE, be_patient, until, until_written
 
 PROCESSES = 2
 AFTER = 2
 """The step after which a process is killed, where one is."""
+
+
+LITTLE: dict[str, Any] = {
+    "watch": [gradwatch.gradients(), gradwatch.weights()],
+    "diagnose": False,
+}
+"""What is quickly compiled, where it does not matter what is measured."""
 
 
 class Trainings:
@@ -61,7 +69,6 @@ def trainings_of_all(trainings: Trainings) -> None:
     """With monitors on all processes, on none, and in all the ways in which they may differ."""
     import keras
 
-    import gradwatch
     from gradwatch.core.schedule import never
     from gradwatch.parallel import agreement
     from tests.distributed.full_disk import bytes_of_journals
@@ -71,9 +78,9 @@ def trainings_of_all(trainings: Trainings) -> None:
     rank, folder = trainings.rank, trainings.folder
     plain, batch_norm = MODELS["plain"](), MODELS["batch_norm"]()
 
-    def monitor(name: str, every: Any = 1) -> Any:
+    def monitor(name: str, every: Any = 1, **options: Any) -> Any:
         store = gradwatch.Store()
-        return gradwatch.Monitor(folder / name, every=every, sinks=[store])
+        return gradwatch.Monitor(folder / name, every=every, sinks=[store], **(options or LITTLE))
 
     def train(name: str, model: Any, *callbacks: Any) -> None:
         trainings.run(name, lambda: fit(model, callbacks, data_parallel(), part_of(rank)))
@@ -87,7 +94,7 @@ def trainings_of_all(trainings: Trainings) -> None:
 
     agreement.PATIENCE = PATIENCE
     train("bare", batch_norm)
-    train("watched", batch_norm, monitor("watched"))
+    train("watched", batch_norm, monitor("watched", watch=None))
     train("bare_plain", plain)
     if FULL:
         (folder / "a_file").touch()
@@ -136,12 +143,11 @@ def killed(trainings: Trainings) -> None:
     """The second process is killed within a fit."""
     import keras
 
-    import gradwatch
     from tests.distributed.jax.models import MODELS
     from tests.distributed.jax.training import fit
 
-    monitor = gradwatch.Monitor(trainings.folder / "run", every=1, sinks=[gradwatch.Store()])
-
+    store = gradwatch.Store()
+    monitor = gradwatch.Monitor(trainings.folder / "run", every=1, sinks=[store], **LITTLE)
     written = trainings.folder / "written"
 
     class Killed(keras.callbacks.Callback):  # type: ignore[misc]
