@@ -60,7 +60,7 @@ test-tensorflow test-jax test-torch: test-%: $(READY)
 test-distributed: $(READY)
 	KERAS_BACKEND=jax $(PYTEST) -n 2 --dist loadfile tests/distributed
 
-# A thousand random trainings on each backend, bare and under a monitor, not the 30 of `make test`:
+# A thousand random trainings on each backend, bare and under a monitor, not the few of `make test`:
 # some hours. Fewer with TWINS=100.
 TWINS ?= 1000
 test-twins: $(READY)

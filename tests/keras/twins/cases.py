@@ -16,7 +16,7 @@ from tests.keras.twins.compare import MONITORS, DifferentError
 BACKEND = keras.backend.backend()
 FULL = int(os.environ.get("GRADWATCH_TWINS", "0"))
 """How many trainings to try; 0 for the few of each test."""
-_IN_A_PART = 5
+_IN_A_PART = 2
 
 
 def parts(few: int) -> range:

@@ -32,7 +32,7 @@ from tests.keras.twins.compare import (
 from tests.keras.twins.programs import Program, programs
 
 # Others compile each program several times.
-FEW = 20 if BACKEND == "torch" else 5
+FEW = 20 if BACKEND == "torch" else 2
 # XLA may fuse a measured step differently: there, only rounding may differ.
 MODES = {
     "tensorflow": ("eager", "graph", "graph", "xla"),

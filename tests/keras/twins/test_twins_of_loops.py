@@ -28,7 +28,7 @@ from tests.keras.twins.loops_jax import jax_loops
 from tests.keras.twins.loops_tensorflow import tensorflow_loops
 from tests.keras.twins.loops_torch import torch_loops
 
-FEW = 10 if BACKEND == "torch" else 5
+FEW = 10 if BACKEND == "torch" else 2
 LOOPS = {"tensorflow": tensorflow_loops, "jax": jax_loops, "torch": torch_loops}
 
 
