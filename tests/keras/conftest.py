@@ -26,8 +26,6 @@ from tests.keras.support import Keep, seed_everything
 FRAMEWORK_WARNINGS = [
     # Keras says this of a weight that the loss does not touch; it is one of our cases.
     "ignore:Gradients do not exist for variables:UserWarning",
-    # NumPy says this of Keras's variables and tensors, in Keras's own `convert_to_numpy`.
-    "ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning",
     # torch's compiler says this of itself when it is loaded.
     "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning",
 ]

@@ -14,9 +14,6 @@ import gradwatch
 from gradwatch.core import Kind, LayerFacts, ModelFacts, Site, SiteInfo
 from gradwatch.record.continuation import Beginning
 
-# NumPy warns about Keras's tensors, in Keras's own `convert_to_numpy`.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-
 
 def model_named(name, units=2):
     layers = [

@@ -6,6 +6,7 @@ import gc
 import signal
 import threading
 import time
+import weakref
 
 import keras
 import numpy as np
@@ -15,8 +16,6 @@ import gradwatch
 from tests.keras.support_behaviour import linear_model
 
 PATIENCE = 60.0
-# NumPy warns about Keras's tensors, in Keras's own `convert_to_numpy`.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 
 class Interrupt(keras.callbacks.Callback):
@@ -96,7 +95,7 @@ def test_a_dropped_monitor_releases_its_directory(tmp_path):
     assert steps_of(tmp_path / "a") == [1, 2]
 
 
-def test_a_watched_optimizer_holds_its_monitor_and_a_dropped_one_does_not(tmp_path):
+def test_a_watched_optimizer_holds_its_monitor_and_a_dropped_one_neither_it_nor_its_model(tmp_path):
     torch = pytest.importorskip("torch")
 
     def train():
@@ -109,9 +108,10 @@ def test_a_watched_optimizer_holds_its_monitor_and_a_dropped_one_does_not(tmp_pa
             module(torch.ones(2, 3)).square().mean().backward()
             optimizer.step()
         assert own_threads()
+        return weakref.ref(module)
 
-    train()
-    wait_for(lambda: not own_threads())
+    module = train()
+    wait_for(lambda: not own_threads() and module() is None)
     assert steps_of(tmp_path) == [1, 2, 3]
 
 

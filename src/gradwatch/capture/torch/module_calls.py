@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
+from weakref import WeakMethod
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook
@@ -12,22 +13,24 @@ from gradwatch.util import Reporter
 Note = Callable[[str, Any, Any], None]
 """Is given the path of a module, its arguments and what it returned."""
 
-_listening: dict[int, list[tuple[str, Note, Reporter]]] = {}
+# Weakly: a monitor that nobody holds closes itself.
+_listening: dict[int, list[tuple[str, WeakMethod[Note], Reporter]]] = {}
 """By the id of a module, its path, who is told, and who is told of its errors."""
 _handle: Any = None
 
 
 def listen(modules: Mapping[str, Any], note: Note, reporter: Reporter) -> Callable[[], None]:
-    """Have `note` told of each eager call of these modules, which it must keep alive.
+    """Have a method told of each eager call of these modules, which its object must keep alive.
 
     The modules themselves get no hooks: TorchScript refuses modules with hooks, and torch's own
     transformers leave their fast path in evaluation.
 
     Returns:
-        A function that ends it.
+        A function that ends it; it also ends with the object of the method.
     """
     global _handle
-    entries = [(id(module), (path, note, reporter)) for path, module in modules.items()]
+    told = WeakMethod(note, lambda _: end())
+    entries = [(id(module), (path, told, reporter)) for path, module in modules.items()]
     for key, entry in entries:
         _listening.setdefault(key, []).append(entry)
     if _handle is None and _listening:
@@ -53,8 +56,10 @@ def _called(module: Any, args: Any, outputs: Any) -> None:
     # A compiled graph contains nothing of this.
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return
-    for path, note, reporter in _listening.get(id(module), ()):
+    for path, told, reporter in tuple(_listening.get(id(module), ())):
+        note = told()
         try:
-            note(path, args, outputs)
+            if note is not None:
+                note(path, args, outputs)
         except Exception as error:
             reporter.internal_error(error, "noting the output of a module", "outputs of that step")
