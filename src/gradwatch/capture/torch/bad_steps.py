@@ -6,7 +6,7 @@ from typing import Any
 
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.step_tensors import under
-from gradwatch.capture.torch.finite_checks import FiniteChecks
+from gradwatch.capture.torch.finite_checks import ModuleChecks
 from gradwatch.capture.torch.module_tensors import ModuleTensors
 from gradwatch.capture.variable_names import NamedVariable
 from gradwatch.core import Kind, Moment, Site, Tensor
@@ -31,7 +31,7 @@ class BadSteps:
         group: str,
         tensors: ModuleTensors,
     ) -> None:
-        self._checks = FiniteChecks(module, named, group, loop.reporter)
+        self._checks = ModuleChecks(module, named, group, loop.reporter)
         self._loop = loop
         self._group = group
         self._tensors = tensors

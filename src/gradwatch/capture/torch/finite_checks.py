@@ -26,60 +26,48 @@ MOST_NOTES = 4096
 """Sums of one step, at most: an evaluation may run with gradients enabled."""
 MOST_IN_A_ROW = 3
 """Steps in a row that are told not to be finite, since NaN stays."""
-_EVERYTHING, _NO_GRADIENTS, _BLOCKS, _NOTHING = range(4)
+EVERYTHING, NO_GRADIENTS, BLOCKS, NOTHING = range(4)
 
 
 class FiniteChecks:
-    """Sums what modules return in a step, the gradients thereof, and the parameters.
+    """Sums what layers return in a step, the gradients thereof, and the parameters.
 
     A sum is not finite if an element is not, and takes a few microseconds. The sums are looked at
     only if those of the parameters' gradients, of the parameters or the loss are not finite; none
     of the tensors is kept. If they take too long, gradients of outputs are left out, then all but
-    the outermost modules, then everything. Only tensors on the CPU are looked at, where nothing has
+    the outermost layers, then everything. Only tensors on the CPU are looked at, where nothing has
     to be waited for.
     """
 
-    def __init__(
-        self, module: Any, named: Sequence[NamedVariable], group: str, reporter: Reporter
-    ) -> None:
+    def __init__(self, named: Sequence[NamedVariable], group: str, reporter: Reporter) -> None:
         self._reporter = reporter
         self._group = group
         self._named = named
         self._notes: list[tuple[Kind, str, Tensor]] = []
         self._last_notes: list[tuple[Kind, str, Tensor]] = []
         self._last_output: Tensor = None
-        self._is_off = any(n.value.device.type != "cpu" for n in named)
-        self._level = _EVERYTHING
+        self.is_off = any(n.value.device.type != "cpu" for n in named)
+        self._level = EVERYTHING
         self._spent = 0.0
         self._since: float | None = None
         self._bad_in_a_row = 0
         self._task: int | None = None
         self._were_zeroed = False
-        self._root = unwrapped(module)
-        self._root_path = type(self._root).__name__.lower()
-        self._end: Callable[[], None] = lambda: None
-        self._listen(compiled_paths(module))
-
-    def _listen(self, compiled: set[str]) -> None:
-        if self._is_off:
-            return
-        self._compiled = compiled
-        modules = {p: m for p, m in modules_of(self._root).items() if p not in compiled}
-        if self._level >= _BLOCKS:
-            top = {id(m) for m in self._root.children()}
-            modules = {p: m for p, m in modules.items() if id(m) in top or next(m.children(), None)}
-        if not compiled:
-            modules.setdefault(self._root_path, self._root)
-        self._end = listen(modules, self._note, self._reporter)
 
     def close(self) -> None:
-        self._end()
-        self._end = lambda: None
         self._notes, self._last_notes, self._last_output = [], [], None
+
+    def _level_changed(self) -> None:
+        """Less is to be summed from now on."""
+
+    def _is_input(self, path: str) -> bool:
+        """Whether the arguments of this call are the batch."""
+        return not self._notes
 
     # In the forward and the backward pass.
 
-    def _note(self, path: str, args: Any, outputs: Any) -> None:
+    def note(self, path: str, args: Any, outputs: Any) -> None:
+        """A layer was called with these arguments, and returned these outputs."""
         if not torch.is_grad_enabled():
             return  # A pass for evaluation.
         if torch._C._current_graph_task_id() != -1:
@@ -87,6 +75,7 @@ class FiniteChecks:
         begin = time.perf_counter()
         if len(self._notes) > MOST_NOTES:
             self._notes = []
+        is_input = self._is_input(path)
         is_one = type(outputs) is torch.Tensor
         for x in [outputs] if is_one else pytree.tree_leaves(outputs):
             # What a container returns is what its last module has returned.
@@ -94,9 +83,9 @@ class FiniteChecks:
                 continue
             self._last_output = x
             self._notes.append((Kind.OUTPUT_SUM, path, _sum(x)))
-            if self._level == _EVERYTHING and x.grad_fn is not None:
+            if self._level == EVERYTHING and x.grad_fn is not None:
                 x.register_hook(partial(self._note_gradient, path))
-        if path == self._root_path:
+        if is_input:
             inputs = [x for x in pytree.tree_leaves(args) if _is_summed(x)]
             self._notes += [(Kind.INPUT_SUM, "input", _sum(x)) for x in inputs]
         self._spent += time.perf_counter() - begin
@@ -131,7 +120,7 @@ class FiniteChecks:
         return self._are_finite([n.value for n in self._named])
 
     def _are_finite(self, tensors: Sequence[Tensor | None]) -> bool:
-        if self._is_off:
+        if self.is_off:
             return True
         begin = time.perf_counter()
         total = sum([_sum(x).item() for x in tensors if x is not None and _is_summed(x)])
@@ -150,13 +139,12 @@ class FiniteChecks:
         self._bad_in_a_row = 0 if was_finite else self._bad_in_a_row + 1
         now = time.perf_counter()
         self._since = self._since or now
-        if not self._is_off and self._spent > FREE_SECONDS + SHARE * (now - self._since):
+        if not self.is_off and self._spent > FREE_SECONDS + SHARE * (now - self._since):
             self._level += 1
-            self.close()
-            self._is_off = self._level == _NOTHING
+            self.is_off = self._level == NOTHING
             # What it has taken so far is past.
             self._spent, self._since = FREE_SECONDS, now
-            self._listen(self._compiled)
+            self._level_changed()
 
     @property
     def is_told_already(self) -> bool:
@@ -172,6 +160,40 @@ class FiniteChecks:
             own = path if number == 1 else f"{path}@{number}"
             found[Site(kind, under(self._group, own))] = float(total)
         return found
+
+
+class ModuleChecks(FiniteChecks):
+    """The same of a torch module, of whose calls it is told."""
+
+    def __init__(
+        self, module: Any, named: Sequence[NamedVariable], group: str, reporter: Reporter
+    ) -> None:
+        super().__init__(named, group, reporter)
+        self._root = unwrapped(module)
+        self._root_path = type(self._root).__name__.lower()
+        self._compiled = compiled_paths(module)
+        self._end: Callable[[], None] = lambda: None
+        self._level_changed()
+
+    def close(self) -> None:
+        super().close()
+        self._end()
+        self._end = lambda: None
+
+    def _is_input(self, path: str) -> bool:
+        return path == self._root_path
+
+    def _level_changed(self) -> None:
+        self.close()
+        if self.is_off:
+            return
+        modules = {p: m for p, m in modules_of(self._root).items() if p not in self._compiled}
+        if self._level >= BLOCKS:
+            top = {id(m) for m in self._root.children()}
+            modules = {p: m for p, m in modules.items() if id(m) in top or next(m.children(), None)}
+        if not self._compiled:
+            modules.setdefault(self._root_path, self._root)
+        self._end = listen(modules, self.note, self._reporter)
 
 
 def _is_summed(x: Any) -> bool:
