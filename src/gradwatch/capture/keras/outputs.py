@@ -74,7 +74,7 @@ class LayerTap:
         for layer in every_layer:
             rematerialised = _is_rematerialised(layer)
             if rematerialised or id(layer) in ids:
-                name = _name_of_call(layer)
+                name = name_of_call(layer)
                 call = self._wrapped(layer, name, id(layer) in ids, rematerialised)
                 yield layer, {name: call}
 
@@ -199,7 +199,7 @@ def _ids(given: Any) -> Iterator[int]:
         yield id(given)
 
 
-def _name_of_call(layer: Any) -> str:
+def name_of_call(layer: Any) -> str:
     """The method that Keras calls: a quantized layer has another."""
     return "call" if fact(layer, "quantization_mode") is None else "quantized_call"
 

@@ -1,0 +1,115 @@
+"""A step on torch that is not measured, but looked at: if it is not finite, it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope
+
+from gradwatch.capture.keras.attributes import replaced
+from gradwatch.capture.keras.layers import LayersOf
+from gradwatch.capture.keras.outputs import name_of_call
+from gradwatch.capture.keras.stand_in import StandIn
+from gradwatch.capture.keras.variables import variables_by_path
+from gradwatch.capture.torch.finite_checks import FiniteChecks
+from gradwatch.capture.variable_names import NamedVariable
+from gradwatch.core import KerasModel, Kind, Moment, Site, Summary
+from gradwatch.measure import framework
+from gradwatch.util import Reporter
+
+Send = Callable[[Moment, Mapping[Site, Any]], None]
+"""Takes the packed summaries of a step."""
+
+
+class StepChecks:
+    """Looks at the steps of a model that are not measured; see `FiniteChecks`.
+
+    Only while it takes little time, and where tensors are on the CPU and nothing is compiled.
+    """
+
+    def __init__(self, model: KerasModel, send: Send, reporter: Reporter) -> None:
+        self._model = model
+        self._send = send
+        self._layers = LayersOf(model)
+        self.reporter = reporter
+        found = variables_by_path(model).items()
+        self._variables = {path: variable for path, (variable, part) in found if part is None}
+        named = [
+            NamedVariable(path, variable.value, trainable=variable.trainable)
+            for path, variable in self._variables.items()
+            if variable.trainable
+        ]
+        self._checks = FiniteChecks(named, "", reporter)
+
+    @property
+    def is_off(self) -> bool:
+        return self._checks.is_off
+
+    def taps(self) -> list[tuple[Any, dict[str, Any]]]:
+        """The layers, with calls in place of their own that note what they return."""
+        known = self._layers.now()
+        layers = [
+            (path, each.layer)
+            for path, each in known.by_path.items()
+            if id(each.layer) not in known.inside_recurrent
+        ]
+        return [(x, {name_of_call(x): self._noting(path, x)}) for path, x in layers]
+
+    def _noting(self, path: str, layer: Any) -> Callable[..., Any]:
+        call = getattr(layer, name_of_call(layer))
+
+        def noting_call(*args: Any, **kwargs: Any) -> Any:
+            outputs = call(*args, **kwargs)
+            try:
+                if not in_symbolic_scope():
+                    self._checks.note(path, args, outputs)
+            except Exception as error:
+                self.reporter.internal_error(error, "noting an output", "where NaN comes from")
+            return outputs
+
+        return noting_call
+
+    def step_ended(self, moment: Moment) -> None:
+        checks = self._checks
+        is_finite = checks.are_weights_finite() and checks.are_gradients_finite()
+        if not is_finite and not checks.is_told_already:
+            own = framework("torch")
+            values = {path: variable.value for path, variable in self._variables.items()}
+            tensors = {Site(Kind.WEIGHT, path): x for path, x in values.items()} | {
+                Site(Kind.GRADIENT, path): x.grad
+                for path, x in values.items()
+                if self._variables[path].trainable
+            }
+            rows = own.measure(list(tensors.values()))[0].numpy()
+            sums = {site: Summary.of(np.array([x])).pack() for site, x in checks.sums().items()}
+            self._send(moment, {**dict(zip(tensors, rows, strict=True)), **sums})
+        checks.step_ended(is_finite)
+
+
+class CheckedCall(StandIn):
+    """Runs the model's own train function, and looks at what it computes."""
+
+    def __init__(self, model: KerasModel, checks: StepChecks, moment: Moment) -> None:
+        super().__init__(model)
+        self._checks = checks
+        self._moment = moment
+
+    def __call__(self, *args: Any) -> Any:
+        # As in `MeasuredCall`: the model's step is run in any case, and once.
+        self._model.__dict__["train_function"] = self._own_function
+        taps = ExitStack()
+        reporter = self._checks.reporter
+        try:
+            taps.enter_context(replaced(self._checks.taps()))
+        except Exception as error:
+            reporter.internal_error(error, "beginning to look at a step", "that step")
+        with taps:
+            result = self._own_function(*args)
+        try:
+            self._checks.step_ended(self._moment)
+        except Exception as error:
+            reporter.internal_error(error, "looking at a step", "that step")
+        return result
