@@ -37,6 +37,8 @@ DOORS = (
     "capture.keras.again.kept_call.KeptCall.__call__",
     "capture.keras.again.tensorflow_rerunner._NotedFunction.__call__",
     "capture.keras.again.tensorflow_rerunner._NotedFunction.__init__.noted",
+    "capture.keras.checked_call.CheckedCall.__call__",
+    "capture.keras.checked_call.StepChecks._noting.noting_call",
     "capture.keras.step.MeasuredCall.__call__",
     "capture.keras.step.MeasuredStep._one.one",
     "capture.keras.backends.wrapped_step.watched.measured_train_step",

@@ -48,6 +48,9 @@ class StepChecks:
     def is_off(self) -> bool:
         return self._checks.is_off
 
+    def call(self, moment: Moment) -> CheckedCall:
+        return CheckedCall(self._model, self, moment)
+
     def taps(self) -> list[tuple[Any, dict[str, Any]]]:
         """The layers, with calls in place of their own that note what they return."""
         known = self._layers.now()

@@ -3,7 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from gradwatch.capture.keras.again import (
@@ -45,7 +45,6 @@ _RANDOM_STATE = (
     "from the first step on (every=1), draw them with keras.random and a SeedGenerator, or compile "
     "the model with run_eagerly=True."
 )
-
 
 _FAR = 10**9 + 7
 
@@ -225,7 +224,7 @@ class FitCapture:
             self._measure_next(moments)
         else:
             self._backend.own_step_has_run = True
-            self._run_own()
+            self._run_own(moments)
 
     def end_batch(self, batch: int) -> None:
         """The execution that ends with that batch has ended; on any thread."""
@@ -236,7 +235,7 @@ class FitCapture:
     def end(self) -> None:
         self._counter.end()
 
-    def _run_own(self) -> None:
+    def _run_own(self, moments: list[Moment]) -> None:
         """The model's own step comes next: after measured ones, it is yet to be compiled."""
         if self._own_start is None:
             self._own_start = SlowStart(self._say, "Keras's own step")
@@ -244,8 +243,26 @@ class FitCapture:
                 self._own_start.begin()
         # Another monitor that watches this fit keeps or measures the step, so this one cannot.
         is_free = not isinstance(vars(self._model)["train_function"], StandIn)
-        if self._keeper is not None and is_free and self._plan.current is not None:
+        if not is_free or self._plan.current is None:
+            return
+        if self._keeper is not None:
             KeptCall(self._model, self._keeper).install()
+        elif len(moments) == 1 and self._checks is not None and not self._checks.is_off:
+            self._checks.call(moments[0]).install()
+
+    @cached_property
+    def _checks(self) -> Any:
+        """What looks at steps that are not measured, for a diagnosis; None if nothing does."""
+        found = None
+        if any(w.optional and w.kind is Kind.OUTPUT for w in self._timetable.watches):
+            with self._reporter.guard("preparing to look at steps", "NaN in steps not measured"):
+                found = self._backend.step_checks(self._model, self._send_rows, self._reporter)
+        return found
+
+    def _send_rows(self, moment: Moment, rows: Mapping[Site, Any]) -> None:
+        """Send packed summaries by site, whatever is due."""
+        self._numbers.close_batch()
+        self._recorder.send(moment, numbers=lambda table: rows)
 
     def _say(self, words: str) -> None:
         self._announce(words, is_below_bar=self._batch > 0)

@@ -23,9 +23,11 @@ def make_keeper(model: KerasModel, backend: KerasBackend, reporter: Reporter) ->
 
 
 def _make_rerunner(model: KerasModel, backend: KerasBackend) -> Rerunner | None:
+    name = keras.backend.backend()
+    if name == "torch":
+        return None  # Its steps are not compiled.
     if model.run_eagerly or ranks.current().is_one_of_many or not _is_of_keras(model):
         return None
-    name = keras.backend.backend()
     if name == "jax" and model.jit_compile and keras.distribution.distribution() is None:
         from gradwatch.capture.keras.again.jax_rerunner import JaxRerunner
         from gradwatch.capture.keras.backends.jax_backend import JaxBackend

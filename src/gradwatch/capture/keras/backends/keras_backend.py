@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradwatch.core import KerasModel
 from gradwatch.measure import Framework
+from gradwatch.util import Reporter
 
 if TYPE_CHECKING:
     from gradwatch.capture.keras.observation import Observation
@@ -69,6 +70,10 @@ class KerasBackend(ABC):
 
     def eager_step(self, model: KerasModel, size: Callable[[], int]) -> Any:
         """An `EagerStep` for variables of `size()` bytes; None where the step is traced."""
+        return None
+
+    def step_checks(self, model: KerasModel, send: Any, reporter: Reporter) -> Any:
+        """`StepChecks`, which look at steps that are not measured; None where there are none."""
         return None
 
     def observation(self, make: Callable[[KerasBackend], Observation]) -> Any:

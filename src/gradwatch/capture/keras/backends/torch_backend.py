@@ -7,9 +7,11 @@ import torch
 
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.backends.wrapped_step import watched
+from gradwatch.capture.keras.checked_call import StepChecks
 from gradwatch.core import KerasModel
 from gradwatch.measure import framework
 from gradwatch.measure.torch_eager import EagerStep
+from gradwatch.util import Reporter
 
 
 class TorchBackend(KerasBackend):
@@ -32,6 +34,11 @@ class TorchBackend(KerasBackend):
         return args
 
     def eager_step(self, model: KerasModel, size: Callable[[], int]) -> EagerStep | None:
-        if model.compiled and model.jit_compile and not model.run_eagerly:
-            return None
-        return EagerStep(size(), self._histograms_due)
+        return None if _is_traced(model) else EagerStep(size(), self._histograms_due)
+
+    def step_checks(self, model: KerasModel, send: Any, reporter: Reporter) -> Any:
+        return None if _is_traced(model) else StepChecks(model, send, reporter)
+
+
+def _is_traced(model: KerasModel) -> bool:
+    return bool(model.compiled and model.jit_compile and not model.run_eagerly)
