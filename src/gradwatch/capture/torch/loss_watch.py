@@ -56,6 +56,7 @@ class LossWatch:
         self._noted: dict[Site, Any] = {}
         loop.at_end.append(backward_tap.listen(self._backward_begins))
         self._untrained = UntrainedParameters(module, optimizer)
+        self._is_expected = False
         self._stop_listening = _do_nothing
         loop.at_end.append(lambda: self._stop_listening())
         self.expect_step()
@@ -82,7 +83,9 @@ class LossWatch:
         """Another step begins; its forward pass is looked at only if it is due."""
         self._stop_listening()
         self._stop_listening = _do_nothing
-        if self._is_due():
+        # Asked once per step: it takes longer than the rest of this.
+        self._is_expected = self._is_due()
+        if self._is_expected:
             self._stop_listening = module_calls.listen(
                 {"": self._module}, self._forward_ended, self._loop.reporter
             )
@@ -151,9 +154,11 @@ class LossWatch:
             )
 
     def _read(self, tensors: Any) -> None:
-        root = next(nodes_of(tensors), None)
         is_first = self._facts is None
-        if root is None or not (is_first or self._is_due()):
+        if not is_first and not self._is_expected:
+            return
+        root = next(nodes_of(tensors), None)
+        if root is None:
             return
         if is_first:
             if not is_of(root, self._module):
@@ -162,7 +167,7 @@ class LossWatch:
             self._facts = known  # Whatever happens, read it once.
             self._facts = with_graph(known, root, self._module, self._group)
             self._loop.known.changed()
-        if self._is_due():
+        if self._is_expected:
             self._read_targets(read_loss(root).term)
 
     def _read_targets(self, term: LossTerm | None) -> None:
