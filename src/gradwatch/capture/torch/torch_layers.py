@@ -129,7 +129,7 @@ class TorchLayers:
         else:
             self._kinds = {path: [s.kind for s in sites if s.path == path] for path in chosen}
             listened = {path: modules[path] for path in chosen}
-            ends.append(listen(listened, lambda path, _, out: self.note(path, out), self.reporter))
+            ends.append(listen(listened, self._note_call, self.reporter))
         try:
             yield
         finally:
@@ -178,6 +178,9 @@ class TorchLayers:
 
     def _compiled(self) -> set[str]:
         return compiled_paths(self._given)
+
+    def _note_call(self, path: str, args: Any, outputs: Any) -> None:
+        self.note(path, outputs)
 
     def note(self, path: str, outputs: Any) -> None:
         """A submodule has returned these outputs."""
