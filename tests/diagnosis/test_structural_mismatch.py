@@ -37,6 +37,8 @@ ONE_HOT = np.eye(3)[[0, 1, 2, 1]]
         ("softmax", 3, CATEGORICAL, ONE_HOT, [0.1, 0.9], False),
         ("sigmoid", 1, BINARY, [0, 1, 1], [0.1, 0.9], False),
         ("linear", 1, BINARY, [0, 1, 1], [-3.0, 5.0], True),
+        # In torch, the output of the layer is that before its activation.
+        ("sigmoid", 1, BINARY, [0, 1, 1], [-3.0, 5.0], False),
         # Several labels at once, and soft ones.
         ("sigmoid", 3, BINARY, [[1, 1, 0], [0, 1, 1]], [0.1, 0.9], False),
         ("softmax", 3, CATEGORICAL, 0.9 * ONE_HOT + 0.1 / 3, [0.1, 0.9], False),

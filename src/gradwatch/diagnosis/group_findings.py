@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from gradwatch.diagnosis.finding import Finding, Severity, Symptom
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.precedence import explains, refutes
+from gradwatch.diagnosis.precedence import OF_THE_COURSE, explains, refutes
 from gradwatch.diagnosis.rank_rule import RankSymptom
 from gradwatch.diagnosis.rule import Rule
 
@@ -105,6 +105,7 @@ class GroupFindings:
             effect = entry.finding
             if effect.explained_by:
                 continue
+            begun = effect.detected if effect.rule in OF_THE_COURSE else effect.since
             for other in self._entries.values():
                 cause = other.finding
                 if (
@@ -114,8 +115,8 @@ class GroupFindings:
                         other.severity.rank >= entry.severity.rank
                         or cause.rule.startswith("non-finite")
                     )
-                    and cause.since <= effect.since + _SLACK
-                    and (cause.until is None or cause.until >= effect.since)
+                    and cause.since <= begun + _SLACK
+                    and (cause.until is None or cause.until >= begun)
                 ):
                     # If the cause has a cause itself, name that one.
                     root = cause.explained_by or cause.rule

@@ -5,6 +5,9 @@ _LEARNS_NOTHING = {
     "stalled-weights", "learning-rate-too-low", "loss-not-falling", "learned-nothing",
 }  # fmt: skip
 
+OF_THE_COURSE = frozenset({"loss-not-falling", "loss-oscillating", "learned-nothing"})
+"""These are about the whole course of the loss up to where they are found."""
+
 _NOT_BY_TENSORS = {"straggling-rank"}
 """No tensor causes these."""
 

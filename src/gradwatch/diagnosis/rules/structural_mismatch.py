@@ -169,6 +169,8 @@ def _labels_below_one(end: ModelEnd) -> TitleAndRemedy:
 def _logits_for_probabilities(end: ModelEnd) -> TitleAndRemedy:
     if not end.loss.takes_probabilities or end.from_logits is not False:
         return None
+    if end.activation in ("sigmoid", "softmax"):
+        return None  # In torch, the layer's measured output is what its activation receives.
     is_outside = end.outputs is not None and (end.outputs[0] < -1e-3 or end.outputs[1] > 1.001)
     is_linear = end.activation == "linear" and end.outputs is None
     if not (is_outside or is_linear):

@@ -60,30 +60,39 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
         "ratio": Threshold(1e-5, "of update to weight; about 1e-3 is usual"),
         "measured steps": Threshold(10, "a schedule may begin low"),
         "losses": Threshold(15, "before the loss is called flat"),
+        "distance": Threshold(0.03, "of all steps together, relative to the weights"),
+        "losses for a distance": Threshold(100, "before a distance is called short"),
     },
     needs=[Kind.UPDATE],
 )
 def learning_rate_too_low(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
-    """Updates are tiny compared with the weights, though not 0, and the loss hardly falls."""
+    """Updates are tiny compared with the weights, though not 0, and the loss hardly falls.
+
+    They are tiny by themselves, or all of them together do not lead far from the start.
+    """
     table = history[Kind.UPDATE]
-    count = int(limits["measured steps"])
-    if table.measured <= count or len(history.losses) < limits["losses"]:
+    count, steps = int(limits["measured steps"]), len(history.losses)
+    if table.measured <= count or steps < limits["losses"]:
         return
+    largest = limits["ratio"]
+    if steps >= limits["losses for a distance"] and history.first_step == 1:
+        largest = max(largest, limits["distance"] / history.step)
     so_far = judgement(history, facts)
     # Weights that never moved have learned nothing, however the noisy loss looks.
     if so_far.has_learned or not (so_far.is_flat or never_moved(history, facts, limits["ratio"])):
         return
-    typical = typical_ratios(history, facts)[-count:]
-    if not np.all((typical < limits["ratio"]) & (typical > 0)):
-        return
+    ratios = typical_ratios(history, facts)
+    is_small = (ratios < largest) & (ratios > 0)
     # During a warm-up, updates grow from step to step.
-    if history.is_warming_up() or is_growing(typical_ratios(history, facts)):
+    if not is_small[-count:].all() or history.is_warming_up() or is_growing(ratios):
         return
+    typical = ratios[-count:]
+    small = int(np.argmin(is_small[::-1])) or is_small.size
     yield Symptom(
         title="The learning rate is too low: each step changes the weights by "
         f"{np.median(typical):.1e} of their size.",
         evidence={"update ratio": float(np.median(typical)), **_course(history, facts)},
-        since=table.since(count),
+        since=table.since(small),
     )
 
 
