@@ -35,6 +35,7 @@ DOORS = (
     "capture.guard.guarded.decorate.call",
     "capture.keras.again.jax_rerunner._NotedBatches.__next__",
     "capture.keras.again.kept_call.KeptCall.__call__",
+    "capture.keras.again.step_keeper.StepKeeper.note",
     "capture.keras.again.tensorflow_rerunner._NotedFunction.__call__",
     "capture.keras.again.tensorflow_rerunner._NotedFunction.__init__.noted",
     "capture.keras.checked_call.CheckedCall.__call__",

@@ -140,7 +140,7 @@ class KeptSteps:
             dropped = self.batches.popleft()
             self._bytes -= dropped.size
             if self._addresses:
-                self._addresses.difference_update(_addresses(dropped.batch))
+                self._addresses.difference_update(_addresses(keras.tree.flatten(dropped.batch)))
 
     def _own(self, batch: Any) -> tuple[Any, int]:
         """The batch, copied if its memory may be used for another, and its bytes."""
@@ -158,12 +158,8 @@ class KeptSteps:
         return batch, sum(_size(leaf) for leaf in leaves)
 
 
-def _addresses(leaves: Any) -> list[int]:
-    return [
-        leaf.__array_interface__["data"][0]
-        for leaf in keras.tree.flatten(leaves)
-        if type(leaf) is np.ndarray
-    ]
+def _addresses(leaves: list[Any]) -> list[int]:
+    return [leaf.__array_interface__["data"][0] for leaf in leaves if type(leaf) is np.ndarray]
 
 
 def _copied(leaf: Any) -> Any:
