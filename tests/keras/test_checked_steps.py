@@ -26,7 +26,7 @@ class Odd(keras.layers.Layer):
         return self.what(x) if training and self.calls == STEP else x
 
 
-def fitted(tmp_path, what, monitored=True, x=None):
+def fitted(tmp_path, what, monitored=True, x=None, weights=None):
     keras.utils.set_random_seed(0)
     inputs = keras.Input((4,))
     hidden = keras.layers.Dense(8, activation="tanh", name="first")(inputs)
@@ -36,7 +36,8 @@ def fitted(tmp_path, what, monitored=True, x=None):
     data = np.random.default_rng(0).normal(size=(64, 4)).astype("float32") if x is None else x
     monitor = gradwatch.Monitor(tmp_path, every=1000, sinks=[gradwatch.Store()])
     callbacks = [monitor] if monitored else []
-    model.fit(data, data[:, :1], batch_size=8, verbose=0, shuffle=False, callbacks=callbacks)
+    how = {"batch_size": 8, "verbose": 0, "shuffle": False, "callbacks": callbacks}
+    model.fit(data, data[:, :1], sample_weight=weights, **how)
     return model, monitor.findings
 
 
@@ -65,6 +66,14 @@ def test_nan_in_the_data_is_told_from_nan_of_a_layer(tmp_path):
     _, findings = fitted(tmp_path, lambda x: x, x=x)
     found = next(f for f in findings if f.rule == "non-finite")
     assert (found.title, found.since) == ("NaN in step 5, first in input input.", STEP)
+
+
+def test_a_loss_that_is_nan_is_told_from_nan_of_a_layer(tmp_path):
+    weights = np.ones(64, "float32")
+    weights[STEP * 8 - 3] = np.nan
+    _, findings = fitted(tmp_path, lambda x: x, weights=weights)
+    found = next(f for f in findings if f.rule == "non-finite")
+    assert (found.title, found.since) == ("NaN in step 5, first in the loss.", STEP)
 
 
 @pytest.mark.parametrize("what", [lambda x: x, square_root])

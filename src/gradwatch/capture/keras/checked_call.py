@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -75,7 +76,8 @@ class StepChecks:
 
         return noting_call
 
-    def step_ended(self, moment: Moment) -> None:
+    def step_ended(self, moment: Moment, logs: Any) -> None:
+        """A step has returned these logs."""
         checks = self._checks
         is_finite = checks.are_weights_finite() and checks.are_gradients_finite()
         if not is_finite and not checks.is_told_already:
@@ -87,8 +89,9 @@ class StepChecks:
                 if self._variables[path].trainable
             }
             rows = own.measure(list(tensors.values()))[0].numpy()
-            sums = {site: Summary.of(np.array([x])).pack() for site, x in checks.sums().items()}
-            self._send(moment, {**dict(zip(tensors, rows, strict=True)), **sums})
+            numbers = checks.sums() | _bad_loss(logs)
+            packed = {site: Summary.of(np.array([x])).pack() for site, x in numbers.items()}
+            self._send(moment, {**dict(zip(tensors, rows, strict=True)), **packed})
         checks.step_ended(is_finite)
 
 
@@ -112,7 +115,13 @@ class CheckedCall(StandIn):
         with taps:
             result = self._own_function(*args)
         try:
-            self._checks.step_ended(self._moment)
+            self._checks.step_ended(self._moment, result)
         except Exception as error:
             reporter.internal_error(error, "looking at a step", "that step")
         return result
+
+
+def _bad_loss(logs: Any) -> dict[Site, float]:
+    """The loss, if it is not finite: only then is it known from the mean of the epoch."""
+    loss = float(logs["loss"]) if isinstance(logs, Mapping) and "loss" in logs else 0.0
+    return {} if math.isfinite(loss) else {Site(Kind.LOSS, "loss"): loss}
