@@ -14,9 +14,12 @@ TUNING = (
     "keras_mlp", "keras_recurrent", "keras_custom", "keras_events",
     "torch_mlp", "torch_conv", "torch_generative", "torch_language",
 )  # fmt: skip
-HELD_OUT: tuple[str, ...] = ()
-BACKENDS: dict[str, str] = {}
-"""The Keras backend of a family where it is not torch."""
+HELD_OUT = (
+    "keras_regression", "keras_conv", "keras_attention", "keras_tuning",
+    "torch_rnn", "torch_modern", "torch_events", "torch_structures",
+)  # fmt: skip
+BACKENDS = {"keras_regression/curve": "jax", "keras_regression/linear_table": "tensorflow"}
+"""The Keras backend of a program where it is not torch."""
 
 
 def split_of(family: str) -> str:

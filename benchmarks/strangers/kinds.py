@@ -70,7 +70,6 @@ KINDS: dict[str, tuple[str, ...]] = {
         "zero-gradients",
     ),
     "wrong sign": ("negative-loss", "structural-mismatch", "loss-diverging"),
-    "wrong loss": ("structural-mismatch", *_NOTHING),
     "summed loss": (
         *_TOO_FAST,
         "structural-mismatch",

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from .catalog import BACKENDS, cases
+from .catalog import BACKENDS
 from .program import Case
 from .worker import prepare, run_case
 
@@ -52,10 +52,9 @@ def run_all(
 
 
 def _results(tasks: Iterable[tuple[str, int, str]], processes: int) -> Iterator[Line]:
-    known = cases()
 
     def backend(task: tuple[str, int, str]) -> str:
-        return BACKENDS.get(known[task[0]].family, "torch")
+        return BACKENDS.get(task[0].partition(":")[0], "torch")
 
     context = multiprocessing.get_context("spawn")
     for name, of_backend in groupby(sorted(tasks, key=backend), backend):

@@ -39,7 +39,7 @@ def run_case(name: str, seed: int, mode: str) -> dict[str, Any]:
     directory = Path(tempfile.mkdtemp(prefix="strangers-"))
     run = Run(directory / "run", seed, mode)
     line: dict[str, Any] = {"name": name, "seed": seed, "mode": mode, "score": math.nan}
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(TIMEOUT)
     try:
@@ -53,6 +53,7 @@ def run_case(name: str, seed: int, mode: str) -> dict[str, Any]:
         with _quiet():
             run.close()
     line["seconds"] = round(time.perf_counter() - start, 2)
+    line["cpu"] = round(time.process_time() - cpu, 2)
     if mode != "bare":
         line |= _what_was_said(run)
         line["notices"] = [x for x in printed.getvalue().splitlines() if "nternal error" in x]

@@ -14,8 +14,8 @@ from ..run import Run
     gradient_clip=0.6,
     r_drop=0.6,
     low_rate=fault("rate too low"),
-    only_last=fault("not in the optimizer"),
-    stop_gradient=fault("detached"),
+    only_last=fault("not in the optimizer", layer="first"),
+    stop_gradient=fault("detached", layer="first"),
     sign=fault("wrong sign"),
     sqrt_nan=fault("NaN backward", step=33),
 )

@@ -94,7 +94,7 @@ def digits(run: Run, case: str) -> float:
     one_bad_batch=0.5,
     drift=0.5,
     target_inf=fault("NaN in the data", step=43),
-    input_nan=fault("NaN in the data", step=57),
+    input_nan=fault("NaN in the data", step=57, layer=("h1", "input", "inputs")),
     log_of_negative=fault("NaN forward", step=65),
     wrong_units=fault("data goes wrong", step=81),
     labels_turn=fault("data goes wrong", step=81),

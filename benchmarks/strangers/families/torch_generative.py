@@ -17,7 +17,7 @@ from ..run import Run
     wasserstein=0.4,
     two_critic_steps=0.5,
     critic_wins=fault("discriminator wins"),
-    detached_fake=fault("detached"),
+    detached_fake=fault("detached", layer="generator"),
     generator_rate=fault("rate too high"),
     constant_noise=fault("generator collapses"),
 )

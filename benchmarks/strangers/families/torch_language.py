@@ -145,7 +145,7 @@ def next_word(run: Run, case: str) -> float:
     broken_norm=fault("vanishing"),
     double_softmax=fault("two softmaxes"),
     frozen_encoder=fault("no gradient required"),
-    no_grad=fault("no_grad"),
+    no_grad=fault("no_grad", layer=("emb", "encoder")),
 )
 def sentence_classes(run: Run, case: str) -> float:
     """`nn.TransformerEncoder` tells which of three marker words a sentence has more often."""

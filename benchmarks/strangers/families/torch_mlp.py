@@ -199,13 +199,13 @@ def diabetes(run: Run, case: str) -> float:
 @program(
     plain=0.75,
     norm=0.75,
-    sigmoid_deep=fault("vanishing"),
-    big_init=fault("saturated"),
-    dead=fault("dead units"),
+    sigmoid_deep=fault("vanishing", layer="layers/0"),
+    big_init=fault("saturated", layer="layers/0"),
+    dead=fault("dead units", layer="layers/0"),
     zero_init=fault("symmetric start"),
     list_of_layers=fault("modules in a plain list"),
-    only_head=fault("not in the optimizer"),
-    detach=fault("detached"),
+    only_head=fault("not in the optimizer", layer="layers/0"),
+    detach=fault("detached", layer=("layers/0", "layers/6")),
 )
 def deep_cancer(run: Run, case: str) -> float:
     """Eight hidden layers on breast-cancer data."""
