@@ -24,7 +24,7 @@ def main() -> None:
     ):
         command = commands.add_parser(name, help=about)
         command.add_argument("--split", choices=("tuning", "held-out", "all"), default="tuning")
-        command.add_argument("--only", default="*", help="a pattern of names")
+        command.add_argument("--only", nargs="+", default=["*"], help="patterns of names")
         command.add_argument("--file", type=Path, default=FILE, help="the results, a line each")
         if name == "run":
             command.add_argument("--modes", nargs="+", choices=tuple(MODES), default=["default"])
@@ -39,7 +39,8 @@ def main() -> None:
     chosen = {
         name: case
         for name, case in cases().items()
-        if args.split in ("all", split_of(case.family)) and fnmatchcase(name, args.only)
+        if args.split in ("all", split_of(case.family))
+        and any(fnmatchcase(name, pattern) for pattern in args.only)
     }
     if args.command == "list":
         for case in chosen.values():

@@ -17,7 +17,7 @@ from typing import Any
 from .catalog import cases
 from .run import Run
 
-TIMEOUT = 60
+TIMEOUT = 240
 """Seconds that a run may take."""
 
 
@@ -82,12 +82,12 @@ def _what_was_said(run: Run) -> dict[str, Any]:
     return {
         "findings": sorted(found.values(), key=lambda each: each["step"]),
         "hidden": sorted({f.rule for f in run.watcher.findings if f.explained_by}),
-        "verdict": None if verdict is None else _word(verdict),
+        "verdict": None if verdict is None else _in_words(verdict),
     }
 
 
-def _word(verdict: Any) -> str:
-    return str(getattr(verdict, "word", None) or getattr(verdict, "state", None) or verdict)
+def _in_words(verdict: Any) -> str:
+    return verdict.word + (", does not generalise" if verdict.generalises is False else "")
 
 
 def _seed(family: str, seed: int) -> None:

@@ -15,7 +15,7 @@ from ..run import Run
     r_drop=0.6,
     low_rate=fault("rate too low"),
     only_last=fault("not in the optimizer", layer="first"),
-    stop_gradient=fault("detached", layer="first"),
+    stop_gradient=fault("detached", layer=("first", "second")),
     sign=fault("wrong sign"),
     sqrt_nan=fault("NaN backward", step=33),
 )

@@ -128,7 +128,7 @@ def stream(run: Run, case: str) -> float:
             elif case == "labels_turn" and step > 80:
                 y = 40 - 25 * y
             elif case == "one_bad_batch" and step == 70:
-                y = y + 6
+                y = y + 1
             elif case == "log_of_negative" and step == 65:
                 x = x * 0 - 60
             yield x, y
