@@ -11,7 +11,6 @@ from typing import Any
 
 from .catalog import split_of
 from .judging import Judged, calibration, confirm, summarise
-from .kinds import KINDS
 from .program import Case
 from .runner import read
 
@@ -28,15 +27,28 @@ def report(args: argparse.Namespace, cases: Mapping[str, Case]) -> None:
     )
     confirmed = {name: confirm(read(file), cases) for name, file in tools.items()}
     judged = {name: each for name, (each, _) in confirmed.items()}
+    if args.previous:
+        # Earlier rules may have been run on some of the programs only.
+        both = set(map(_run, judged["these rules"])) & set(map(_run, judged["previous rules"]))
+        judged = {
+            "these rules": judged["these rules"],
+            **{
+                f"{name} on {len(both)} runs of both": [x for x in each if _run(x) in both]
+                for name, each in judged.items()
+            },
+        }
     dropped = confirmed["these rules"][1]
-    text = "\n".join(_tables(judged, dropped))
+    text = "\n".join(_tables(judged, dropped, args.note))
     if args.misses:
-        text += "\n\n" + "\n".join(misses(judged["these rules"]))
+        text += "\n\n## What was not right\n\n"
+        text += "Run, mode and kind of fault; what was said; the verdict.\n\n"
+        text += "\n".join(misses(judged["these rules"]))
     print(text)
     if args.write:
         args.write.with_suffix(".md").write_text(text + "\n")
         facts = {
             "machine": _machine(),
+            "note": args.note,
             "dropped": dropped,
             "rows": {name: _numbers(each) for name, each in judged.items()},
             "runs": {name: [_facts(run) for run in each] for name, each in judged.items()},
@@ -44,7 +56,11 @@ def report(args: argparse.Namespace, cases: Mapping[str, Case]) -> None:
         args.write.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
-def _tables(judged: Mapping[str, Sequence[Judged]], dropped: Sequence[str]) -> list[str]:
+def _run(judged: Judged) -> tuple[str, int, str]:
+    return judged.line["name"], judged.line["seed"], judged.line["mode"]
+
+
+def _tables(judged: Mapping[str, Sequence[Judged]], dropped: Sequence[str], note: str) -> list[str]:
     ours = judged["these rules"]
     modes = sorted({each.line["mode"] for each in ours})
     numbers = summarise(ours)
@@ -54,6 +70,7 @@ def _tables(judged: Mapping[str, Sequence[Judged]], dropped: Sequence[str]) -> l
         f"{_machine()}. {numbers['healthy_programs']} healthy and {numbers['faulty_programs']} "
         f"faulty programs, {numbers['kinds']} kinds of fault. {len(ours)} runs have an outcome "
         f"that confirms the label; {len(dropped)} have not and are left out.",
+        *(("", note) if note else ()),
     ]
     for mode in modes:
         lines += ["", f"## {_MODES[mode]}", ""]
@@ -112,23 +129,22 @@ def _table(title: str, rows: Mapping[str, Sequence[Judged]]) -> list[str]:
 
 
 def misses(judged: Sequence[Judged]) -> list[str]:
-    """A line for each run that was not diagnosed rightly."""
+    """A line for each run that was not diagnosed rightly, with what was said of it."""
     lines = []
     for each in judged:
         fault, line = each.case.fault, each.line
         run = f"{line['name']}-{line['seed']} {line['mode']}"
-        said = "; ".join(f"{a['rule']}@{a['step']} {a['title']!r}" for a in each.alarms)
-        told = f"{said or 'nothing'}; verdict: {line['verdict']}; score {line['score']:.2f}"
+        said = ", ".join(f"{a['rule']} @{a['step']} {a['layer']}".strip() for a in each.alarms)
+        told = f"{said or 'nothing'}; {line['verdict']}; score {line['score']:.2f}"
         if fault is None and each.alarms:
-            lines.append(f"- FALSE ALARM {run}: {told}")
+            lines.append(f"- false alarm, {run}: {told}")
         elif fault is not None and each.right is None:
-            lines.append(
-                f"- MISSED {run} ({fault.kind}, from step {fault.step}): {told}; "
-                f"hidden: {line['hidden']}; right: {' | '.join(KINDS[fault.kind])}"
-            )
-        elif each.layer_is_right is False:
-            lines.append(f"- LAYER {run} ({fault.kind}): {told}; right: {fault.layer}")
-    return lines
+            what = fault.kind if fault.step == 1 else f"{fault.kind}, from step {fault.step}"
+            lines.append(f"- missed, {run} ({what}): {told}")
+        elif fault is not None and each.layer_is_right is False:
+            where = " or ".join(fault.layer)
+            lines.append(f"- layer, {run} ({fault.kind} in {where}): {told}")
+    return sorted(lines)
 
 
 def _grouped(

@@ -34,7 +34,7 @@ def _placed(length, width):
     frozen=fault("all frozen"),
     warm_up_forever=fault("warm-up without end"),
     two_softmaxes=fault("two softmaxes"),
-    nan_token=fault("NaN forward", step=45),
+    nan_token=fault("NaN forward", layer="words"),
 )
 def encoder(run: Run, case: str) -> float:
     """One encoder block over words."""

@@ -20,7 +20,7 @@ from ..run import Run
     bytes=fault("unscaled inputs"),
     softmax_logits=fault("logits or not"),
     shuffled=fault("labels shuffled"),
-    dead=fault("dead units", layer=("conv_a", "re_lu")),
+    dead=fault("dead units", layer=("conv_a", "relu_a")),
     frozen=fault("all frozen"),
     sorted=fault("unshuffled"),
 )
@@ -46,7 +46,7 @@ def shape_classes(run: Run, case: str) -> float:
     stack.append(conv(12, 3, padding="same", name="conv_a", bias_initializer=bias))
     if case == "batch_norm":
         stack.append(layers.BatchNormalization())
-    stack += [layers.ReLU(), layers.MaxPooling2D()]
+    stack += [layers.ReLU(name="relu_a"), layers.MaxPooling2D()]
     stack += [conv(24, 3, activation="relu", name="conv_b")]
     stack.append(layers.GlobalMaxPooling2D() if case == "global_pool" else layers.Flatten())
     stack.append(layers.Dense(4, activation="softmax", name="classes"))

@@ -22,7 +22,7 @@ from ..run import Run
     shuffled=fault("labels shuffled"),
     l2=fault("regularised to nothing"),
     dead=fault("dead units", layer="hidden_1"),
-    sigmoids=fault("vanishing", layer="hidden_1"),
+    sigmoids=fault("vanishing"),
 )
 def digits(run: Run, case: str) -> float:
     import keras

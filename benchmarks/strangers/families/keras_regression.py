@@ -191,7 +191,7 @@ def distributions(run: Run, case: str) -> float:
     fourier=0.5,
     deep_tanh=0.4,
     saturated=fault("saturated", layer="first"),
-    vanishing=fault("vanishing", layer="first"),
+    vanishing=fault("vanishing"),
     dead=fault("dead units", layer="first"),
     decays=fault("rate decays to nothing"),
 )

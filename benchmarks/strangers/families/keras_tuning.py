@@ -78,7 +78,7 @@ def backbone(run: Run, case: str) -> float:
     norm_kept_in_inference=fault("norm in inference mode"),
     one_sample=fault("norm of one sample"),
     norm_last=fault("norm of one sample", twin="layer_norm"),
-    without_norm_deep=fault("vanishing", layer="d0", twin="layer_norm"),
+    without_norm_deep=fault("vanishing", twin="layer_norm"),
 )
 def norms(run: Run, case: str) -> float:
     """Deep tanh networks that need their normalization."""

@@ -81,7 +81,7 @@ def shape_net(run: Run, case: str) -> float:
     zero_init_residual=0.7,
     mixup=0.6,
     sgd_decay=0.7,
-    no_skip_deep=fault("vanishing", layer=("stem", "blocks/0", "blocks/1", "blocks/2")),
+    no_skip_deep=fault("vanishing"),
     one_sample_norm=fault("norm of one sample"),
     decay=fault("weight decay"),
     no_zero_grad=fault("gradients accumulate", twin="sgd_decay"),

@@ -199,7 +199,7 @@ def diabetes(run: Run, case: str) -> float:
 @program(
     plain=0.75,
     norm=0.75,
-    sigmoid_deep=fault("vanishing", layer="layers/0"),
+    sigmoid_deep=fault("vanishing"),
     big_init=fault("saturated", layer="layers/0"),
     dead=fault("dead units", layer="layers/0"),
     zero_init=fault("symmetric start"),
