@@ -114,7 +114,8 @@ def test_the_console_says_in_one_line_what_it_costs(tmp_path, monkeypatch):
     fit(clock.monitor, [clock], steps=600)
     cost = clock.monitor.cost
     share = f"{cost.fraction:.2%} of the training time"
-    *_, note, end = printed.getvalue().splitlines()
+    *_, note, verdict, end = printed.getvalue().splitlines()
+    assert verdict.startswith("gradwatch · verdict: ")
     assert note == f"measures every 5th step, for {share}"
     assert end.startswith(f"gradwatch · {cost.measured_steps} of 600 steps measured, ")
     assert end.endswith(f", measuring took {share}")

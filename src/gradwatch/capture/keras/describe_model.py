@@ -234,7 +234,7 @@ def _optimizer(model: Any) -> OptimizerFacts:
             inner._learning_rate, keras.optimizers.schedules.LearningRateSchedule
         ),
         loss_scale=scale,
-        **{name: _number(getattr(inner, own, None)) for name, own in _CONSTANTS.items()},
+        **{name: _number(fact(inner, own)) for name, own in _CONSTANTS.items()},
     )
 
 

@@ -1,7 +1,7 @@
 """The inputs of a training step that surround the network: data, loss, learning rate."""
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from typing import Any
 
@@ -161,7 +161,10 @@ class StepInputs:
 
     @cached_property
     def _loss(self) -> LossFacts:
-        return loss_facts(self._model)
+        # That it cannot be read is said with the other facts about the model.
+        with suppress(Exception):
+            return loss_facts(self._model)
+        return LossFacts()
 
     def _optimizer_numbers(self, state: Any) -> Iterator[tuple[str, Tensor]]:
         if len(self._optimizers) != 1:
