@@ -51,9 +51,11 @@ def report(args: argparse.Namespace, cases: Mapping[str, Case]) -> None:
             "note": args.note,
             "dropped": dropped,
             "rows": {name: _numbers(each) for name, each in judged.items()},
-            "runs": {name: [_facts(run) for run in each] for name, each in judged.items()},
+            "runs": [
+                {"rules": name, **_facts(run)} for name, each in judged.items() for run in each
+            ],
         }
-        args.write.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
+        args.write.with_suffix(".json").write_text(_line_by_line(facts))
 
 
 def _run(judged: Judged) -> tuple[str, int, str]:
@@ -189,3 +191,14 @@ def _share(hits: int, of: int, interval: tuple[float, float] | None = None) -> s
     if interval is None:
         return text
     return f"{text} ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})"
+
+
+def _line_by_line(facts: dict[str, Any]) -> str:
+    """JSON with a line for each fact, and for each entry of a list."""
+    lines = []
+    for name, value in facts.items():
+        text = json.dumps(value)
+        if isinstance(value, list):
+            text = "[\n" + ",\n".join(f"  {json.dumps(each)}" for each in value) + "\n ]"
+        lines.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
