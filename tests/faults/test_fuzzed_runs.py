@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import gradwatch
 from gradwatch.cli.main import main
 from gradwatch.core import Kind, Site
-from gradwatch.diagnosis import Finding, Severity, findings_of
+from gradwatch.diagnosis import Finding, Severity, Verdict, findings_of
 from gradwatch.diagnosis.findings_file import Extent, FindingsFile
 from gradwatch.store import StoreWriter, sealing
 from gradwatch.util.files import checked_json
@@ -47,7 +47,8 @@ def place(tmp_path_factory):
     )  # fmt: skip
     findings = FindingsFile(place, "x")
     findings.found(finding)
-    findings.ended([finding], Extent(1, 16, False))
+    verdict = Verdict("learned", 16, {"initial loss": 2.0, "current loss": 0.2}, (0.1, 0.3))
+    findings.ended([finding], Extent(1, 16, False), verdict)
     findings.close()
     writer = StoreWriter(place, first_step=17)
     for step in range(17, 25):
