@@ -69,7 +69,7 @@ def test_so_do_all_other_functions(function, wrong, right):
     [
         ("record", "grads", "gradients="),
         ("record", "model", "variables="),
-        ("record", "losses", "loss="),
+        ("record", "lost", "loss="),
         ("record", "x", "inputs="),
         ("measure", "param", "variables="),
         ("tape", "persistant", "persistent="),
