@@ -71,8 +71,12 @@ class StepInputs:
         self._rates: dict[int, Tensor] = {}
         """What the step read, by the optimizer's id."""
         self._scope: Any = None
+        # What needs all samples of a batch at once is left out where several devices share them.
+        self._has_whole_batch = (
+            not backend.is_replicated and keras.distribution.distribution() is None
+        )
         self._samples: SampleLosses | None = None
-        if Kind.SAMPLE_LOSS in kinds and not backend.is_replicated:
+        if Kind.SAMPLE_LOSS in kinds and self._has_whole_batch:
             self._samples = SampleLosses(model, reporter, backend.is_watched_replica)
 
     @contextmanager
@@ -150,6 +154,8 @@ class StepInputs:
 
     def _constant_loss(self) -> Iterator[tuple[str, Tensor]]:
         """What the loss would be without looking at the inputs; not where samples have weights."""
+        if not self._has_whole_batch:
+            return
         _, y, weights = keras.utils.unpack_x_y_sample_weight(self._data)
         targets = _as_number(y)
         if targets is None or weights is not None or self._loss.reduction == "sum":
