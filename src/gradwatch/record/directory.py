@@ -96,10 +96,10 @@ class RunDirectory:
             lock = DirectoryLock(self.path, self.training)
 
         def is_wanted() -> bool:
-            if self._beginning is not None:
+            self.obstacle = ""
+            # Another rank may have ended before this one begins.
+            if self._beginning is not None and not lock.was_of_this_training:
                 self.obstacle = self._beginning.obstacle(self.path)
-            else:
-                self.obstacle = ""
             is_free = not self.obstacle
             if self.path == wished and not is_free:
                 self.left = wished

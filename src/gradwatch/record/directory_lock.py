@@ -35,6 +35,12 @@ class DirectoryLock:
         _open.add(self._file)
         self._process = os.getpid()
 
+    @property
+    def was_of_this_training(self) -> bool:
+        """Whether a process of the same training was the last to hold it."""
+        ours = self._training.encode()
+        return bool(ours) and os.pread(self._file, len(ours) + 1, 0) == ours
+
     def take(self, is_wanted: Callable[[], bool] = lambda: True) -> bool:
         """Take the lock, or share it with processes of the same training; False if it is held.
 
