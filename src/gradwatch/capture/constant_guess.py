@@ -4,6 +4,7 @@ It follows from the targets alone: the entropy of the classes, the variance of v
 written for any of NumPy, `keras.ops` and torch, whichever is given as `xp`.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -44,12 +45,7 @@ def constant_loss(xp: Any, loss: str | None, targets: Any) -> Any | None:
 
 def _columns(xp: Any, targets: Any) -> Any:
     """Samples by columns."""
-    if len(targets.shape) == 1:
-        return xp.reshape(targets, (-1, 1))
-    size = 1
-    for each in targets.shape[1:]:
-        size *= each
-    return xp.reshape(targets, (-1, size))
+    return xp.reshape(targets, (-1, math.prod(targets.shape[1:])))
 
 
 def _entropy_of_indices(xp: Any, targets: Any) -> Any:

@@ -1,5 +1,6 @@
 """Mistakes that the structure of a model shows by itself, before it has trained."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -79,14 +80,14 @@ def _broadcast(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
     wide = max(len(output), len(targets))
     padded = [1] * (wide - len(output)) + output, [1] * (wide - len(targets)) + targets
     result = [max(pair) for pair in zip(*padded, strict=True)]
-    size = _product(result)
+    size = math.prod(result)
     # Only if both are enlarged: one target for several outputs may be meant.
-    if size <= max(_product(output), _product(targets)):
+    if size <= max(math.prod(output), math.prod(targets)):
         return
     yield Symptom(
         f"The loss compares each output with each target: it broadcasts an output of shape "
-        f"{_shape(output)} and targets of shape {_shape(targets)} to {_shape(result)}.",
-        {"compared pairs": size, "outputs": _product(output)},
+        f"{tuple(output)} and targets of shape {tuple(targets)} to {tuple(result)}.",
+        {"compared pairs": size, "outputs": math.prod(output)},
         layer=facts.outputs[0] if len(facts.outputs) == 1 else "",
         since=history.first_step,
         severity=Severity.ERROR,
@@ -260,14 +261,3 @@ def _is_batch_normalization(layer: LayerFacts) -> bool:
 
 def _listed(paths: Sequence[str]) -> str:
     return paths[0] if len(paths) == 1 else f"{paths[0]} with {len(paths) - 1} more"
-
-
-def _product(shape: Sequence[int]) -> int:
-    size = 1
-    for each in shape:
-        size *= each
-    return size
-
-
-def _shape(shape: Sequence[int]) -> str:
-    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
