@@ -12,6 +12,7 @@ from keras import ops
 
 import gradwatch
 from gradwatch.diagnosis import diagnose
+from tests.keras.twins.compare import is_same
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() == "torch", reason="where steps are compiled"
@@ -54,9 +55,9 @@ def train(callbacks: list[Any], *, trap: bool = False, optimizer: Any = "adam") 
     return model
 
 
-def bits(model: Any) -> list[bytes]:
+def state(model: Any) -> list[np.ndarray]:
     variables = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
-    return [ops.convert_to_numpy(v.value).tobytes() for v in variables]
+    return [ops.convert_to_numpy(v.value) for v in variables]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,8 @@ def test_nan_in_a_step_that_was_not_measured_names_its_first_tensor(
     run = gradwatch.open(tmp_path / "run")
     assert [f.title for f in diagnose(run).findings if f.rule == "non-finite"] == [words]
     assert AT in run.measured_steps
-    assert bits(watched) == bits(train([], **arguments()))
+    pairs = zip(state(watched), state(train([], **arguments())), strict=True)
+    assert all(is_same(*pair) for pair in pairs)
 
 
 def test_a_step_that_is_not_all_computation_is_not_run_again(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def differences(bare: Outcome, watched: Outcome) -> Iterator[str]:
         yield f"there are {list(watched.named)}, not {list(bare.named)}"
         return
     for name, array in bare.named.items():
-        if not _is_same(array, watched.named[name]):
+        if not is_same(array, watched.named[name]):
             yield f"{name}: {_far(array, watched.named[name])}"
 
 
@@ -111,7 +111,7 @@ def nudge(array: np.ndarray, unit: float, seed: int) -> np.ndarray:
     return (array * (1 + unit * signs)).astype(array.dtype)
 
 
-def _is_same(a: np.ndarray, b: np.ndarray) -> bool:
+def is_same(a: np.ndarray, b: np.ndarray) -> bool:
     """Equal to the bit; any NaN is as good as another."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
