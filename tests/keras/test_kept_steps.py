@@ -18,12 +18,14 @@ class Training:
         self.now = 0.0
         self.cost = cost
         self.kept = KeptSteps(lambda: self.now)
+        self.is_finite = True
 
     def step(self, step: int, batch: Any) -> None:
         self.now += 1
         self.kept.begin([Moment(step)])
         if self.kept.wants_state():
-            self.kept.add_state(f"state {step}", 0, self.cost, "cpu")
+            finite = (self.is_finite,)
+            self.kept.add_state(f"state {step}", lambda: finite, 0, self.cost, "cpu")
         self.kept.note(batch)
         self.kept.finite_until = step
 
@@ -87,3 +89,15 @@ def test_a_measured_step_shows_harm_that_the_loss_hides() -> None:
     breaks.add_measured(2, lambda: True)
     assert [breaks.begins(step, 1.0) for step in (1, 2, 3)] == [False, True, False]
     assert breaks.finite_until == 1
+
+
+def test_copies_of_the_state_show_harm_that_the_loss_hides() -> None:
+    training = Training()
+    training.step(1, np.zeros(1))
+    assert training.kept.harmed_before() is None
+    training.is_finite = False
+    for step in range(2, 12):
+        training.step(step, np.zeros(step))
+    assert training.kept.harmed_before() == 9
+    breaks = LossBreaks()
+    assert [breaks.harm(), breaks.harm()] == [True, False]

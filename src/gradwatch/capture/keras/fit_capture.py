@@ -1,16 +1,14 @@
 """Follows `model.fit` from step to step, and measures the steps that are due."""
 
 import math
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any, Protocol
 
 from gradwatch.capture.keras.again import (
-    MOST_STEPS,
     KeptCall,
-    LossBreaks,
     Rerun,
+    Reruns,
     StepSearch,
     is_harmed,
     make_keeper,
@@ -84,8 +82,6 @@ class FitCapture:
         self._signs = LossSigns(pacer)
         self._announce = announce
         self._batch = 0
-        self._sent: deque[int] = deque(maxlen=MOST_STEPS)
-        """The last steps whose measurement was sent."""
         self._own_start: SlowStart | None = None
         self._backend = make_backend(model)
         if pacer.budget is not None and not self._timetable.is_due(Moment(_FAR)):
@@ -98,9 +94,11 @@ class FitCapture:
                 "gradients(per_replica=True): this training has no replicas whose gradients could "
                 "be told apart, so only the gradients themselves are recorded."
             )
-        self._keeper = make_keeper(model, self._backend, reporter)
-        self._breaks = LossBreaks()
-        self._measured_step = MeasuredStep(model, self._backend, self._keeper)
+        keeper = make_keeper(model, self._backend, reporter)
+        self._reruns: Reruns | None = None
+        if keeper is not None:
+            self._reruns = Reruns(keeper, self._step_search, self._send_rerun, self._say, reporter)
+        self._measured_step = MeasuredStep(model, self._backend, keeper)
         self._observer = self._make_observer()
         self._plan.make_if_built()
 
@@ -128,11 +126,8 @@ class FitCapture:
     def send_reports(self, *, everything: bool = False, is_training: bool = True) -> None:
         """Send what Keras has reported, as far as nothing before it is missing."""
         for report in self._reports.take(everything=everything):
-            if self._keeper is not None and is_training:
-                with self._reporter.guard("looking at a loss", "what may not have been finite"):
-                    if self._breaks.begins(report.step, report.loss):
-                        self.find_first_bad(report.step)
-                    self._keeper.kept.finite_until = self._breaks.finite_until
+            if self._reruns is not None and is_training:
+                self._reruns.add_loss(report.step, report.loss)
             self._numbers.add(report.moment, report.get_numbers, when=report.time)
             if report.loss is not None:
                 self._signs.add_mean(report.epoch, report.place, report.loss)
@@ -146,36 +141,26 @@ class FitCapture:
         if numbers and step:
             self._numbers.add(Moment(step, epoch), lambda: numbers)
 
-    def find_first_bad(self, step: int) -> None:
-        """Run the steps that are kept again, up to this one, and send the first that is not finite.
-
-        They are run on copies: training is as it was. A step that was measured is not sent again.
-        """
-        rerun = self._search(lambda search: search.first_bad(step))
-        if rerun is not None:
-            self._say(rerun.words(step))
-            self._send_rerun(rerun)
-
     def run_again(self, step: int) -> bool:
-        """Run a step that is kept again, and send its measurement; False if that cannot be."""
-        rerun = self._search(lambda search: search.single(step))
-        return rerun is not None and self._send_rerun(rerun)
+        """Run a step again, if it is kept, and send its measurement; False if that cannot be.
 
-    def _search(self, run: Callable[[StepSearch], Rerun | None]) -> Rerun | None:
-        with self._reporter.guard("running steps again", "the tensors of a step"):
-            if self._keeper is not None and not self._plan.is_outdated:
-                request = self._request(Moment(self.next_step))
-                if self._measured_step.prepare([[request]]):
-                    function = self._measured_step.function_for(self._observer)
-                    fetch = self._backend.framework.fetch
-                    return run(StepSearch(self._keeper, function, fetch, self._recorder.tables))
-        return None
+        It is run on copies: training is as it was.
+        """
+        return self._reruns is not None and self._reruns.run_again(step)
 
-    def _send_rerun(self, rerun: Rerun) -> bool:
-        if rerun.moment is None or rerun.moment.step in self._sent:
-            return False
-        self._send(StepRequest(rerun.moment, False, self._observer), rerun.measured)
-        return True
+    def _step_search(self) -> StepSearch | None:
+        request = self._request(Moment(self.next_step))
+        if self._reruns is None or self._plan.is_outdated:
+            return None
+        if not self._measured_step.prepare([[request]]):
+            return None
+        function = self._measured_step.function_for(self._observer)
+        fetch, tables = self._backend.framework.fetch, self._recorder.tables
+        return StepSearch(self._reruns.keeper, function, fetch, tables)
+
+    def _send_rerun(self, rerun: Rerun) -> None:
+        if rerun.moment is not None:
+            self._send(StepRequest(rerun.moment, False, self._observer), rerun.measured)
 
     def facts(self) -> ModelFacts:
         return facts_of(self._model, self._reporter)
@@ -210,12 +195,14 @@ class FitCapture:
     def begin_batch(self, batch: int) -> None:
         """The batch with that index in the epoch, or several from it on, come next."""
         self.send_reports()
+        if self._reruns is not None:
+            self._reruns.look_at_copies()
         self._batch = batch
         moments = self._counter.moments(batch)
         self._plan.make_if_built()
         due = [moment for moment in moments if self._timetable.is_due(moment)]
-        if self._keeper is not None:
-            self._keeper.begin(moments, is_measured=len(due) == len(moments))
+        if self._reruns is not None:
+            self._reruns.keeper.begin(moments, is_measured=len(due) == len(moments))
         is_ordinary = not due or all(map(self._timetable.is_ordinary, due))
         self._pacer.tick(moments, len(due), counts=is_ordinary)
         if self._observer.is_refused:
@@ -245,8 +232,8 @@ class FitCapture:
         is_free = not isinstance(vars(self._model)["train_function"], StandIn)
         if not is_free or self._plan.current is None:
             return
-        if self._keeper is not None:
-            KeptCall(self._model, self._keeper).install()
+        if self._reruns is not None:
+            KeptCall(self._model, self._reruns.keeper).install()
         elif len(moments) == 1 and self._checks is not None and not self._checks.is_off:
             self._checks.call(moments[0]).install()
 
@@ -302,10 +289,9 @@ class FitCapture:
                 return  # It was measured for the sake of its random numbers alone.
             fetch = self._backend.framework.fetch
             wait = fetch(measured, names_due(due, measured))
-            self._sent.append(moment.step)
-            if self._keeper is not None and self._keeper.kept.states and not moment.is_again:
+            if self._reruns is not None:
                 tables = self._recorder.tables
-                self._breaks.add_measured(moment.step, lambda: is_harmed(wait(), tables))
+                self._reruns.add_measured(moment.step, lambda: is_harmed(wait(), tables))
             # What is reported from now on comes after this.
             self._numbers.close_batch()
             self._recorder.send(

@@ -1,17 +1,17 @@
 """Steps of `fit` that are kept, so that they can be run again, measured, when one went wrong."""
 
 from gradwatch.capture.keras.again.kept_call import KeptCall
-from gradwatch.capture.keras.again.kept_steps import MOST_STEPS
 from gradwatch.capture.keras.again.loss_breaks import LossBreaks
 from gradwatch.capture.keras.again.make_keeper import make_keeper
+from gradwatch.capture.keras.again.reruns import Reruns
 from gradwatch.capture.keras.again.step_keeper import StepKeeper
 from gradwatch.capture.keras.again.step_search import Rerun, StepSearch, is_harmed
 
 __all__ = [
-    "MOST_STEPS",
     "KeptCall",
     "LossBreaks",
     "Rerun",
+    "Reruns",
     "StepKeeper",
     "StepSearch",
     "is_harmed",

@@ -6,13 +6,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from gradwatch.capture.keras.again.rerunner import Note, Rerunner
+from gradwatch.capture.keras.again.rerunner import Finite, Note, Rerunner
 from gradwatch.capture.keras.backends.jax_backend import JaxBackend
 
 # Training donates its own buffers to the next step.
 _copy = jax.jit(lambda state: jax.tree.map(jnp.copy, state))
+
+
+@jax.jit  # type: ignore[untyped-decorator]
+def _copy_and_check(state: Any) -> Any:
+    floats = [x for x in jax.tree.leaves(state[:3]) if jnp.issubdtype(x.dtype, jnp.floating)]
+    return jax.tree.map(jnp.copy, state), [jnp.isfinite(x).all() for x in floats]
 
 
 class _NotedBatches(Iterator[Any]):
@@ -38,19 +43,12 @@ class JaxRerunner(Rerunner):
         state, batches = args
         return state, _NotedBatches(batches, note)
 
-    def copy_state(self, function: Any, args: Any) -> Any:
-        return _copy(args[0])
+    def copy_state(self, function: Any, args: Any) -> tuple[Any, Finite] | None:
+        state, finite = _copy_and_check(args[0])
+        return state, lambda: tuple(map(bool, finite))
 
     def size(self, state: Any) -> int:
         return sum(array.nbytes for array in jax.tree.leaves(state))
-
-    def count_bad(self, state: Any) -> tuple[int, ...]:
-        arrays = jax.tree.leaves(state[:3])  # The last are metrics.
-        return tuple(
-            int(np.count_nonzero(~np.isfinite(np.asarray(array, np.float32))))
-            for array in arrays
-            if jnp.issubdtype(array.dtype, jnp.floating)
-        )
 
     def run(self, function: Any, state: Any, batch: Any) -> tuple[Any, Any]:
         args = self._backend.arguments((_copy(state), iter([batch])), histograms_due=False)

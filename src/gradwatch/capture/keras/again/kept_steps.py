@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from gradwatch.capture.keras.again.rerunner import Finite
 from gradwatch.core import Moment
 
 SHARE = 0.003
@@ -33,10 +34,11 @@ class KeptBatch:
 
 @dataclass(frozen=True)
 class KeptState:
-    """The state before a step."""
+    """The state before a step, and whether each of its variables is finite."""
 
     step: int
     state: Any
+    finite: Finite
 
 
 class KeptSteps:
@@ -82,7 +84,13 @@ class KeptSteps:
         is_known = len(self.states) < 2 or self.states[-1].step <= self.finite_until
         return steps >= LEAST_STEPS and is_known and self._is_affordable(SHARE)
 
-    def add_state(self, state: Any, size: int, seconds: float, device: str) -> None:
+    def harmed_before(self) -> int | None:
+        """A step before which variables stopped being finite, if the copies show that."""
+        if len(self.states) < 2 or self.states[0].finite() == self.states[-1].finite():
+            return None
+        return self.states[-1].step
+
+    def add_state(self, state: Any, finite: Finite, size: int, seconds: float, device: str) -> None:
         """Take a copy of the state before the next step, and how long it took to ask for it."""
         if size > MOST_STATE:
             self.switch_off()
@@ -90,7 +98,7 @@ class KeptSteps:
         self._cost = seconds + size / SPEED.get(device, SPEED["cpu"])
         self._copied_at = self._clock()
         self._bytes_since = 0
-        self.states.append(KeptState(self._expected[0].step, state))
+        self.states.append(KeptState(self._expected[0].step, state, finite))
         while len(self.states) > 2:
             self.states.popleft()
         self._drop_before(self.states[0].step)

@@ -12,7 +12,7 @@ class LossBreaks:
     """Notices the first step whose loss is not finite, and again only after finite ones.
 
     A layer may turn NaN into 0, so that the loss stays finite while weights do not. Measured steps
-    show that.
+    show that, and copies of the state.
     """
 
     def __init__(self) -> None:
@@ -37,8 +37,13 @@ class LossBreaks:
         self._is_broken |= self._is_harmed
         if not self._is_broken:
             self.finite_until = step
-            return False
-        if was_broken or self._count >= MOST:
-            return False
+        return self._is_broken and not was_broken and self._counts()
+
+    def harm(self) -> bool:
+        """Variables are not finite; returns whether that is new."""
+        was_broken, self._is_broken, self._is_harmed = self._is_broken, True, True
+        return not was_broken and self._counts()
+
+    def _counts(self) -> bool:
         self._count += 1
-        return True
+        return self._count <= MOST

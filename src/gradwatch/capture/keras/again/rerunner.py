@@ -8,6 +8,9 @@ from typing import Any
 Note = Callable[[Any], object]
 """Takes the batch of a step; never raises."""
 
+Finite = Callable[[], tuple[bool, ...]]
+"""Waits, and says of each variable of a state but the metrics' whether it is finite."""
+
 
 class Rerunner(ABC):
     """Copies the state of a training, and runs its measured step on such a copy.
@@ -27,16 +30,12 @@ class Rerunner(ABC):
         return function
 
     @abstractmethod
-    def copy_state(self, function: Any, args: Any) -> Any:
+    def copy_state(self, function: Any, args: Any) -> tuple[Any, Finite] | None:
         """A copy of the state before the call of the model's own train function; None if not."""
 
     @abstractmethod
     def size(self, state: Any) -> int:
         """The bytes of a state."""
-
-    @abstractmethod
-    def count_bad(self, state: Any) -> tuple[int, ...]:
-        """Of each variable of a state but the metrics', how many elements are not finite."""
 
     @abstractmethod
     def run(self, function: Any, state: Any, batch: Any) -> tuple[Any, Any]:

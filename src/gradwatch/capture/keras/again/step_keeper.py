@@ -19,6 +19,8 @@ class StepKeeper:
         self._reporter = reporter
         self._own: tuple[Any, Any] = (None, None)
         self._may_copy = self._has_copied = False
+        self.harmed: int | None = None
+        """A step before which variables stopped being finite, although the loss did not."""
 
     def begin(self, moments: Sequence[Moment], *, is_measured: bool) -> None:
         """These steps come next; the first copy of the state is made before one not measured."""
@@ -61,15 +63,20 @@ class StepKeeper:
         self._reporter.internal_error(error, "keeping a step", lost)
 
     def _copy_state(self, own_function: Any, args: Any) -> None:
+        # That of the last copy is known by now, without waiting for the device.
+        self.harmed = self.kept.harmed_before()
+        if self.harmed is not None:
+            return  # The copies that there are will be needed.
         own_function = self.own(own_function)
         if not self._has_copied:
             # The first time, what copies is compiled.
             self._has_copied = True
             self.rerunner.copy_state(own_function, args)
         began = time.perf_counter()
-        state = self.rerunner.copy_state(own_function, args)
-        if state is None:
+        copied = self.rerunner.copy_state(own_function, args)
+        if copied is None:
             self.kept.switch_off()
-        else:
-            seconds = time.perf_counter() - began
-            self.kept.add_state(state, self.rerunner.size(state), seconds, self.rerunner.device)
+            return
+        state, finite = copied
+        seconds, size = time.perf_counter() - began, self.rerunner.size(state)
+        self.kept.add_state(state, finite, size, seconds, self.rerunner.device)

@@ -31,9 +31,9 @@ class Rerun(NamedTuple):
     seconds: float
 
     def words(self, step: int) -> str:
-        """In words, if the loss of this step was not finite."""
+        """In words, if this step was seen not to be finite."""
         which = f"step {step}" if self.first == step else f"steps {self.first} to {self.last}"
-        ran = f"the loss of step {step} is not finite: ran {which} again, on copies"
+        ran = f"step {step} is not finite: ran {which} again, on copies"
         if self.moment is not None:
             return f"{ran}, to measure step {self.moment.step} ({self.seconds:.1f} s)"
         if self.last < step:
@@ -70,12 +70,9 @@ class StepSearch:
         return self._run(start, states, batches, lambda moment, _: moment.step == step)
 
     def _last_finite(self, states: list[KeptState]) -> KeptState | None:
-        """The newest state that has no more elements that are not finite than the oldest."""
-        usual = self._rerunner.count_bad(states[0].state) if states else ()
-        for each in reversed(states[1:]):
-            if self._rerunner.count_bad(each.state) == usual:
-                return each
-        return states[0] if states else None
+        """The newest state with no more variables that are not finite than the oldest has."""
+        alike = [each for each in states if each.finite() == states[0].finite()]
+        return alike[-1] if alike else None
 
     def _run(
         self,

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from gradwatch.capture.keras.again.rerunner import Note, Rerunner
+from gradwatch.capture.keras.again.rerunner import Finite, Note, Rerunner
 from gradwatch.capture.keras.backends.tensorflow_backend import TensorFlowBackend
 from gradwatch.capture.keras.backends.tensorflow_random import is_seeded, stateful_operations
 from gradwatch.core import KerasModel
@@ -65,7 +64,7 @@ class TensorFlowRerunner(Rerunner):
     def noting(self, function: Any, note: Note) -> Any:
         return _NotedFunction(function, note)
 
-    def copy_state(self, function: Any, args: Any) -> Any:
+    def copy_state(self, function: Any, args: Any) -> tuple[Any, Finite] | None:
         (iterator,) = args
         if not isinstance(function, _NotedFunction) or not isinstance(iterator, tf.data.Iterator):
             return None
@@ -75,20 +74,19 @@ class TensorFlowRerunner(Rerunner):
             if _is_more_than_variables(graph, variables):
                 return None
             self._known, self._variables = iterator.element_spec, variables
-            # Reading shares the memory until the variable changes, and then that is copied.
-            self._read = tf.function(lambda: [v.read_value() for v in variables], autograph=False)
-        return self._read()
+            self._read = tf.function(self._copy_and_check, autograph=False)
+        state, finite = self._read()
+        return state, lambda: tuple(map(bool, finite))
+
+    def _copy_and_check(self) -> tuple[list[Any], list[Any]]:
+        # Reading shares the memory until the variable changes, and then that is copied.
+        state = [variable.read_value() for variable in self._variables]
+        metrics = {id(variable.value) for variable in self._model.metrics_variables}
+        own = [x for v, x in zip(self._variables, state, strict=True) if id(v) not in metrics]
+        return state, [tf.reduce_all(tf.math.is_finite(x)) for x in own if x.dtype.is_floating]
 
     def size(self, state: Any) -> int:
         return sum(value.dtype.size * value.shape.num_elements() for value in state)
-
-    def count_bad(self, state: Any) -> tuple[int, ...]:
-        metrics = {id(v.value) for v in self._model.metrics_variables}
-        return tuple(
-            int(np.count_nonzero(~np.isfinite(tf.cast(value, tf.float32).numpy())))
-            for variable, value in zip(self._variables, state, strict=True)
-            if value.dtype.is_floating and id(variable) not in metrics
-        )
 
     def run(self, function: Any, state: Any, batch: Any) -> tuple[Any, Any]:
         self._assign(state)
