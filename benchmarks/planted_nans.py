@@ -270,9 +270,8 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--steps", default="23,60,61,137")
     options = parser.parse_args()
-    pipeline.CLOSING_TIME = (
-        60.0  # On a busy machine, what is not written yet would count as missed.
-    )
+    # On a busy machine, what is not written in time would count as missed.
+    pipeline.CLOSING_TIME = 60.0
     right = same = count = 0
     for i, at in enumerate(map(int, options.steps.split(","))):
         for j, plant in enumerate(PLANTS):

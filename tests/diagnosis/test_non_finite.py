@@ -157,3 +157,12 @@ def test_a_real_square_root_at_zero_is_traced_to_its_module(tmp_path):
 
 def test_a_healthy_course_has_no_finding():
     assert observed(course(60, lambda s: step_with(), falling(60))).findings == []
+
+
+def test_nan_in_weights_keeps_its_name_while_losses_alone_are_known():
+    diagnosis = diagnosed(step_with(LAYERS[1:], weights=LAYERS))
+    for step in range(3, 10):
+        diagnosis.observe_losses([(step, 1.0)])
+    diagnosis.observe(reading(10, step_with(LAYERS, weights=LAYERS), 1.0))
+    finding = found(diagnosis, "non-finite")
+    assert (finding.title, finding.is_open) == ("NaN in step 2, first in output net/b.", True)

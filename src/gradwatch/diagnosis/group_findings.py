@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from gradwatch.core import Kind
 from gradwatch.diagnosis.finding import Finding, Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.precedence import OF_THE_COURSE, explains, refutes
@@ -84,9 +85,17 @@ class GroupFindings:
             entry.last_seen, entry.absent = seen_at, 0
         for key, entry in self._entries.items():
             if key[0] == rule.name and key not in seen and entry.finding.is_open:
+                if not self._could_be_seen(entry.finding):
+                    continue
                 entry.absent += 1
                 if entry.absent >= _ABSENT_UNTIL_CLOSED:
                     entry.finding = replace(entry.finding, until=entry.last_seen)
+
+    def _could_be_seen(self, finding: Finding) -> bool:
+        """Whether the newest step would show NaN in weights, of which a loss says nothing."""
+        kinds = {site.kind for site in finding.sites} & {Kind.WEIGHT, Kind.UPDATE}
+        is_of_weights = finding.rule == "non-finite" and bool(kinds)
+        return not is_of_weights or any(map(self.history.is_fresh, kinds))
 
     def add_rank_symptom(self, rule: Rule, symptom: RankSymptom) -> None:
         """Add the result of a rule that compares ranks over the whole run."""
