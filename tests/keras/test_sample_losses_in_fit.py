@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gradwatch
+from gradwatch.capture.keras.again import step_keeper
 from gradwatch.core import worst_in
 from tests.keras.support import Keep
 
@@ -65,3 +66,22 @@ def test_several_losses_and_one_that_is_reduced_already_have_no_samples() -> Non
     monitor = gradwatch.Monitor(None, every=1, sinks=[keep])
     model.fit(np.ones((8, 4), "f"), [y[:8], y[:8]], verbose=0, callbacks=[monitor])
     assert keep.readings[0].numbers(gradwatch.Kind.SAMPLE_LOSS) == {}
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="steps are not kept on torch")
+def test_a_spike_in_a_step_that_was_not_measured_names_its_sample(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_keeper, "SINGLE_SECONDS", np.inf)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((120 * 16, 4)).astype("f")
+    y = x.sum(1, keepdims=True)
+    y[16 * 92 + 5] = 90.0
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.02), "mse")
+    monitor = gradwatch.Monitor(tmp_path, sinks=[gradwatch.Store()])
+    model.fit(x, y, batch_size=16, shuffle=False, verbose=0, callbacks=[monitor])
+    (spike,) = [finding for finding in monitor.findings if finding.rule == "loss-spike"]
+    assert spike.since == 93
+    assert "by sample 5 of the batch" in spike.title
+    assert gradwatch.open(tmp_path).samples()[93][0].index == 5

@@ -11,7 +11,7 @@ WINDOW = 48
 """The losses that a new one is compared with."""
 LEAST = 24
 """Without so many, nothing is a jump: the first steps of a training are wild."""
-DEVIATIONS = 8.0
+DEVIATIONS = 6.0
 """Of the noise of the losses before. Noise has tails, hence so many."""
 OVER_HIGHEST = 2.0
 """Times the distance of the highest loss before from the level: heavy tails show themselves."""

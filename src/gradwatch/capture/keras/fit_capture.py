@@ -126,11 +126,10 @@ class FitCapture:
     def send_reports(self, *, everything: bool = False, is_training: bool = True) -> None:
         """Send what Keras has reported, as far as nothing before it is missing."""
         for report in self._reports.take(everything=everything):
+            jumps = self._signs.add_mean(report.epoch, report.place, report.loss)
             if self._reruns is not None and is_training:
-                self._reruns.add_loss(report.step, report.loss)
+                self._reruns.add_loss(report.step, report.loss, jumps=jumps)
             self._numbers.add(report.moment, report.get_numbers, when=report.time)
-            if report.loss is not None:
-                self._signs.add_mean(report.epoch, report.place, report.loss)
 
     def send_epoch(self, epoch: int, logs: Mapping[str, Any], prefix: str = "") -> None:
         """Send the numbers that Keras reports at the end of an epoch, or of an evaluation."""
@@ -140,13 +139,6 @@ class FitCapture:
         step = self._reports.last_step_of(epoch) or self._counter.steps_so_far()
         if numbers and step:
             self._numbers.add(Moment(step, epoch), lambda: numbers)
-
-    def run_again(self, step: int) -> bool:
-        """Run a step again, if it is kept, and send its measurement; False if that cannot be.
-
-        It is run on copies: training is as it was.
-        """
-        return self._reruns is not None and self._reruns.run_again(step)
 
     def _step_search(self) -> StepSearch | None:
         request = self._request(Moment(self.next_step))

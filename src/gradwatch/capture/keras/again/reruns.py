@@ -11,7 +11,7 @@ from gradwatch.util import Reporter
 
 
 class Reruns:
-    """Has the first step that is not finite measured, though it was not due.
+    """Has steps measured that were not due: the first that is not finite, and rare jumps.
 
     `search` makes what runs steps again, None if that cannot be; `send` sends what came of it, and
     `say` prints a line.
@@ -39,11 +39,13 @@ class Reruns:
         if self.keeper.kept.states:
             self._breaks.add_measured(step, is_harmed)
 
-    def add_loss(self, step: int, loss: float | None) -> None:
+    def add_loss(self, step: int, loss: float | None, *, jumps: bool) -> None:
         """The loss of a step is known; on the thread that trains, between steps."""
         with self._reporter.guard("looking at a loss", "what may not have been finite"):
             if self._breaks.begins(step, loss):
                 self._find_first_bad(step)
+            elif jumps and step not in self._measured:
+                self._run(lambda search: search.single(step))
             self.keeper.kept.finite_until = self._breaks.finite_until
 
     def look_at_copies(self) -> None:
@@ -53,10 +55,6 @@ class Reruns:
             if self._breaks.harm():
                 self._find_first_bad(step)
             self.keeper.kept.forget()
-
-    def run_again(self, step: int) -> bool:
-        """Run a step that is kept again, and send its measurement; False if that cannot be."""
-        return self._run(lambda search: search.single(step)) is not None
 
     def _find_first_bad(self, step: int) -> None:
         """Send the first step up to this one, of those that are kept, that is not finite."""

@@ -9,6 +9,9 @@ from gradwatch.capture.keras.again.rerunner import Rerunner
 from gradwatch.core import Moment
 from gradwatch.util import Reporter
 
+SINGLE_SECONDS = 5.0
+"""For running single steps again in a training that goes on, in all."""
+
 
 class StepKeeper:
     """Notes the batches of all steps, and copies the state before some."""
@@ -16,6 +19,7 @@ class StepKeeper:
     def __init__(self, rerunner: Rerunner, reporter: Reporter) -> None:
         self.rerunner = rerunner
         self.kept = KeptSteps()
+        self.seconds_left = SINGLE_SECONDS
         self._reporter = reporter
         self._own: tuple[Any, Any] = (None, None)
         self._may_copy = self._has_copied = False

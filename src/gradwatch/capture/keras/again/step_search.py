@@ -64,10 +64,15 @@ class StepSearch:
         return self._run(start, states, batches, self._is_bad)
 
     def single(self, step: int) -> Rerun | None:
-        """This step; None if it is not kept."""
+        """This step; None if it is not kept, or such steps have taken too long."""
         states, batches = self._keeper.kept.up_to(step)
         start = states[-1] if states else None
-        return self._run(start, states, batches, lambda moment, _: moment.step == step)
+        left = self._keeper.seconds_left
+        if left <= 0:
+            return None
+        rerun = self._run(start, states, batches, lambda at, _: at.step == step, left)
+        self._keeper.seconds_left -= 0.0 if rerun is None else rerun.seconds
+        return rerun
 
     def _last_finite(self, states: list[KeptState]) -> KeptState | None:
         """The newest state with no more variables that are not finite than the oldest has."""
@@ -80,6 +85,7 @@ class StepSearch:
         states: list[KeptState],
         batches: list[KeptBatch],
         is_found: Callable[[Moment, Any], bool],
+        most_seconds: float = SECONDS,
     ) -> Rerun | None:
         wanted = [each for each in batches if start is not None and each.moment.step >= start.step]
         if start is None or not wanted:
@@ -98,7 +104,7 @@ class StepSearch:
                 if is_found(each.moment, measured):
                     found = replace(each.moment, is_again=True)
                     break
-                if time.perf_counter() - began > SECONDS:
+                if time.perf_counter() - began > most_seconds:
                     break
         seconds = time.perf_counter() - began
         return Rerun(start.step, last, found, measured, seconds)
