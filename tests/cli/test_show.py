@@ -25,6 +25,9 @@ def test_ls_tells_status_steps_duration_loss_sites_size_and_damage(run, truth):
     assert entry["duration"] == 39.0
     assert entry["sites"] == len(truth)
     assert entry["losses"] == {"loss": 1 / 40}
+    assert entry["learning"]["word"] == "learned"
+    header, row = invoke("ls", run.parent).stdout.splitlines()[:2]
+    assert row[header.index("verdict") :].startswith("learned ")
     assert entry["bytes"] == sum(f.stat().st_size for f in run.rglob("*") if f.is_file())
     assert (entry["damage"], entry["lost_rows"]) == ([], 0)
 

@@ -53,16 +53,15 @@ def check(
 
     with tempfile.TemporaryDirectory(prefix="gradwatch-check-") as temporary:
         outcome = run_script(script, arguments, steps, directory or Path(temporary))
-    found = outcome.findings
+    found, came_to = outcome.findings, outcome.verdict
     if as_json:
         facts = {"script": str(script), "steps": outcome.steps, "failure": outcome.failure}
-        echo_json({**facts, **diagnosis_report.facts(found, strict)})
+        echo_json({**facts, **diagnosis_report.facts(found, strict, came_to)})
     else:
         echo("")
         if outcome.steps:
-            diagnosis_report.print_report(
-                script.name, found, counted(outcome.steps, "training step")
-            )
+            extent = counted(outcome.steps, "training step")
+            diagnosis_report.print_report(script.name, found, extent, came_to)
         if outcome.failure:
             echo(f"The script failed. {printable(outcome.failure)}")
         elif not outcome.steps:

@@ -7,7 +7,7 @@ import click
 from gradwatch.cli import diagnosis_report, options
 from gradwatch.cli.opening import open_run
 from gradwatch.cli.output import echo_json
-from gradwatch.diagnosis import findings_of, verdict_of
+from gradwatch.diagnosis import all_findings
 from gradwatch.util import counted
 
 
@@ -26,18 +26,12 @@ def diagnose(run: Path, strict: bool, as_json: bool) -> int:
     if there are only warnings.
     """
     with open_run(run) as opened:
-        found, came_to = findings_of(opened), verdict_of(opened)
+        known = all_findings(opened)
         steps, name = len(opened.measured_steps), opened.name
+    found, came_to = known.findings or [], known.verdict
     if as_json:
-        learning = None if came_to is None else came_to.facts()
-        echo_json(
-            {
-                "run": name,
-                "steps": steps,
-                **diagnosis_report.facts(found, strict),
-                "learning": learning,
-            }
-        )
+        facts = diagnosis_report.facts(found, strict, came_to)
+        echo_json({"run": name, "steps": steps, **facts})
     else:
         diagnosis_report.print_report(name, found, counted(steps, "measured step"), came_to)
     return diagnosis_report.exit_code(found, strict)

@@ -20,11 +20,14 @@ def exit_code(findings: Sequence[Finding], strict: bool) -> int:
     return WARNINGS if strict and Severity.WARNING in severities else HEALTHY
 
 
-def facts(findings: Sequence[Finding], strict: bool) -> dict[str, Any]:
-    """The verdict and the findings for JSON; findings that others explain come last."""
+def facts(
+    findings: Sequence[Finding], strict: bool, came_to: Verdict | None = None
+) -> dict[str, Any]:
+    """The findings and the verdict for JSON; findings that others explain come last."""
     return {
         "verdict": _NAMES[exit_code(findings, strict)],
         "findings": [finding.facts() for finding in findings],
+        "learning": None if came_to is None else came_to.facts(),
     }
 
 

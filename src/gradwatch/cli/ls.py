@@ -35,7 +35,7 @@ _EXTRAS, _LONGEST = 8, 32
 """How many metrics and settings are columns, and how long their texts are."""
 
 
-@click.command(short_help="List runs: status, health, steps, loss, size.")
+@click.command(short_help="List runs: status, health, verdict, steps, loss, size.")
 @click.argument("directory", type=click.Path(path_type=Path), required=False)
 @options.as_json
 def ls(directory: Path | None, as_json: bool) -> int:
@@ -74,11 +74,13 @@ def _entries(found: Run | Runs) -> list[Entry]:
 def _entry(run: Run, name: str) -> Entry:
     ranks = run.rank_statuses
     outline = outline_of(run)
+    known = known_findings(run)
     return {
         "name": name,
         "path": str(run.path),
         "status": str(run.status),
-        "health": health_of(run, known_findings(run).findings).facts(),
+        "health": health_of(run, known.findings).facts(),
+        "learning": None if known.verdict is None else known.verdict.facts(),
         "started": run.started,
         "duration": run.duration,
         "last_step": run.last_step,
@@ -102,6 +104,7 @@ def _broken(place: Path, name: str, error: Exception) -> Entry:
         "path": str(place),
         "status": "broken",
         "health": unreadable(message).facts(),
+        "learning": None,
         **unknown,
         "losses": {},
         **dict.fromkeys(("metrics", "course", "config", "tags", "note")),
@@ -122,6 +125,7 @@ def _print(entries: list[Entry]) -> None:
         TextColumn("run", [printable(e["name"]) for e in entries], left=True, weight=0),
         TextColumn("status", [e["status"] for e in entries], left=True, weight=9, alarms=wrong),
         TextColumn("health", conditions, left=True, weight=9, alarms=unwell),
+        TextColumn("verdict", [_word(e["learning"]) for e in entries], left=True, weight=6),
         TextColumn("started", [_moment(e["started"]) for e in entries], left=True, weight=3),
         TextColumn("took", [duration(e["duration"]) for e in entries], weight=5),
         TextColumn("last step", [_whole(e["last_step"]) for e in entries], weight=8),
@@ -141,6 +145,10 @@ def _print(entries: list[Entry]) -> None:
     if any(headlines):
         columns.append(TextColumn("what is wrong", headlines, left=True, weight=0))
     echo_table(columns)
+
+
+def _word(learning: dict[str, Any] | None) -> str:
+    return "" if learning is None or learning["word"] == "unknown" else learning["word"]
 
 
 def _extras(entries: list[Entry]) -> list[TextColumn]:

@@ -9,7 +9,7 @@ from gradwatch.cli.exit_codes import FOUND, OK, user_errors
 from gradwatch.cli.opening import choose_rank, choose_sites, open_run
 from gradwatch.cli.output import echo_json
 from gradwatch.core import STATISTICS, Kind
-from gradwatch.diagnosis import findings_of, verdict_of
+from gradwatch.diagnosis import all_findings
 from gradwatch.view.data import gradient_kind, show_data, statistic_data
 
 _JSON_COLUMNS, _TEXT_COLUMNS = 100, 24
@@ -50,9 +50,9 @@ def show(
         pattern = options.selector(patterns)
         if kind is None and statistic is None:
             sites = choose_sites(opened, pattern)
-            came_to = verdict_of(opened)
-            data = show_data(opened, sites, findings_of(opened), columns, chosen)
-            data["learning"] = None if came_to is None else came_to.facts()
+            known = all_findings(opened)
+            data = show_data(opened, sites, known.findings or [], columns, chosen)
+            data["learning"] = None if known.verdict is None else known.verdict.facts()
             print_text = show_text.print_overview
         else:
             kind = kind or str(gradient_kind(opened.sites()) or "gradient")

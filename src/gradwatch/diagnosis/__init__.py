@@ -8,10 +8,10 @@ from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.diagnosis.replay import (
     KnownFindings,
+    all_findings,
     diagnose,
     findings_of,
     known_findings,
-    verdict_of,
 )
 from gradwatch.diagnosis.rule import Threshold, rule
 from gradwatch.diagnosis.settings import DiagnosisSpec, Settings, as_severity
@@ -32,6 +32,7 @@ __all__ = [
     "Symptom",
     "Threshold",
     "Verdict",
+    "all_findings",
     "as_severity",
     "counted_alarms",
     "diagnose",
@@ -39,6 +40,5 @@ __all__ = [
     "known_findings",
     "rule",
     "silence",
-    "verdict_of",
     "worst_first",
 ]

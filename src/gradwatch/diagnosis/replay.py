@@ -28,13 +28,14 @@ _QUICK_ROWS = 100_000
 
 
 class KnownFindings(NamedTuple):
-    """Findings, worst first, and whether the whole run has been diagnosed.
+    """Findings, worst first, whether the whole run has been diagnosed, and the verdict on it.
 
     None if it has not been diagnosed at all.
     """
 
     findings: list[Finding] | None
     is_complete: bool
+    verdict: Verdict | None = None
 
 
 class RecordedRun(Protocol):
@@ -114,40 +115,33 @@ def diagnose(
 
 
 def findings_of(run: RecordedRun) -> list[Finding]:
-    """The findings in a recorded run, and further ones that were made during training.
+    """The findings in a recorded run, the worst first; see `all_findings`."""
+    return all_findings(run).findings or []
+
+
+def all_findings(run: RecordedRun) -> KnownFindings:
+    """The findings in a recorded run, further ones that were made during training, and the verdict.
 
     A run that was diagnosed from its first to its last step while it was recorded is not diagnosed
-    again; else the settings of that time are used. The worst findings come first.
+    again; else the settings of that time are used.
     """
     recorded = findings_file.read(run.path)
     if _covers(recorded, run):
-        return worst_first(recorded.findings)
-    found = diagnose(run, **_settings(run.facts)).findings
-    known = {(finding.group, finding.rule) for finding in found}
+        return KnownFindings(worst_first(recorded.findings), True, recorded.verdict)
+    again = diagnose(run, **_settings(run.facts))
+    known = {(finding.group, finding.rule) for finding in again.findings}
     live = [f for f in recorded.findings if (f.group, f.rule) not in known]
-    return worst_first([*found, *live])
+    return KnownFindings(worst_first([*again.findings, *live]), True, again.verdict)
 
 
 def known_findings(run: Run, max_rows: int = _QUICK_ROWS) -> KnownFindings:
     """The findings that are known without reading a large run, of more than `max_rows`."""
     recorded = findings_file.read(run.path)
     if run.rows <= max_rows or _covers(recorded, run):
-        return KnownFindings(findings_of(run), True)
+        return all_findings(run)
     is_diagnosed = bool(recorded.findings) or "diagnose" in run.facts
-    return KnownFindings(worst_first(recorded.findings) if is_diagnosed else None, False)
-
-
-def verdict_of(run: RecordedRun, max_rows: int = _QUICK_ROWS) -> Verdict | None:
-    """The verdict on a recorded run: that of the diagnosis during training if it has ended.
-
-    Else the run is diagnosed; None if it has more rows than `max_rows`.
-    """
-    recorded = findings_file.read(run.path)
-    if recorded.verdict is not None and _covers(recorded, run):
-        return recorded.verdict
-    if getattr(run, "rows", 0) <= max_rows:
-        return diagnose(run, **_settings(run.facts)).verdict
-    return recorded.verdict
+    found = worst_first(recorded.findings) if is_diagnosed else None
+    return KnownFindings(found, False, recorded.verdict)
 
 
 def _covers(recorded: findings_file.RecordedFindings, run: RecordedRun) -> bool:

@@ -63,7 +63,7 @@ class Announcements:
             found = self._alerts.diagnosis.findings
             fine = "healthy" if found else "no findings"
             words.append(" and ".join(counted_alarms(found)) or fine)
-        words += [f"measuring took {cost.fraction:.2%} of the training time"] * cost.is_known
+        words += [f"measuring took {cost.share()}"] * cost.is_known
         if cost.compile_seconds >= 1:
             words.append(f"compiled in {cost.compile_seconds:.0f} s")
         return ", ".join(words)

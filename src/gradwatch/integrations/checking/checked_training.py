@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gradwatch.diagnosis import Finding
+from gradwatch.diagnosis import Finding, Verdict
 from gradwatch.record import Monitor
 from gradwatch.sinks import Store
 
@@ -52,6 +52,11 @@ class CheckedTraining:
     @property
     def findings(self) -> list[Finding]:
         return [finding for monitor in self.monitors for finding in monitor.findings]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the model learns; None if there are several."""
+        return self.monitors[0].verdict if len(self.monitors) == 1 else None
 
     def close(self) -> None:
         """Wait for the last measurements and close the monitors."""

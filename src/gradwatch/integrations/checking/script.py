@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradwatch.diagnosis import Finding
+from gradwatch.diagnosis import Finding, Verdict
 from gradwatch.integrations.checking.checked_training import CheckedTraining, EnoughSteps
 from gradwatch.integrations.checking.import_hook import after_import
 from gradwatch.integrations.checking.keras_fit import patch_fit
@@ -17,10 +17,18 @@ from gradwatch.integrations.checking.torch_steps import patch_optimizers
 
 @dataclass(frozen=True)
 class Outcome:
-    """The findings of all models of a script, and how it failed itself: empty if it did not."""
+    """What came of a script.
+
+    Attributes:
+        findings: those of all its models.
+        steps: how many steps were seen.
+        verdict: on its only model; None if there are several.
+        failure: how it failed itself; empty if it did not.
+    """
 
     findings: Sequence[Finding]
     steps: int
+    verdict: Verdict | None = None
     failure: str = ""
 
 
@@ -43,7 +51,7 @@ def run_script(script: Path, arguments: Sequence[str], steps: int, directory: Pa
             traceback.print_exc()
             failure = f"{type(error).__name__}: {error}"
     training.close()
-    return Outcome(training.findings, training.steps, failure)
+    return Outcome(training.findings, training.steps, training.verdict, failure)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradwatch.core import Kind
-from gradwatch.diagnosis import Finding, verdict_of
+from gradwatch.diagnosis import Finding, known_findings
 from gradwatch.read import ALL
 from gradwatch.util import counted, duration
 from gradwatch.view.data.health import health_of
@@ -24,7 +24,7 @@ def overview(view: RunView, findings: Sequence[Finding], *, complete: bool = Tru
     run = view.run
     steps = run.steps()
     # Only what is known already: a page asks for this again and again.
-    came_to = verdict_of(run, max_rows=-1)
+    came_to = known_findings(run, max_rows=-1).verdict
     return {
         "id": view.id,
         "name": view.name,

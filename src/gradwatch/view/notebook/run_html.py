@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradwatch.core import Kind
-from gradwatch.diagnosis import Finding, KnownFindings, known_findings, verdict_of
+from gradwatch.diagnosis import Finding, KnownFindings, known_findings
 from gradwatch.read import Run
 from gradwatch.util import compact, duration, when
 from gradwatch.view.data import Health, health_of, layer_grid, number_rows
@@ -60,9 +60,8 @@ def _losses(run: Run, rank: int) -> list[str]:
 def _findings(run: Run, known: KnownFindings) -> list[str]:
     shown = [finding for finding in known.findings or () if not finding.explained_by]
     lines = []
-    came_to = verdict_of(run)
-    if came_to is not None and came_to.is_known:
-        lines.append(markup.line(markup.text(f"verdict: {came_to.text()}", 160)))
+    if known.verdict is not None and known.verdict.is_known:
+        lines.append(markup.line(markup.text(f"verdict: {known.verdict.text()}", 160)))
     for finding in shown[:MAX_FINDINGS]:
         lines.append(finding_html(finding))
         for effect in known.findings or ():

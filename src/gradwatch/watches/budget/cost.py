@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gradwatch.util import duration
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -31,11 +33,17 @@ class Cost:
 
     Example:
 
+    >>> import dataclasses
     >>> from gradwatch.watches.budget import Cost
     >>> cost = Cost(0.01, 5, 120, step_seconds=0.02, added_seconds=0.0007, fraction=0.007,
     ...             compile_seconds=1.2, evidence=30, steps=1000, measured_steps=200)
     >>> cost.words()
     'measures every 5th step, for 0.70% of the training time'
+
+    Of a training that takes no time, seconds say more:
+
+    >>> dataclasses.replace(cost, step_seconds=0.0002, fraction=8.0).words()
+    'measures every 5th step, for 1.6 s beside 0.2 s of training'
     """
 
     budget: float | None
@@ -65,10 +73,16 @@ class Cost:
         """The same in words; empty if it is not known."""
         if not self.is_known:
             return ""
-        share = f"{self.fraction:.2%} of the training time"
         if self.interval is None:
-            return f"measuring takes {share}"
-        return f"measures every {_ordinal(self.interval)}step, for {share}"
+            return f"measuring takes {self.share()}"
+        return f"measures every {_ordinal(self.interval)}step, for {self.share()}"
+
+    def share(self) -> str:
+        """The known cost: a share of the training time, or seconds where those are more."""
+        if self.fraction < 1:
+            return f"{self.fraction:.2%} of the training time"
+        training = self.steps * self.step_seconds
+        return f"{duration(self.fraction * training)} beside {duration(training)} of training"
 
 
 def in_words(facts: object) -> str:
