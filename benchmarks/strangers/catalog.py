@@ -17,8 +17,16 @@ TUNING = (
 HELD_OUT = (
     "keras_regression", "keras_conv", "keras_attention", "keras_tuning",
     "torch_rnn", "torch_modern", "torch_events", "torch_structures",
+    "keras_forum", "keras_mid_training",
+    "torch_transformers", "torch_vision_generative", "torch_mid_training",
 )  # fmt: skip
-BACKENDS = {"keras_regression/curve": "jax", "keras_regression/linear_table": "tensorflow"}
+BACKENDS = {
+    "keras_regression/curve": "jax",
+    "keras_regression/linear_table": "tensorflow",
+    "keras_forum/autoencoder": "tensorflow",
+    "keras_forum/diabetes": "tensorflow",
+    "keras_forum/exam": "jax",
+}
 """The Keras backend of a program where it is not torch."""
 
 

@@ -71,7 +71,8 @@ def program(**cases: float | Fault) -> Callable[[Function], Function]:
     """
 
     def register(function: Function) -> Function:
-        family = function.__module__.rpartition(".")[2]
+        # A family is a module, or a package of several.
+        family = function.__module__.partition(".families.")[2].partition(".")[0]
         healthy = [name for name, case in cases.items() if not isinstance(case, Fault)]
         for name, case in cases.items():
             options: dict[str, Any] = {"learns": case}
