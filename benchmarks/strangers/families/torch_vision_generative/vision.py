@@ -119,7 +119,6 @@ def resnet(run: Run, case: str) -> float:
     plain=0.5,
     dice=0.5,
     instance_norm=0.5,
-    sigmoid_twice=fault("logits or not"),
     masks_elsewhere=fault("inputs and targets out of order"),
     tiny_rate=fault("rate too low"),
     relu_logits=fault("output cannot reach the targets"),
@@ -176,10 +175,7 @@ def unet(run: Run, case: str) -> float:
         if case == "spike" and step == 95:
             wanted = wanted * -3000
         out = net(batch)
-        if case == "sigmoid_twice":
-            loss = F.binary_cross_entropy_with_logits(out.sigmoid(), wanted)
-        else:
-            loss = F.binary_cross_entropy_with_logits(out, wanted)
+        loss = F.binary_cross_entropy_with_logits(out, wanted)
         if case == "dice":
             p = out.sigmoid()
             loss = loss + 1 - 2 * (p * wanted).sum() / (p.sum() + wanted.sum() + 1)
