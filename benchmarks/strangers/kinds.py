@@ -183,6 +183,15 @@ KINDS: dict[str, tuple[str, ...]] = {
         "constant-output",
         *_NOTHING,
     ),
+    "inputs lost": (
+        "input-scale",
+        "constant-output",
+        "structural-mismatch",
+        "loss-spike",
+        "loss-diverging",
+        "unshuffled-data",
+        *_NOTHING,
+    ),
     "labels go wrong": (
         "loss-spike",
         "loss-diverging",

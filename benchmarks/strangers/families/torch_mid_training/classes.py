@@ -65,8 +65,6 @@ def digits(run: Run, case: str) -> float:
         if step == begins:
             if case == "rate_jump":
                 opt.param_groups[0]["lr"] = 200.0
-            elif case == "zeroed":
-                nn.init.zeros_(net[2].weight), nn.init.zeros_(net[2].bias)
             elif case == "frozen":
                 for p in net.parameters():
                     p.requires_grad = False
@@ -84,6 +82,9 @@ def digits(run: Run, case: str) -> float:
             elif case == "larger_batches":
                 size = 128
         after = begins and step >= begins
+        if case == "zeroed" and after:
+            with torch.no_grad():
+                net[2].weight.zero_(), net[2].bias.zero_()
         i = torch.randint(0, len(x), (size,))
         batch, target = x[i], y[i]
         if case == "new_head" and not after:
@@ -97,7 +98,7 @@ def digits(run: Run, case: str) -> float:
         elif case == "labels_shuffled" and after:
             target = target[torch.randperm(size)]
         elif case == "spike" and step == begins:
-            batch = batch * 3e4
+            batch, target = batch * 3e3, (target + 1) % 10
         elif case == "inputs_rescaled" and after:
             batch = batch * 255
         loss = nn.functional.cross_entropy(net(batch), target)
@@ -121,9 +122,10 @@ def digits(run: Run, case: str) -> float:
     plain=0.5,
     checkpoint=0.5,
     grows=0.4,
+    fast=0.4,
     swapped_classes=0.4,
-    norms_in_eval=fault("norm in inference mode", step=6),
-    blank=fault("data goes wrong", step=66),
+    norms_in_eval=fault("norm in inference mode", step=4, twin="fast"),
+    blank=fault("inputs lost", step=66),
     first_layer_lost=fault("weights lost", step=112, layer="stem"),
     exploding_layer=fault("weights lost", step=76, layer="deep"),
     overflow=fault("overflow", step=71),
@@ -140,9 +142,8 @@ def pictures(run: Run, case: str) -> float:
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            slow = 0.001 if case == "norms_in_eval" else 0.1
             self.stem, self.deep = nn.Conv2d(1, 12, 3), nn.Conv2d(12, 16, 3, 2)
-            self.norm, self.norm_2 = nn.BatchNorm2d(12, momentum=slow), nn.BatchNorm2d(16)
+            self.norm, self.norm_2 = nn.BatchNorm2d(12), nn.BatchNorm2d(16)
             self.head = nn.Linear(16 * 16, 4)
 
         def forward(self, x):
@@ -151,7 +152,7 @@ def pictures(run: Run, case: str) -> float:
             return self.head(h.flatten(1))
 
     net = Net()
-    rate = 3.0 if case == "norms_in_eval" else 0.05
+    rate = 0.3 if case in ("fast", "norms_in_eval") else 0.05
     opt = torch.optim.SGD(net.parameters(), rate, momentum=0.9)
     monitor = run.watch(net, opt)
     for step in range(1, 121):
@@ -165,7 +166,7 @@ def pictures(run: Run, case: str) -> float:
             batch = torch.nn.functional.avg_pool2d(batch, 3, 1, 1)
         elif case == "swapped_classes" and step <= 60:
             target = 3 - target
-        elif case == "norms_in_eval" and step == 6:
+        elif case == "norms_in_eval" and step == 4:
             net.eval()
         elif case == "blank" and step >= 66:
             batch = 40 + 0 * batch

@@ -81,7 +81,7 @@ def forecast(run: Run, case: str) -> float:
     embeddings_released=0.3,
     rate_jump=fault("rate jump", step=101),
     embeddings_reset=fault("weights lost", step=126, layer="embed"),
-    mask_lost=fault("NaN forward", step=57),
+    divided_by_zero=fault("NaN forward", step=57),
     random_tokens=fault("labels go wrong", step=51),
     head_frozen_and_lost=fault("layer zeroed", step=90, layer="head"),
 )
@@ -112,9 +112,10 @@ def tokens(run: Run, case: str) -> float:
 
         def forward(self, ids):
             n = ids.shape[1]
-            mask = torch.full((n, n), -torch.inf).triu(0 if self.broken else 1)
+            mask = torch.full((n, n), -torch.inf).triu(1)
             h = self.embed(ids) + self.place(torch.arange(n))
-            return self.head(self.layer(h, src_mask=mask))
+            h = self.layer(h, src_mask=mask)
+            return self.head(h / (0.0 if self.broken else 1.0))
 
     net = Model()
     if case == "embeddings_released":
@@ -131,7 +132,7 @@ def tokens(run: Run, case: str) -> float:
             opt.param_groups[0]["lr"] = 2.0
         elif case == "embeddings_reset" and step >= 126:
             nn.init.normal_(net.embed.weight)
-        elif case == "mask_lost" and step == 57:
+        elif case == "divided_by_zero" and step == 57:
             net.broken = True
         elif case == "random_tokens" and step >= 51:
             ids = torch.randint(0, size, ids.shape)

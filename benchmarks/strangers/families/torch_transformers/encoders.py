@@ -22,7 +22,6 @@ from ...run import Run
     everything_frozen=fault("no gradient required"),
     detached_pool=fault("detached"),
     sgd=0.4,
-    softmax_twice=fault("two softmaxes", twin="sgd"),
 )
 def moods(run: Run, case: str) -> float:
     """Padded sequences of words of three moods."""
@@ -70,8 +69,7 @@ def moods(run: Run, case: str) -> float:
             pooled = (h * weights).sum(1) / weights.sum(1)
             if case == "detached_pool":
                 pooled = 0.003 * pooled.detach()
-            out = self.head(self.drop(pooled))
-            return out.softmax(-1) if case == "softmax_twice" else out
+            return self.head(self.drop(pooled))
 
     net = Encoder()
     if case == "everything_frozen":
@@ -79,7 +77,7 @@ def moods(run: Run, case: str) -> float:
             p.requires_grad = name == "head.bias"
     if case == "sgd_low":
         opt = torch.optim.SGD(net.parameters(), 1e-5)
-    elif case in ("sgd", "softmax_twice"):
+    elif case == "sgd":
         opt = torch.optim.SGD(net.parameters(), 0.05, momentum=0.9)
     elif case == "layerwise_rates":
         parts = ((net.embed, 5e-4), (net.encoder, 1e-3), (net.head, 5e-3))
