@@ -82,7 +82,6 @@ KINDS: dict[str, tuple[str, ...]] = {
         "saturated-activations",
         "non-finite",
     ),
-    "wrong loss": ("structural-mismatch", "constant-output", *_NOTHING),
     "pads in the loss": ("constant-output", "structural-mismatch", *_NOTHING),
     "unscaled targets": (
         "structural-mismatch",
