@@ -239,6 +239,7 @@ def test_facts_come_back_from_json_and_strange_ones_are_left_out():
     values["mood"] = "good"
     assert ModelFacts.from_json(values) == facts
     assert ModelFacts.from_json({}) == ModelFacts()
+    assert OptimizerFacts("sgd", float("inf")).learning_rate is None
 
 
 def _blown_up(step):

@@ -100,6 +100,13 @@ def test_minus_infinity_in_a_mask_is_no_alarm(mask):
     assert diagnosed(arrays).findings == []
 
 
+def test_a_mask_that_was_there_before_is_not_the_first_bad_tensor():
+    mask = {(OUT, "net/a"): [-np.inf, 1.0]}
+    bad = step_with(["net/b", "net/c"], LAYERS, LAYERS, LAYERS, LAYERS)
+    readings = [reading(1, step_with() | mask, 1.0), reading(2, bad | mask, np.nan)]
+    assert found(observed(readings), "non-finite").sites[0] == Site(OUT, "net/b")
+
+
 def test_nan_in_an_output_that_the_loss_does_not_see_is_a_warning():
     finding = found(diagnosed(step_with(["net/b"])), "non-finite")
     assert finding.severity == "warning"

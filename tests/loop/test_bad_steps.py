@@ -89,6 +89,20 @@ def test_the_layer_that_makes_nan_is_named(tmp_path, what, first, layer):
     assert (found.severity, found.since, found.layer) == ("error", STEP, layer)
 
 
+def test_clipping_that_spreads_nan_does_not_hide_where_it_began(tmp_path):
+    net = make_net(lambda x: torch.sqrt(x * 0))
+
+    def clipping(parameters, lr):
+        optimizer, own = torch.optim.SGD(parameters, lr), list(net.parameters())
+        optimizer.register_step_pre_hook(
+            lambda *_: torch.nn.utils.clip_grad_norm_(own, 1.0) and None
+        )
+        return optimizer
+
+    (found,) = trained(tmp_path, net, clipping)
+    assert found.title.endswith("first in output_gradient 2, computed by 3.")
+
+
 def test_nan_in_the_data_is_told_from_nan_of_a_layer(tmp_path):
     (found,) = trained(tmp_path, make_net(), before=with_nan)
     assert (found.title, found.layer) == ("NaN in step 5, first in input input.", "0")
@@ -151,6 +165,43 @@ def test_steps_that_a_loss_scale_skips_are_ordinary(tmp_path):
             monitor.record(loss=loss)
     monitor.close()
     assert monitor.findings == []
+
+
+def test_a_bad_step_that_the_loop_skips_is_named_too(tmp_path):
+    net = make_net(lambda x: x * NAN)
+    stepper = torch.optim.SGD(net.parameters(), lr=0.01)
+    monitor = gradwatch.watch(net, stepper, tmp_path, every=1000, sinks=[gradwatch.Store()])
+    for _ in range(8):
+        stepper.zero_grad()
+        loss = net(torch.randn(16, 4)).square().mean()
+        loss.backward()
+        if torch.isfinite(loss):
+            stepper.step()
+        monitor.record(loss=loss)
+    monitor.close()
+    (found,) = monitor.findings
+    assert found.title == "NaN in step 5, first in output 3."
+    (replayed,) = diagnose(gradwatch.open(tmp_path)).findings
+    assert replayed.title == found.title
+
+
+def test_losses_recorded_before_the_step_are_of_that_step(tmp_path):
+    net = make_net()
+    stepper = torch.optim.SGD(net.parameters(), lr=0.01)
+    monitor = gradwatch.watch(net, stepper, tmp_path, every=3, sinks=[gradwatch.Store()])
+    losses = []
+    for _ in range(7):
+        for _ in range(2):  # Of the parts of a batch, the last one counts.
+            stepper.zero_grad()
+            loss = net(torch.randn(16, 4)).square().mean()
+            loss.backward()
+            monitor.record(loss=loss, metrics={"error": loss.sqrt()})
+        losses.append(loss.item())
+        stepper.step()
+    monitor.close()
+    steps, values = gradwatch.open(tmp_path).series("loss", "loss", "value")
+    assert list(steps) == list(range(1, 8))
+    assert values == pytest.approx(losses)
 
 
 def test_nan_in_an_evaluation_is_not_training(tmp_path):

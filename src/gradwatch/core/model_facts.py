@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -70,8 +71,9 @@ class OptimizerFacts:
     """The optimizer, its name in lower case; unknown facts are None.
 
     `learning_rate` and `loss_scale` are initial values; without loss scaling, the latter is None.
-    So are `clip_norm` and `clip_value` if gradients are not clipped. The other constants have the
-    names of Keras: `beta_1` and `beta_2` are those of Adam; of RMSprop, `beta_2` is its smoothing.
+    So are `clip_norm` and `clip_value` if gradients are not clipped, and numbers that are not
+    finite. The other constants have the names of Keras: `beta_1` and `beta_2` are those of Adam; of
+    RMSprop, `beta_2` is its smoothing.
     """
 
     name: str | None = None
@@ -85,6 +87,13 @@ class OptimizerFacts:
     momentum: float | None = None
     clip_norm: float | None = None
     clip_value: float | None = None
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                # A rate that is about to ruin the training, and JSON has no word for it.
+                object.__setattr__(self, each.name, None)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from gradwatch.capture.loop.replica_step import (
     send_together,
     writes_common,
 )
-from gradwatch.capture.loop.step_arguments import StepArguments
+from gradwatch.capture.loop.step_arguments import StepArguments, detached
 from gradwatch.capture.loop.step_count import Progress, group_name, whole_number
 from gradwatch.capture.replicas import replica_context
 from gradwatch.capture.sample_losses import fetched_samples
@@ -97,17 +97,7 @@ class LoopSource:
             if epoch is not None:
                 loop.enter_epoch(epoch)
                 progress.next_epoch(epoch)
-            moment = progress.past(step)
-            # Before the loss: whoever asks about that finds them.
-            self._record_samples(call, moment)
-            sums = {} if call.loss is None else progress.sums_of_loss(call.loss)
-            if sums or ((call.loss is not None or call.has_batch) and loop.is_due(moment)):
-                batch = call.parse_inputs().without(progress.noted_batch)
-                progress.gives_batch |= call.has_batch
-                loop.record_inputs(batch, moment, group, call.loss, sums)
-            elif call.loss is not None:
-                loop.record_loss(moment, group, call.loss)
-            self._record_metrics(progress, moment, group, metrics)
+            self._record_watched(call, loop, progress, metrics)
             return
         last = progress.step if step is None else step
         comes_again = step is None and progress.metrics_at(last).intersection(metrics)
@@ -142,6 +132,38 @@ class LoopSource:
             if call.loss is not None and not is_due:
                 loop.record_loss(moment, group, call.loss, call.part)
             self._record_metrics(progress, moment, group, metrics)
+
+    def _record_watched(
+        self, call: StepArguments, loop: LoopCapture, progress: Progress, metrics: Mapping[str, Any]
+    ) -> None:
+        """Record what a loop tells of a step, beside what the watch of its optimizer sees."""
+        group, (step, _), loss = call.group_name, call.where, call.loss
+        moment, is_next = progress.past(step), False
+        if loss is not None and step is None:
+            is_next = progress.is_loss_of_next
+            if not is_next and moment.step == progress.loss_step > 0:
+                # It is known: that of a part of the batch, or of an attempt that was skipped.
+                known = progress.metrics_at(moment.step)
+                loss, metrics = None, {n: x for n, x in metrics.items() if n not in known}
+        sums = {} if loss is None else progress.sums_of_loss(loss, is_next)
+        if is_next:
+            if not sums:
+                call, metrics = call.detached(), {n: detached(x) for n, x in metrics.items()}
+                progress.waiting = lambda: self._record_watched(call, loop, progress, metrics)
+                return
+            # That step may never end, if the loop notices it, too.
+            moment = progress.moment(None, None)
+        if loss is not None:
+            progress.loss_step = moment.step
+        # Before the loss: whoever asks about that finds them.
+        self._record_samples(call, moment)
+        if sums or ((loss is not None or call.has_batch) and loop.is_due(moment)):
+            batch = call.parse_inputs().without(progress.noted_batch)
+            progress.gives_batch |= call.has_batch
+            loop.record_inputs(batch, moment, group, loss, sums)
+        elif loss is not None:
+            loop.record_loss(moment, group, loss)
+        self._record_metrics(progress, moment, group, metrics)
 
     def _record_samples(self, call: StepArguments, moment: Moment) -> None:
         if call.losses is not None and call.part is None:

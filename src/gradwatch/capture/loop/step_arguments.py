@@ -1,7 +1,9 @@
 """The arguments of `record` and `measure`, checked and parsed once."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +45,10 @@ class StepArguments:
     micro_batch: int | None = None
     reduced: bool = False
     histograms: Any = True
+
+    def detached(self) -> StepArguments:
+        """The same without what torch keeps to differentiate the losses."""
+        return replace(self, loss=detached(self.loss), losses=detached(self.losses))
 
     @cached_property
     def group_name(self) -> str:
@@ -182,6 +188,11 @@ def _reject_stale(
                 "works on, and the variables for their names: measure(gradients=grads, "
                 "parameters=trainable_values, names=model.trainable_variables)."
             )
+
+
+def detached(value: Any) -> Any:
+    """The same value, without what torch keeps to differentiate it."""
+    return value.detach() if hasattr(value, "detach") else value
 
 
 def _as_floats(tensor: Tensor) -> Tensor:

@@ -14,8 +14,10 @@ class Progress:
 
     `step` is the last step that was recorded, or looked at and found not due; `epochs_step` is the
     first step seen of the epoch, which stands for it. `is_watched` says that the steps of an
-    optimizer are counted, see `watch`. `sums_of_loss` is given the loss of the last step, and
-    returns numbers to record with it: those that tell why it is not finite.
+    optimizer are counted, see `watch`. `loss_step` is the newest step whose loss was recorded, and
+    `is_under_way` tells whether the module was called since the last step. `sums_of_loss` is given
+    the loss of that, or of the last step, and returns numbers to record with it: those that tell
+    why it is not finite. `waiting` records what was given of the step under way, when it has ended.
     `noted_batch` are the inputs and targets that were seen in the last such step; none are recorded
     of a loop that itself `gives_batch`.
     """
@@ -24,7 +26,10 @@ class Progress:
     epoch: int | None = None
     epochs_step: int | None = None
     is_watched: bool = False
-    sums_of_loss: Callable[[Any], Mapping[Site, float]] = lambda loss: {}
+    loss_step: int = 0
+    is_under_way: Callable[[], bool] = lambda: False
+    sums_of_loss: Callable[[Any, bool], Mapping[Site, float]] = lambda loss, is_under_way: {}
+    waiting: Callable[[], None] | None = None
     gives_batch: bool = False
     noted_batch: set[Site] = field(default_factory=set)
     _metrics: tuple[int, set[str]] = field(default_factory=lambda: (0, set()))
@@ -46,6 +51,21 @@ class Progress:
     def past(self, step: int | None) -> Moment:
         """The last step."""
         return self.moment(self.step if step is None else step, None)
+
+    @property
+    def is_loss_of_next(self) -> bool:
+        """Whether a loss that is given now is of the step that is under way, not of the last one.
+
+        It is if that of the last one is known, and the module was called since: losses are recorded
+        before `optimizer.step()`, or that is not called for each, as loss scaling does.
+        """
+        return self.loss_step >= self.step and self.is_under_way()
+
+    def step_ended(self) -> None:
+        """Record what has waited for the end of the step."""
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            waiting()
 
     def next_epoch(self, epoch: int) -> None:
         if epoch != self.epoch:

@@ -35,12 +35,16 @@ class BadSteps:
         self._loop = loop
         self._group = group
         self._tensors = tensors
-        self._is_bad = False
+        self._is_bad = self._is_told = False
         self._gradients: tuple[list[Site], Tensor] | None = None
-        loop.progress(group).sums_of_loss = self._sums_of_loss
+        progress = loop.progress(group)
+        progress.sums_of_loss = self._sums_of_loss
+        progress.is_under_way = lambda: self._checks.has_begun
 
     def close(self) -> None:
-        self._loop.progress(self._group).sums_of_loss = lambda loss: {}
+        progress = self._loop.progress(self._group)
+        progress.sums_of_loss = lambda loss, is_under_way: {}
+        progress.is_under_way = lambda: False
         self._checks.close()
 
     def begin(self, is_due: bool, scale: Tensor | None) -> None:
@@ -56,13 +60,14 @@ class BadSteps:
         self._is_bad = self._is_bad or not self._checks.are_weights_finite()
         numbers: dict[Site, float] = {}
         if self._is_bad and not self._checks.is_told_already:
-            numbers = self._checks.sums()
+            numbers = {} if self._is_told else self._checks.sums()
             if not is_measured:
                 self._send(moment, numbers)
         has_kept = self._checks.has_kept_gradients
         if has_kept is not None:
             numbers[Site(Kind.SCALAR, under(self._group, KEPT_GRADIENTS))] = float(has_kept)
         self._checks.step_ended(not self._is_bad)
+        self._is_told = False
         return numbers
 
     def _send(self, moment: Moment, sums: Mapping[Site, float]) -> None:
@@ -82,10 +87,12 @@ class BadSteps:
         tensors = [self._tensors.tensor(site, {}) for site in sites]
         return sites, framework("torch").measure(tensors)[0]
 
-    def _sums_of_loss(self, loss: Any) -> dict[Site, float]:
-        """The sums of the last step, if its loss is not finite though all else was."""
+    def _sums_of_loss(self, loss: Any, is_of_next: bool) -> dict[Site, float]:
+        """The sums of the last step, or the next, if its loss is not finite; once."""
         # Where it has to be waited for, it is not a number yet.
-        value = 0.0 if self._is_bad else framework("torch").fetch_number(loss)
+        is_told = self._is_told if is_of_next else self._is_bad
+        value = 0.0 if is_told else framework("torch").fetch_number(loss)
         if not isinstance(value, float) or math.isfinite(value):
             return {}
-        return self._checks.sums(of_last_step=True)
+        self._is_told = is_of_next
+        return self._checks.sums(of_last_step=not is_of_next)

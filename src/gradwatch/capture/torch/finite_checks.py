@@ -128,6 +128,11 @@ class FiniteChecks:
         return math.isfinite(total)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether layers were called since the last step."""
+        return bool(self._notes)
+
+    @property
     def has_kept_gradients(self) -> bool | None:
         """Whether this step's gradients were added to those of the step before; None if unknown."""
         return None if self._task is None else not self._were_zeroed

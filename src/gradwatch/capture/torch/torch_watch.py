@@ -191,6 +191,7 @@ class TorchWatch:
                 self._record_replica(moment, was_due=step is not None)
             if step is not None:
                 self._record(step, numbers)
+            self._loop.progress(self._group).step_ended()
         finally:
             self._surroundings.step_ended(moment)
             if self._own_time is not None:

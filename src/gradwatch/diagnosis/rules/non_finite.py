@@ -84,7 +84,7 @@ def non_finite(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
             return
         severity = Severity.WARNING
     order = _layer_order(history, facts)
-    first = min(bad, key=lambda each: order.moment(each.site))
+    first = _first(bad, order, history)
     kind = first.site.kind
     layer = first.computed_by
     if layer is None:
@@ -96,7 +96,7 @@ def non_finite(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     what = "NaN" if first.nan else "Inf"
     last_finite = _last_finite_step(history, first.site)
     evidence = {} if last_finite is None else {"last finite step": last_finite}
-    if kind is Kind.LOSS and not history.is_fresh(Kind.WEIGHT):
+    if kind is Kind.LOSS and not any(map(history.is_fresh, (Kind.WEIGHT, Kind.OUTPUT_SUM))):
         yield Symptom(
             title=f"{what} in the loss of step {history.step}; nothing else was measured in it.",
             evidence={"NaN": first.nan, "Inf": first.inf, **evidence},
@@ -146,12 +146,13 @@ def _bad_tensors(history: History) -> Iterator[_BadTensor]:
                 yield _BadTensor(table.sites[i], nan, posinf + neginf, elements, is_mask)
     for kind, summed in _SUMS.items():
         if history.is_fresh(kind):
-            yield from _bad_sums(history[kind], summed)
+            sums = list(_bad_sums(history[kind], summed))
+            yield from [each for each in sums if not _is_usual(each.site, history)][:1] or sums[:1]
 
 
 def _bad_sums(table: ValueTable, kind: Kind) -> Iterator[_BadTensor]:
-    """The first of the sums that are not finite, which are in the order of their computation."""
-    for i in np.flatnonzero(table.nonfinite(1)[0] > 0)[:1]:
+    """The sums that are not finite, in the order of their computation."""
+    for i in np.flatnonzero(table.nonfinite(1)[0] > 0):
         nan, posinf, neginf = (float(table.latest(name)[i]) for name in ("nan", "posinf", "neginf"))
         by = None
         if kind is Kind.OUTPUT_GRADIENT:
@@ -159,6 +160,31 @@ def _bad_sums(table: ValueTable, kind: Kind) -> Iterator[_BadTensor]:
             by = Site(kind, table.sites[i - 1].path).layer if i else ""
         site = Site(kind, table.sites[i].path)
         yield _BadTensor(site, nan, posinf + neginf, math.nan, not nan and not posinf, by)
+
+
+def _first(bad: list[_BadTensor], order: LayerOrder, history: History) -> _BadTensor:
+    """The first of the bad tensors to be computed."""
+    new = [each for each in bad if not _is_usual(each.site, history)] or bad
+    sums = {each.site.kind: each.site.path for each in new if math.isnan(each.elements)}
+    # What is measured of a kind is not the first, if sums tell that another one was.
+    new = [x for x in new if f"{x.site.path}:".startswith(f"{sums.get(x.site.kind, x.site.path)}:")]
+    if Kind.OUTPUT_GRADIENT in sums:
+        # Clipping by the norm of all gradients spreads NaN to layers whose own were finite.
+        table = history[Kind.OUTPUT_GRADIENT_SUM]
+        own = {table.sites[i].layer for i in np.flatnonzero(table.nonfinite(1)[0] == 0)}
+        new = [x for x in new if x.site.kind is not Kind.GRADIENT or x.site.layer not in own]
+    return min(new, key=lambda each: order.moment(each.site))
+
+
+def _is_usual(site: Site, history: History) -> bool:
+    """Whether a tensor was not finite before, as masks are, and data with missing values."""
+    if site.kind not in (Kind.INPUT, Kind.OUTPUT, Kind.TARGET):
+        return False
+    table = history[site.kind]
+    if site not in table.sites:
+        return False
+    was_bad = table.nonfinite(64)[:, table.sites.index(site)] > 0
+    return bool(was_bad[table.steps[-was_bad.size :] < history.step].any())
 
 
 def _loss_path(history: History) -> str:
