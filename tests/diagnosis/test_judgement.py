@@ -166,3 +166,37 @@ def test_the_metrics_of_a_loop_are_its_validation():
         if step % 10 == 0:
             diagnosis.observe_metrics(step, {"valid_loss": 1.0 + abs(step - 20) / 50})
     assert diagnosis.verdict.generalises is False
+
+
+def test_a_loss_that_falls_past_the_constant_guess_is_not_flat(rng):
+    noise = rng.standard_normal(24)
+    losses = 12.0 * 0.94 ** np.arange(24) * (1 + 0.15 * noise)
+    targets = [2.0 * rng.standard_normal((16, 3)) for _ in losses]
+    for length in range(15, 25):
+        history = history_of(losses[:length], lambda step: targets[step - 1], "mse")
+        assert not judgement(history, VALUES).is_flat
+
+
+def test_the_same_batches_tell_the_skill_better_than_the_levels_do(rng):
+    # What makes a batch hard for a guess makes it hard for the network.
+    targets = [rng.standard_normal((16, 3)) * rng.uniform(0.5, 2.0) for _ in range(60)]
+    guesses = [float(constant_loss(np, "mse", batch)) for batch in targets]
+    for left, word in ((1.07, Word.LEARNED_NOTHING), (0.9, Word.LEARNED)):
+        losses = [left * guess for guess in guesses]
+        so_far = judgement(history_of(losses, lambda step: targets[step - 1], "mse"), VALUES)
+        assert so_far.skill.error < 0.01
+        # Each batch's own guess is a sixteenth too good.
+        assert so_far.skill.value == pytest.approx(1.0 - left * 15 / 16, abs=0.01)
+        assert so_far.word is word
+
+
+def test_losses_of_single_samples_are_averaged_once_their_number_is_known():
+    history = History()
+    for step in range(1, 17):
+        history.add_loss(step, float(step))
+    history.losses.pool_by(8)
+    assert history.losses.values.tolist() == [4.5, 12.5]
+    assert history.losses.steps.tolist() == [8, 16]
+    for step in range(17, 25):
+        history.add_loss(step, 1.0)
+    assert history.losses.values.tolist() == [4.5, 12.5, 1.0]

@@ -202,15 +202,17 @@ def with_losses(losses):
 
 def test_a_loss_that_stays_where_it_was_is_said_after_a_while():
     rng = np.random.default_rng(1)
-    noise = (2.0 + 0.05 * rng.standard_normal(140)).tolist()
+    noise = (2.0 + 0.05 * rng.standard_normal(340)).tolist()
     finding = found(observed(with_losses(noise)), "loss-not-falling")
-    assert 100 <= finding.detected < 140
+    assert 300 <= finding.detected < 340
+    plateau = [*noise[:200], *falling(80, 2.0)]
+    assert rules_of(with_losses(plateau)) == []
     assert rules_of(with_losses(falling(100))) == []
 
 
 def test_a_loss_at_the_level_of_knowing_nothing_has_made_no_progress():
     facts = facts_of([("net/out", "Dense", "softmax", 10)], "sparse_categorical_crossentropy")
-    losses = [3.0, 2.8, 2.6, 2.4, *[float(np.log(10))] * 100]
+    losses = [3.0, 2.8, 2.6, 2.4, *[float(np.log(10))] * 300]
     finding = found(observed(with_losses(losses), facts), "loss-not-falling")
     np.testing.assert_allclose(finding.evidence["loss of the best constant guess"], np.log(10))
 
@@ -231,6 +233,18 @@ def test_a_loss_that_swings_without_falling_is_oscillating():
     assert rules_of(swinging, facts) == ["loss-oscillating"]
     calm = with_losses([1.0, 1.3] * 20)
     assert "loss-oscillating" not in rules_of(calm, facts)
+
+
+def test_the_loss_of_batches_that_differ_may_swing_at_first():
+    facts = ModelFacts(batch_size=32)
+    seasons = course(
+        30, lambda s: given([1.0], [5.0 * np.sin(s), 5.0 * np.sin(s) + 0.1]), [1.0, 6.0] * 15
+    )
+    assert "loss-oscillating" not in rules_of(seasons, facts)
+    # Of few samples, several losses are one.
+    assert "loss-oscillating" not in rules_of(
+        with_losses([1.0, 6.0] * 40), ModelFacts(batch_size=1)
+    )
 
 
 def test_a_loss_that_grows_is_diverging_and_explains_its_swings():
@@ -274,6 +288,22 @@ def test_overfitting_is_said_with_the_best_epochs_step():
     assert alarms(epochs(zip([0.5] * 9, validation, strict=True))) == []
 
 
+def test_a_classifier_that_is_only_too_sure_of_itself_is_not_said_to_overfit():
+    facts = facts_of([("net/out", "Dense", "softmax", 2)], "sparse_categorical_crossentropy")
+
+    def of_validation(losses, accuracy):
+        diagnosis = observed([reading(1, given([1.0], [0.0, 1.0] * 8), 1.0)], facts)
+        for epoch, loss in enumerate(losses, 1):
+            logs = {"loss": 0.5**epoch, "val_loss": loss, "val_accuracy": accuracy}
+            diagnosis.observe_epoch(epoch, 10 * epoch, logs)
+        return alarms(diagnosis)
+
+    much = [0.5, 0.4, 0.6, 0.7, 0.9, 1.1, 1.3, 1.5]
+    assert of_validation(much, 0.7) == ["overfitting"]
+    assert of_validation(much, 0.97) == []
+    assert of_validation([0.1 * x for x in much], 0.7) == []
+
+
 # The data.
 
 
@@ -302,7 +332,18 @@ def test_batches_of_one_class_each_are_not_shuffled():
     def batch(step):
         return given([1.0], [float(step // 4 % 3)] * 16)
 
-    assert rules_of(course(20, batch, falling(20))) == ["unshuffled-data"]
+    # At first every network forgets one class while it learns the next.
+    sorted_data = observed(course(20, batch, falling(20)))
+    assert (alarms(sorted_data), found(sorted_data, "unshuffled-data").severity) == ([], "info")
+    forgetting = observed(course(60, batch, [2.0, 1.0, 1.0, 1.0] * 15))
+    assert alarms(forgetting) == []
+    forgetting.observe_end()
+    assert "unshuffled-data" in alarms(forgetting)
+    sorted_data.observe_end()
+    assert alarms(sorted_data) == []
+    # Most batches have none of a rare class.
+    rare = course(60, lambda s: given([1.0], [0.0] * 15 + [float(s % 4 == 0)]), [3.0, 0.1] * 30)
+    assert "unshuffled-data" not in rules_of(rare)
     mixed = course(20, lambda s: given([1.0], [0.0, 1.0] * 8), falling(20))
     assert rules_of(mixed) == []
     # Targets that are a formality are all the same.

@@ -125,7 +125,7 @@ def test_advice_is_a_warning_only_if_it_may_be_why_nothing_is_learned(
     def losses(step):
         return 1.09 + 0.01 * np.sin(step)
 
-    flat = observed([reading(step, arrays, losses(step)) for step in range(1, 121)], facts)
+    flat = observed([reading(step, arrays, losses(step)) for step in range(1, 311)], facts)
     assert [rule for rule in alarms(flat) if rule in expected] == expected
     falls = observed([reading(step, arrays, 1.1 * 0.97**step) for step in range(1, 81)], facts)
     assert alarms(falls) == []

@@ -12,6 +12,8 @@ from gradwatch.diagnosis.vocabulary import SQUARED_ERROR, LossKind, loss_kind
 
 _STEPS = 256
 """Measured steps whose targets are looked at, at most."""
+_PAIRS = 10
+"""Batches with both losses, that of the network and that of the guess, to compare the two."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,36 @@ def _constant_guess(history: History, facts: ModelFacts) -> Level:
         return Level(math.nan)
     value = float(np.mean(known))
     error = float(np.std(known)) / math.sqrt(len(known))
-    if _differ_by_batch(history[Kind.TARGET]):
+    if differ_by_batch(history[Kind.TARGET]):
         # The guess for a single batch says nothing about all of them.
         pooled = _from_summaries(history, facts)
         return Level(max(pooled, value) if math.isfinite(pooled) else math.nan)
     return Level(_for_many_samples(value, history, facts), error)
+
+
+def paired_skill(history: History, guess: float) -> Level | None:
+    """The share of the guess's loss that is removed, by batches of which both losses are known.
+
+    What makes a batch hard for the network mostly makes it hard for the guess, too: so this is far
+    more certain than what the levels of both tell. None if there are too few such batches.
+    """
+    losses, known = history.losses, history.numbers.get("constant_loss", ())[-_STEPS:]
+    if not guess > 0 or len(known) < _PAIRS or not losses.has_single:
+        return None
+    if differ_by_batch(history[Kind.TARGET]):
+        return None
+    first = losses.steps[-min(max(losses.steps.size // 3, _PAIRS), losses.steps.size)]
+    own = np.array([pair for pair in known if pair[0] >= first]).reshape(-1, 2)
+    places = np.searchsorted(losses.steps, own[:, 0]).clip(max=losses.steps.size - 1)
+    values, guesses = losses.values[places], own[:, 1]
+    is_usable = (losses.steps[places] == own[:, 0]) & np.isfinite(values + guesses)
+    if is_usable.sum() < _PAIRS:
+        return None
+    # Of each batch its own guess is too good, see `_for_many_samples`.
+    guesses = guesses[is_usable] * (guess / float(np.mean([value for _, value in known])))
+    left = float(values[is_usable].mean() / guesses.mean())
+    away = values[is_usable] - left * guesses
+    return Level(1.0 - left, float(away.std() / guesses.mean()) / math.sqrt(len(guesses)))
 
 
 def _for_many_samples(value: float, history: History, facts: ModelFacts) -> float:
@@ -84,7 +111,7 @@ def _for_many_samples(value: float, history: History, facts: ModelFacts) -> floa
     return value * samples / (samples - 1)
 
 
-def _differ_by_batch(table: ValueTable) -> bool:
+def differ_by_batch(table: ValueTable) -> bool:
     """Whether the means of batches differ about as much as the targets within: sorted data."""
     if len(table.sites) != 1 or len(table) < 4:
         return False
@@ -114,7 +141,7 @@ def _from_summaries(history: History, facts: ModelFacts) -> float:
     if name in SQUARED_ERROR and is_single and len(table):
         means = table.column("mean", 0, _STEPS)
         within: Array = table.column("std", 0, _STEPS) ** 2
-        return float(np.nanmedian(within) + (np.nanvar(means) if _differ_by_batch(table) else 0.0))
+        return float(np.nanmedian(within) + (np.nanvar(means) if differ_by_batch(table) else 0.0))
     return math.nan
 
 

@@ -113,6 +113,8 @@ class Diagnosis:
             size = reading.numbers(Kind.SCALAR).get("batch_size")
             if size is not None and size >= 1:
                 self.facts = replace(self.facts, batch_size=round(size))
+                for each in self._groups.values():
+                    each.set_batch_size(round(size))
         group = self._group(reading.group)
         group.history.add(reading)
         return self._run_rules(group)

@@ -34,10 +34,15 @@ class GroupFindings:
 
     def __init__(self, group: str = "", batch_size: int | None = None) -> None:
         self.group = group
-        pool = math.ceil(_SAMPLES_PER_LOSS / (batch_size or _SAMPLES_PER_LOSS))
         # The parts of a training may be adversaries, whose losses need not fall.
-        self.history = History(pool=0 if group else pool)
+        self.history = History(pool=0 if group else 1)
+        if batch_size is not None:
+            self.set_batch_size(batch_size)
         self._entries: dict[tuple[str, str], _Entry] = {}
+
+    def set_batch_size(self, samples: int) -> None:
+        """Losses of few samples are averaged."""
+        self.history.losses.pool_by(math.ceil(_SAMPLES_PER_LOSS / samples))
 
     @property
     def findings(self) -> list[Finding]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from gradwatch.core import ModelFacts
-from gradwatch.diagnosis.chance import Level, constant_accuracy, constant_guess
+from gradwatch.diagnosis.chance import Level, constant_accuracy, constant_guess, paired_skill
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.losses import Losses
 from gradwatch.diagnosis.value_table import Array
@@ -21,6 +21,8 @@ _FALL = 0.05
 """The share by which the loss must have fallen to have moved at all; batches differ by as much."""
 _SIGNIFICANT = 2.5
 """Standard errors; noise alone exceeds them once in a hundred times."""
+_FEW = 30
+"""Losses; with fewer, a loss that is only too noisy to have fallen for sure is not flat."""
 _SCORE = re.compile(r"(\w+_)?(acc|accuracy|auc|f1|f1_score)", re.IGNORECASE)
 _OF_VALIDATION = re.compile(r"(val|valid|validation|test|eval|dev)", re.IGNORECASE)
 
@@ -50,6 +52,7 @@ class Judgement:
         is_signed: whether the loss has been below 0: then its size and a flat course mean little.
         accuracy: the newest accuracy, or a similar score; NaN if unknown.
         best_constant: the accuracy of the best constant guess; NaN if unknown.
+        paired: the skill by the same batches of both losses; None if too few are known.
     """
 
     losses: int
@@ -63,6 +66,7 @@ class Judgement:
     is_signed: bool = False
     accuracy: float = math.nan
     best_constant: float = math.nan
+    paired: Level | None = None
 
     @property
     def skill(self) -> Level:
@@ -72,6 +76,8 @@ class Judgement:
             return Level(math.nan)
         # A guess that is uncertain makes the skill uncertain.
         error = math.hypot(self.now.error, self.now.value / guess * self.chance.error) / guess
+        if self.paired is not None and self.paired.error < error:
+            return self.paired
         return Level(1.0 - self.now.value / guess, error)
 
     @property
@@ -98,12 +104,22 @@ class Judgement:
         """
         if self.has_learned or math.isnan(self.fall):
             return False
-        return self.fall < _FALL or not self.is_significant or self.is_at_chance
+        is_noise = not self.is_significant and (self.losses >= _FEW or self.fall < 2.0 * SKILL)
+        return self.fall < _FALL or is_noise or self.is_at_chance
 
     @property
     def is_at_chance(self) -> bool:
         """Whether the loss has come to rest at that of the constant guess."""
-        return not self.is_falling and abs(self.skill.value) < max(_FALL, 2.0 * self.skill.error)
+        is_near = abs(self.skill.value) < max(_FALL, 2.0 * self.skill.error)
+        # A loss that falls passes this level, too.
+        return self.losses >= _FEW and not self.is_falling and is_near
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it is flat, and not only too noisy to tell."""
+        if not math.isfinite(self.skill.value):
+            return self.is_flat
+        return self.is_flat and (self.skill.high < SKILL or self.skill.value < -_FALL)
 
     @property
     def has_moved(self) -> bool:
@@ -124,8 +140,10 @@ class Judgement:
             return Word.STILL_LEARNING
         if self.is_flat and self.is_signed and math.isnan(self.chance.value):
             return Word.UNKNOWN
-        if self.is_flat:
-            return Word.STILL_LEARNING if self.is_falling else Word.LEARNED_NOTHING
+        if self.is_flat and self.is_falling:
+            return Word.STILL_LEARNING
+        if self.is_nothing:
+            return Word.LEARNED_NOTHING
         return Word.LEARNED if not math.isfinite(self.skill.value) else Word.UNKNOWN
 
     def evidence(self) -> dict[str, float]:
@@ -154,11 +172,12 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         is_significant = _is_significant(losses, start, now)
     accuracy = _accuracy(history)
     is_falling, slope = _trend(losses)
+    chance = constant_guess(history, facts)
     return Judgement(
         losses=len(losses),
         start=start,
         now=now,
-        chance=constant_guess(history, facts),
+        chance=chance,
         fall=fall,
         is_significant=is_significant,
         is_falling=is_falling,
@@ -166,6 +185,7 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         is_signed=bool(np.nanmin(losses.values, initial=1.0) < 0),
         accuracy=accuracy,
         best_constant=constant_accuracy(history, facts) if math.isfinite(accuracy) else math.nan,
+        paired=paired_skill(history, chance.value),
     )
 
 

@@ -44,9 +44,19 @@ class Losses:
         if step <= self.latest_step:
             return
         self.latest, self.latest_step = value, step
-        if not self._pool:
+        if self._pool:
+            self._keep(step, self._without_spike(step, value))
+
+    def pool_by(self, count: int) -> None:
+        """Average so many consecutive losses into one, also those that are known already."""
+        if self._pool != 1 or count <= 1 or self._forgotten:
             return
-        value = self._without_spike(step, value)
+        known = list(zip(self.steps.tolist(), self.values.tolist(), strict=True))
+        self._pool, self._size, self._first = count, 0, []
+        for step, value in known:
+            self._keep(step, value)
+
+    def _keep(self, step: int, value: float) -> None:
         self._pooled.append(value)
         if len(self._pooled) < self._pool:
             return
@@ -93,6 +103,11 @@ class Losses:
     def last(self, count: int) -> Array:
         """The newest losses, at most `count`."""
         return self.values[-count:]
+
+    @property
+    def has_single(self) -> bool:
+        """Whether each is the loss of one step."""
+        return self._pool == 1
 
     @cached_property
     def initial(self) -> float:

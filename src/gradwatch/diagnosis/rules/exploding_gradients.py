@@ -86,8 +86,9 @@ def _growth_through_layers(history: History, facts: ModelFacts, limits: Limits) 
         return
     sizes = np.min(table.statistic("rms", count), axis=0)
     inputs = history[Kind.INPUT].latest("rms") if history.is_fresh(Kind.INPUT) else sizes[:1]
-    # If the inputs are small, only large outputs matter.
-    start = float(np.fmax.reduce(inputs, initial=1.0))
+    targets = history[Kind.TARGET].latest("rms") if history.is_fresh(Kind.TARGET) else inputs
+    # If the inputs are small, only large outputs matter; and they may be as large as the targets.
+    start = float(np.fmax.reduce([*inputs, *targets], initial=1.0))
     largest = int(np.nanargmax(np.where(np.isnan(sizes), -1.0, sizes)))
     limit = limits["amplification with such a loss" if is_worse else "amplification"] * start
     if not sizes[largest] > limit:
@@ -97,7 +98,7 @@ def _growth_through_layers(history: History, facts: ModelFacts, limits: Limits) 
         title=f"Signals explode from layer to layer: the RMS of {table.sites[largest].layer} is "
         f"{sizes[largest]:.3g}.",
         evidence={
-            "input RMS (at least 1)": start,
+            "RMS of inputs and targets (at least 1)": start,
             "largest RMS": float(sizes[largest]),
             "loss": float(losses[-1]),
             **({"loss at chance": float(chance)} if np.isfinite(chance) else {}),

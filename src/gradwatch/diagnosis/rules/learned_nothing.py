@@ -58,7 +58,12 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
     if math.isfinite(so_far.skill.value):
         held = generalisation(history, facts)
         # A tenth is little, unless just as much is gained on other data.
-        return so_far.is_flat or (so_far.skill.high < SKILL and not (held and held.is_good))
+        is_little = so_far.skill.high < SKILL or so_far.skill.value < 0.5 * SKILL
+        return (
+            is_little
+            and (so_far.is_flat or so_far.skill.high < SKILL)
+            and not (held and held.is_good)
+        )
     # A signed loss, such as that of a policy or an adversary, need not fall.
     is_judged = not so_far.is_signed and so_far.word is not Word.GOT_WORSE
     return is_judged and so_far.is_flat

@@ -5,8 +5,13 @@ import re
 
 import numpy as np
 
-from gradwatch.core import ModelFacts
-from gradwatch.diagnosis.chance import chance_level, constant_guess
+from gradwatch.core import Kind, ModelFacts
+from gradwatch.diagnosis.chance import (
+    chance_level,
+    constant_accuracy,
+    constant_guess,
+    differ_by_batch,
+)
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import Word, judgement
@@ -25,8 +30,8 @@ _SEQUENCE = re.compile(r"RNN|LSTM|GRU|Attention|Transformer")
         "labels, the learning rate (10 times higher, 10 times lower) and the input of the loss."
     ),
     thresholds={
-        "losses": Threshold(100, "hard tasks take that long until anything happens"),
-        "losses of sequences": Threshold(300, "recurrent networks often start with a plateau"),
+        "losses": Threshold(300, "many trainings begin with a plateau that long"),
+        "losses of sequences": Threshold(600, "those of recurrent networks are longer"),
     },
 )
 def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
@@ -50,6 +55,7 @@ def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Sym
     remedy="Lower the learning rate, use larger batches, or accumulate gradients over several.",
     thresholds={
         "losses": Threshold(20, "enough to distinguish oscillation from a single odd batch"),
+        "losses of odd batches": Threshold(60, "if batches are small or differ in their targets"),
         "swing": Threshold(3.0, "factor between high and low losses of the window"),
         "turns": Threshold(0.5, "share of the steps at which it turns; of pure noise it is 2/3"),
     },
@@ -58,7 +64,8 @@ def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Sym
     """The loss oscillates widely and does not fall."""
     losses = history.losses
     # Losses of small batches always oscillate, and the batch size may be unknown.
-    least = limits["losses"] * (1 if (facts.batch_size or 0) >= 16 else 3)
+    is_odd = (facts.batch_size or 0) < 16 or differ_by_batch(history[Kind.TARGET])
+    least = limits["losses of odd batches" if is_odd else "losses"]
     so_far = judgement(history, facts)
     # Such a loss is too noisy to tell whether it has fallen: its level must be that of the start.
     if len(losses) < least or not so_far.is_flat or so_far.fall > 0.05:
@@ -163,6 +170,8 @@ def negative_loss(history: History, facts: ModelFacts, limits: Limits) -> Sympto
         "rise": Threshold(0.2, "of the validation loss over its best"),
         "fall": Threshold(0.8, "of the training loss since then; otherwise training is just noisy"),
         "gap": Threshold(1.5, "factor between validation and training loss"),
+        "loss": Threshold(0.2, "of the best constant guess's loss; a smaller rise hardly matters"),
+        "score": Threshold(0.8, "of what accuracy can gain; then the model is only too sure"),
     },
 )
 def overfitting(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
@@ -180,6 +189,7 @@ def overfitting(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
     # Each of the last epochs is worse.
     has_risen = len(since_then) >= count and min(newest) > (1.0 + limits["rise"]) * best.loss
     has_risen = has_risen and last.train < limits["fall"] * best.train
+    has_risen = has_risen and _is_harmful(history, facts, limits)
     if not (has_risen or _is_memory(history, facts, newest)):
         return
     yield Symptom(
@@ -192,6 +202,16 @@ def overfitting(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
         },
         since=best.step,
     )
+
+
+def _is_harmful(history: History, facts: ModelFacts, limits: Limits) -> bool:
+    """Whether much is lost since validation was best, as far as that is known."""
+    known = validations(history)
+    last, best = known[-1], min(each.loss for each in known)
+    if last.loss - best < limits["loss"] * constant_guess(history, facts).value:
+        return False
+    constant = constant_accuracy(history, facts)
+    return not last.score - constant > limits["score"] * (1.0 - constant)
 
 
 def _is_memory(history: History, facts: ModelFacts, newest: list[float]) -> bool:

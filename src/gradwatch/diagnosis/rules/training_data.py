@@ -1,11 +1,13 @@
 """Inputs of an unsuitable scale, and data that is not shuffled."""
 
+import math
 import re
 
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
-from gradwatch.diagnosis.finding import Symptom, Symptoms
+from gradwatch.diagnosis.chance import chance_level
+from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
@@ -70,8 +72,9 @@ def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
         "share": Threshold(0.5, "of the measured steps whose targets are all the same"),
         "measured steps": Threshold(8, "one batch may have one class by chance"),
         "targets": Threshold(8, "in a batch; fewer are often all the same"),
+        "losses": Threshold(200, "before the training has ended; at first, all networks forget"),
+        "forgotten": Threshold(0.05, "of the newest losses that are above a constant guess's"),
     },
-    needs=[Kind.TARGET],
 )
 def unshuffled_data(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """Most batches have a single target value, which differs from batch to batch."""
@@ -80,17 +83,31 @@ def unshuffled_data(history: History, facts: ModelFacts, limits: Limits) -> Symp
     if len(table) < count or len(table.sites) != 1:
         return
     low, high = table.column("min", 0, count), table.column("max", 0, count)
-    if table.column("count", 0, 1)[0] < limits["targets"] or low.min() == high.max():
+    is_single = low == high
+    same = float(np.mean(is_single))
+    if same < limits["share"] or table.column("count", 0, 1)[0] < limits["targets"]:
         return
-    same = float(np.mean(low == high))
-    if same < limits["share"] or judgement(history, facts).has_learned:
+    # Of a rare class, most batches have none.
+    if np.ptp(low[is_single]) == 0:
         return
+    is_harm = _forgets(history, facts, limits)
     yield Symptom(
         title=f"The data is not shuffled: {same:.0%} of the batches have a single target value.",
         evidence={"smallest target": float(low.min()), "largest target": float(high.max())},
         sites=list(table.sites),
         since=table.since(count),
+        severity=Severity.WARNING if is_harm else Severity.INFO,
     )
+
+
+def _forgets(history: History, facts: ModelFacts, limits: Limits) -> bool:
+    """Whether a batch of another class is still a surprise, late in the training."""
+    losses, chance = history.losses, chance_level(history, facts)
+    if not (history.has_ended or len(losses) >= limits["losses"]):
+        return False
+    newest = losses.last(max(len(losses) // 3, 1))
+    is_worse = newest > chance if math.isfinite(chance) else newest > losses.initial
+    return bool(is_worse.mean() > limits["forgotten"])
 
 
 def _may_be_indices(table: ValueTable, column: int) -> bool:

@@ -35,8 +35,9 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
         is_too_high = is_large.sum() > 1
     else:
         so_far = judgement(history, facts)
-        # Of a few losses of odd batches, none can be called flat.
-        if table.measured <= count or not so_far.is_flat or so_far.losses < limits["losses"]:
+        # Of a few losses of odd batches, none can be called flat; even less if they seem to fall.
+        least = limits["losses"] * (2 if so_far.fall > 0.05 else 1)
+        if table.measured <= count or not so_far.is_flat or so_far.losses < least:
             return
         typical = typical_ratios(history, facts)
         # Any such row of steps counts: once units are dead or saturated, steps are small again.
