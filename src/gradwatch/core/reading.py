@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from gradwatch.core.histogram import Histogram
 from gradwatch.core.kinds import Kind
 from gradwatch.core.shown import shown
+from gradwatch.core.site_layout import SiteLayout, site_layout
 from gradwatch.core.sites import Site
 from gradwatch.core.statistics import STATISTICS, statistic, value
 from gradwatch.core.summary import FIELDS, Summary
 from gradwatch.util.display import notebook
 
 Array = NDArray[np.float64]
+_KEPT_FILTERED = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,9 +55,14 @@ class Reading:
     is_late: bool = False
 
     @cached_property
+    def layout(self) -> SiteLayout:
+        """Which rows are of which kind."""
+        return site_layout(self.sites)
+
+    @property
     def is_report(self) -> bool:
         """Whether training reported all of it; it may then come after readings of later steps."""
-        return all(site.kind.is_reported for site in self.sites)
+        return self.layout.is_report
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -125,10 +132,17 @@ class Reading:
 
     def numbers(self, kind: Kind) -> dict[str, float]:
         """The values by path of a kind that is one number; NaN or infinite where they were."""
-        values = value(self.summary)
-        return {
-            site.path: float(values[i]) for i, site in enumerate(self.sites) if site.kind is kind
-        }
+        rows = self.layout.rows.get(kind)
+        if rows is None:
+            return {}
+        values = self._values
+        return {self.sites[i].path: values[i] for i in rows.tolist()}
+
+    @cached_property
+    def _values(self) -> dict[int, float]:
+        """By position, the values of the kinds that are one number."""
+        rows = self.layout.numbers
+        return dict(zip(rows.tolist(), value(self.summary[rows]).tolist(), strict=True))
 
     def update_ratios(self) -> dict[str, float]:
         """The size of each variable's update relative to the variable itself.
@@ -153,22 +167,28 @@ class SiteFilter:
 
     def __init__(self, is_left_out: Callable[[Site], bool]) -> None:
         self._is_left_out = is_left_out
-        self._known: tuple[Sequence[Site], list[int], tuple[Site, ...]] | None = None
+        self._known: dict[int, tuple[Sequence[Site], NDArray[np.intp], tuple[Site, ...]]] = {}
 
     def __call__(self, reading: Reading) -> Reading:
         """The reading without them; itself if it has none of them."""
-        if self._known is None or self._known[0] is not reading.sites:
+        known = self._known.get(id(reading.sites))
+        if known is None:
+            if len(self._known) >= _KEPT_FILTERED:
+                self._known.clear()
             kept = [i for i, site in enumerate(reading.sites) if not self._is_left_out(site)]
             # One tuple for the same sites: sinks recognise them by its identity.
-            self._known = reading.sites, kept, tuple(reading.sites[i] for i in kept)
-        _, kept, sites = self._known
-        if len(kept) == len(reading.sites):
+            sites = tuple(reading.sites[i] for i in kept)
+            # The sites are kept with it, so that no others have their id.
+            known = reading.sites, np.array(kept, np.intp), sites
+            self._known[id(reading.sites)] = known
+        _, rows, sites = known
+        if len(sites) == len(reading.sites):
             return reading
-        place = {old: new for new, old in enumerate(kept)}
+        place = {old: new for new, old in enumerate(rows.tolist())}
         return replace(
             reading,
             sites=sites,
-            summary=reading.summary[kept],
+            summary=reading.summary[rows],
             cells={place[i]: cells for i, cells in reading.cells.items() if i in place},
             members={
                 name: [place[i] for i in own if i in place] for name, own in reading.members.items()

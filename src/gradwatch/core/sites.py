@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 from gradwatch.core.kinds import Kind
@@ -25,7 +26,7 @@ class Site:
     def __str__(self) -> str:
         return f"{self.kind} {self.path}"
 
-    @property
+    @cached_property
     def layer(self) -> str:
         """The path of the layer that it belongs to."""
         if self.kind.is_of_layer:

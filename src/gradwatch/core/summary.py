@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,7 @@ class Summary:
         return np.stack([getattr(self, name) for name in FIELDS], axis=-1)
 
     def __getitem__(self, index: Any) -> Summary:
-        return Summary(*(np.asarray(getattr(self, f.name))[index] for f in fields(self)))
+        return Summary(*[np.asarray(values)[index] for values in vars(self).values()])
 
     def merge(self, other: Summary) -> Summary:
         """The summary of both tensors together."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 import gradwatch.diagnosis.rules  # noqa: F401  (declares them)
-from gradwatch.core import KINDS, Kind, ModelFacts, Reading
+from gradwatch.core import Kind, ModelFacts, Reading
 from gradwatch.diagnosis.finding import Finding, Symptom, worst_first
 from gradwatch.diagnosis.group_findings import GroupFindings
 from gradwatch.diagnosis.history import History
@@ -80,6 +80,10 @@ class Diagnosis:
             for known in (RULES, RANK_RULES)
         )
         self._groups: dict[str, GroupFindings] = {}
+        self.is_paced = False
+        """Whether the rules are asked more rarely the longer all is well, see `Pace`."""
+        self.checks = 0
+        """How often the rules have been asked."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -117,13 +121,14 @@ class Diagnosis:
                     each.set_batch_size(round(size))
         group = self._group(reading.group)
         group.history.add(reading)
-        return self._run_rules(group)
+        return self._run_rules_if_due(group)
 
     def observe_losses(self, losses: Iterable[tuple[int, float]], group: str = "") -> list[Finding]:
         """Add (step, loss) of steps that were not measured; returns the new findings."""
+        own = self._group(group)
         for step, value in losses:
-            self._group(group).history.add_loss(step, value)
-        return self._run_rules(self._group(group))
+            own.history.add_loss(step, value)
+        return self._run_rules_if_due(own)
 
     def observe_epoch(
         self, epoch: int, step: int, logs: Mapping[str, float], group: str = ""
@@ -140,6 +145,8 @@ class Diagnosis:
         """The training has ended, for now; returns the new findings."""
         found = []
         for group in self._groups.values():
+            if group.pace.is_behind:
+                found += self._run_rules(group)
             group.history.end()
             found += self._run_rules(group, at_end=True)
         return found
@@ -171,9 +178,20 @@ class Diagnosis:
             self._groups[name] = GroupFindings(name, self.facts.batch_size)
         return self._groups[name]
 
+    def _run_rules_if_due(self, group: GroupFindings) -> list[Finding]:
+        if group.history.is_suspect:
+            group.pace.alarm()
+        if self.is_paced and not group.pace.is_due(group.history.step):
+            return []
+        found = self._run_rules(group)
+        if found:
+            group.pace.alarm()
+        return found
+
     def _run_rules(self, group: GroupFindings, *, at_end: bool = False) -> list[Finding]:
-        kinds = () if at_end else KINDS.values()
-        fresh = {kind for kind in kinds if group.history.is_fresh(kind)}
+        self.checks += 1
+        group.pace.is_behind = False
+        fresh: set[Kind] = set() if at_end else group.history.fresh_kinds()
         facts = self.facts.of_group(group.group)
         # Rules need no special care for numbers that are not finite, or all 0.
         with np.errstate(all="ignore"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from gradwatch.core import Kind
 from gradwatch.diagnosis.finding import Finding, Severity, Symptom
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.pace import Pace
 from gradwatch.diagnosis.precedence import OF_THE_COURSE, explains, refutes
 from gradwatch.diagnosis.rank_rule import RankSymptom
 from gradwatch.diagnosis.rule import Rule
@@ -38,6 +39,7 @@ class GroupFindings:
         self.history = History(pool=0 if group else 1)
         if batch_size is not None:
             self.set_batch_size(batch_size)
+        self.pace = Pace()
         self._entries: dict[tuple[str, str], _Entry] = {}
 
     def set_batch_size(self, samples: int) -> None:

@@ -1,5 +1,6 @@
 """What rules look at: the latest measured steps in full, and the course of the loss."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradwatch.core import Kind, Reading, Site
 from gradwatch.diagnosis.losses import Losses
-from gradwatch.diagnosis.value_table import ValueTable, cached
+from gradwatch.diagnosis.value_table import NONFINITE, Array, ValueTable, cached
 
 T = TypeVar("T")
 
@@ -79,8 +80,15 @@ class History:
         self._depth = depth
         self._cache: dict[object, object] = {}
         self._tables: dict[Kind, ValueTable] = {}
-        self._last_sites: list[Site] = []
-        self._rows_by_kind: dict[Kind, tuple[list[Site], NDArray[np.intp]]] = {}
+        self._sites: Sequence[Site] = ()
+        """Those of the newest reading."""
+        self._order: NDArray[np.intp] = np.empty(0, np.intp)
+        """Its rows, sorted by kind."""
+        self._parts: list[tuple[Kind, list[Site], slice]] = []
+        """The sites of each kind, and where they are in this order."""
+        self._bad: frozenset[int] = frozenset()
+        """Places in this order that were not finite."""
+        self._has_new_bad = False
 
     def __getitem__(self, kind: Kind) -> ValueTable:
         """The measurements of a kind; an empty table if there are none."""
@@ -93,7 +101,18 @@ class History:
 
     def is_fresh(self, kind: Kind) -> bool:
         """Whether the kind was measured in the newest step."""
-        return kind in self and int(self._tables[kind].steps[-1]) == self.step
+        return kind in self and self._tables[kind].latest_step == self.step
+
+    def fresh_kinds(self) -> set[Kind]:
+        """The kinds that were measured in the newest step."""
+        return {kind for kind in self._tables if self.is_fresh(kind)}
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether a tensor has become NaN or infinite, or the loss is, or jumps, in this step."""
+        if self._has_new_bad or self.losses.spikes.open is not None:
+            return True
+        return self.losses.latest_step == self.step and not math.isfinite(self.losses.latest)
 
     def add(self, reading: Reading) -> None:
         """Add a reading; of a step's micro-batches, the last one counts."""
@@ -101,18 +120,18 @@ class History:
         # One that was measured late is the newest of what is known, whatever losses came before.
         self.step = reading.step
         self.reading = reading
-        if list(reading.sites) != self._last_sites:
-            self._group_by_kind(reading.sites)
-        rows = reading.summary.pack()
-        for kind, (sites, places) in self._rows_by_kind.items():
-            if kind is Kind.LOSS:
-                values = reading.numbers(Kind.LOSS)
-                self.losses.add(reading.step, next(iter(values.values())))
-            elif kind is Kind.SCALAR:
-                for name, value in reading.numbers(kind).items():
-                    self.add_number(name, reading.step, value)
-            else:
-                self[kind].add(reading.step, sites, rows[places])
+        if reading.sites is not self._sites:
+            if list(reading.sites) != list(self._sites):
+                self._sort_by_kind(reading.sites)
+            self._sites = reading.sites
+        rows = reading.summary.pack()[self._order]
+        bad = self._bad_rows(rows)
+        for kind, sites, place in self._parts:
+            self[kind].add(reading.step, sites, rows[place], is_finite=not bad.size)
+        for loss in list(reading.losses().values())[:1]:
+            self.losses.add(reading.step, loss)
+        for name, value in reading.numbers(Kind.SCALAR).items():
+            self.add_number(name, reading.step, value)
 
     def add_loss(self, step: int, value: float) -> None:
         """Add the loss of a step, measured or not."""
@@ -170,17 +189,27 @@ class History:
 
     def _advance(self, step: int) -> None:
         self._cache = {}
+        self._has_new_bad = False
         self.has_ended = False
         self.first_step = self.first_step or step
         self.step = max(self.step, step)
 
-    def _group_by_kind(self, sites: Sequence[Site]) -> None:
+    def _bad_rows(self, rows: Array) -> NDArray[np.intp]:
+        """The rows of a reading that are not finite."""
+        bad = np.flatnonzero(rows[:, NONFINITE].any(axis=1))
+        places = frozenset(bad.tolist())
+        self._has_new_bad, self._bad = not places <= self._bad, places
+        return bad
+
+    def _sort_by_kind(self, sites: Sequence[Site]) -> None:
         rows: dict[Kind, list[int]] = {}
         for i, site in enumerate(sites):
-            if not site.is_slice:
+            if not site.is_slice and site.kind not in (Kind.LOSS, Kind.SCALAR):
                 rows.setdefault(site.kind, []).append(i)
-        self._rows_by_kind = {
-            kind: ([sites[i] for i in places], np.array(places, np.intp))
-            for kind, places in rows.items()
-        }
-        self._last_sites = list(sites)
+        self._order = np.array([i for places in rows.values() for i in places], np.intp)
+        self._parts, start = [], 0
+        for kind, places in rows.items():
+            end = start + len(places)
+            self._parts.append((kind, [sites[i] for i in places], slice(start, end)))
+            start = end
+        self._bad = frozenset()

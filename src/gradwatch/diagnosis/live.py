@@ -59,6 +59,7 @@ class LiveDiagnosis(ActiveSink):
         self._first_step: int | None = None
         self._last_step = 0
         self._is_whole = True
+        self._checks = 0
         self.findings = []
         self.verdict = Verdict()
 
@@ -133,7 +134,9 @@ class LiveDiagnosis(ActiveSink):
         self._finish()
 
     def _add(self, findings: list[Finding]) -> None:
-        self.findings, self.verdict = self._diagnosis.findings, self._diagnosis.verdict
+        if self._diagnosis.checks != self._checks:
+            self._checks = self._diagnosis.checks
+            self.findings, self.verdict = self._diagnosis.findings, self._diagnosis.verdict
         for finding in findings:
             self._new_findings.append(finding)
             if self._file is not None:

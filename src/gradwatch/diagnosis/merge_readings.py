@@ -7,18 +7,13 @@ import numpy as np
 from gradwatch.core import Reading, Summary
 
 
-def has_no_tensors(reading: Reading) -> bool:
-    """Whether a reading has only the loss, other numbers and the batch."""
-    return all(site.kind.is_number or site.kind.is_of_batch for site in reading.sites)
-
-
 def completes(reading: Reading, other: Reading) -> bool:
     """Whether the other reading adds the loss or the batch to the tensors of the same step."""
     return (
         (reading.step, reading.group, reading.micro_batch)
         == (other.step, other.group, other.micro_batch)
-        and has_no_tensors(other)
-        and not has_no_tensors(reading)
+        and other.layout.has_no_tensors
+        and not reading.layout.has_no_tensors
     )
 
 

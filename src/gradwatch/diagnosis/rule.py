@@ -123,8 +123,8 @@ def rule(
     """Declare a function as a rule; every diagnosis created afterwards runs it.
 
     The function takes the `History` and, optionally, the `ModelFacts` and its thresholds. It
-    returns or yields `Symptom`s or plain strings; nothing if all is well. It runs after each
-    measured step, so it must be fast. A rule that raises is reported and does not run again.
+    returns or yields `Symptom`s or plain strings; nothing if all is well. It runs after measured
+    steps, so it must be fast. A rule that raises is reported and does not run again.
 
     Args:
         name: the name of the rule in its findings; a rule of the same name is replaced.

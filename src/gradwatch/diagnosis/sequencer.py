@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gradwatch.core import Jumps, Kind, Reading, Site, SiteFilter
+from gradwatch.core import Jumps, Kind, Reading, SiteFilter
 from gradwatch.diagnosis.engine import Diagnosis
 from gradwatch.diagnosis.finding import Finding
 from gradwatch.diagnosis.flight import FlightRecorder
-from gradwatch.diagnosis.merge_readings import completes, has_no_tensors, merged
+from gradwatch.diagnosis.merge_readings import completes, merged
 from gradwatch.diagnosis.running_means import StepLosses
 
 _MOST_HELD, _MOST_BYTES = 256, 64_000_000
@@ -70,6 +70,7 @@ class Sequencer:
         recorder: FlightRecorder | None = None,
     ) -> None:
         self.awaits_reports = awaits_reports
+        diagnosis.is_paced = True
         self._diagnosis = diagnosis
         self._recorder = recorder
         self._begins = deque(begins)
@@ -97,12 +98,11 @@ class Sequencer:
             while self._ends and reading.step >= self._ends[0]:
                 self._ends.popleft()
             self._found += self.finish()
-        others = self._without_samples(reading)
-        if len(others) < len(reading):
-            samples = reading.numbers(Kind.SAMPLE_LOSS)
+        if samples := reading.numbers(Kind.SAMPLE_LOSS):
             self._diagnosis.observe_samples(reading.step, samples, reading.group)
-            # No rule is asked because of them alone.
-            reading = others if has_no_tensors(reading) else reading
+            if reading.layout.has_no_tensors:
+                # No rule is asked because of them alone.
+                reading = self._without_samples(reading)
         measured = self._only_measured(reading)
         if len(measured):
             self._hold(measured)
@@ -234,7 +234,7 @@ class Sequencer:
     def _pass_report(self, reading: Reading) -> None:
         path = f"{reading.group}/loss".removeprefix("/")
         mean = reading.numbers(Kind.METRIC).get(path)
-        has_metrics = any(site.kind is Kind.METRIC for site in reading.sites)
+        has_metrics = Kind.METRIC in reading.layout.rows
         if has_metrics:
             self._reported = max(self._reported, reading.step)
         if mean is not None and not reading.group:
@@ -287,9 +287,8 @@ class Sequencer:
 
 def _is_loss(reading: Reading) -> bool:
     """Whether a reading has nothing but the loss of a whole step."""
-    return reading.micro_batch is None and all(site.kind is Kind.LOSS for site in reading.sites)
+    return reading.micro_batch is None and reading.layout.rows.keys() <= {Kind.LOSS}
 
 
 def _may_lack_its_loss(reading: Reading) -> bool:
-    sites: Iterable[Site] = reading.sites
-    return not has_no_tensors(reading) and not any(site.kind is Kind.LOSS for site in sites)
+    return not reading.layout.has_no_tensors and Kind.LOSS not in reading.layout.rows

@@ -15,7 +15,8 @@ Mask: TypeAlias = NDArray[np.bool_]
 T = TypeVar("T")
 
 _SUM_SQUARES = FIELDS.index("sum_squares")
-_NONFINITE = [FIELDS.index(name) for name in ("nan", "posinf", "neginf")]
+NONFINITE = slice(FIELDS.index("nan"), FIELDS.index("neginf") + 1)
+"""The fields that count NaN and infinite elements."""
 _MAX_BYTES = 32 << 20
 
 
@@ -31,13 +32,16 @@ class ValueTable:
 
     A site that was not measured in a step is NaN there. Slices of variables are left out: they are
     part of other sites. `depth` steps are kept; fewer if they are large. `measured` counts the
-    steps since the beginning.
+    steps since the beginning, and `latest_step` is the newest. `is_finite` is False if the newest
+    step may have NaN or infinite elements.
     """
 
     def __init__(self, kind: Kind, depth: int) -> None:
         self.kind = kind
         self.sites: tuple[Site, ...] = ()
         self.measured = 0
+        self.latest_step = -1
+        self.is_finite = True
         self._depth = depth
         self._position: dict[Site, int] = {}
         self._rows: Array = np.empty((2 * depth, 0, len(FIELDS)))
@@ -49,25 +53,30 @@ class ValueTable:
         self._sites_cache: dict[object, object] = {}
         self._series: dict[object, _Series] = {}
 
-    def add(self, step: int, sites: Sequence[Site], rows: Array) -> None:
+    def add(
+        self, step: int, sites: Sequence[Site], rows: Array, *, is_finite: bool = False
+    ) -> None:
         """Add a step's measurements; a second call for the same step completes its row."""
         if sites is not self._last_sites:
             self._use_columns(sites)
-        if not self._end or self._steps[self._end - 1] != step:
+        is_new = not self._end or self.latest_step != step
+        if is_new:
             if self._end == self._steps.size:
                 kept = self._end // 2
                 self._rows[:kept] = self._rows[self._end - kept :]
                 self._steps[:kept] = self._steps[self._end - kept :]
                 self._end = kept
-            self._rows[self._end] = np.nan
-            self._steps[self._end] = step
+            self._steps[self._end] = self.latest_step = step
             self._end += 1
             self.measured += 1
         else:
             self._series = {}
+        self.is_finite = is_finite and (is_new or self.is_finite)
         if self._columns is None:
             self._rows[self._end - 1] = rows
         else:
+            if is_new:
+                self._rows[self._end - 1] = np.nan
             self._rows[self._end - 1, self._columns] = rows
         self._step_cache = {}
 
@@ -110,7 +119,7 @@ class ValueTable:
     def nonfinite(self, count: int) -> Array:
         """The number of NaN and infinite elements in the last measured steps: steps x sites."""
         return self.cached_per_step(
-            ("nonfinite", count), lambda: np.asarray(self.rows(count)[..., _NONFINITE].sum(-1))
+            ("nonfinite", count), lambda: np.asarray(self.rows(count)[..., NONFINITE].sum(-1))
         )
 
     def sites_where(self, chosen: Mask) -> list[Site]:

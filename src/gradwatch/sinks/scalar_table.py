@@ -26,6 +26,7 @@ from gradwatch.sinks.scalar_tags import ZERO_SHARE, Group, TaggedNumber, tagged_
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Places = NDArray[np.intp]
 Template: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.intp]]
 
 KEPT_TEMPLATES = 4
@@ -43,19 +44,16 @@ class ScalarTable:
         """Its sites and groups, kept so that their identities stay valid."""
         self._has_epoch = statistics is not None and not reading.is_report
         numbers = tagged_numbers(reading, statistics)
-        groups = list(dict.fromkeys(g for each in numbers for g in (each.of, each.per) if g))
-        lengths = [len(group) for group in groups]
-        self._source = np.array([i for group in groups for i in group], np.intp)
-        self._starts = np.cumsum([0, *lengths[:-1]], dtype=np.intp)[: len(groups)]
-        place = {group: i for i, group in enumerate(groups)}
         # By statistic: so that each is computed once, of all summaries.
         by_statistic: dict[str, list[TaggedNumber]] = {}
         for each in numbers:
             by_statistic.setdefault(each.statistic, []).append(each)
+        runs = _Runs()
         self._columns = [
-            (name, _places(own, place, "of"), _places(own, place, "per"))
+            (name, runs.add([n.of for n in own]), runs.add([n.per for n in own]))
             for name, own in by_statistic.items()
         ]
+        self._source, self._starts = runs.arrays()
         self._tagged = [(n.tag, n.about) for own in by_statistic.values() for n in own]
         if self._has_epoch:
             self._tagged.append((f"{reading.scope}/epoch", ""))
@@ -132,12 +130,30 @@ class ScalarTable:
         return (self._tagged[at] for at in np.flatnonzero(is_shown).tolist())
 
 
-def _places(numbers: Sequence[TaggedNumber], place: dict[Group, int], name: str) -> list[int]:
-    groups = (getattr(each, name) for each in numbers)
-    return [place[group] for group in groups if group]
+class _Runs:
+    """Groups of sites, side by side, so that those of a statistic are a slice of what they give."""
+
+    def __init__(self) -> None:
+        self._groups: list[Group] = []
+        self._known: dict[tuple[Group, ...], slice] = {}
+
+    def add(self, groups: Sequence[Group]) -> slice:
+        """Where the summaries of these groups will be; empty ones are left out."""
+        own = tuple(filter(None, groups))
+        if own not in self._known:
+            start = len(self._groups)
+            self._groups += own
+            self._known[own] = slice(start, len(self._groups))
+        return self._known[own]
+
+    def arrays(self) -> tuple[Places, Places]:
+        """All sites of all groups, and where each group begins."""
+        lengths = [len(group) for group in self._groups]
+        sites = np.array([i for group in self._groups for i in group], np.intp)
+        return sites, np.cumsum([0, *lengths[:-1]], dtype=np.intp)[: len(lengths)]
 
 
-def _column(name: str, merged: Summary, of: list[int], per: list[int]) -> tuple[Array, Mask]:
+def _column(name: str, merged: Summary, of: slice, per: slice) -> tuple[Array, Mask]:
     """A statistic of some summaries, and where it is shown: not where it is not defined."""
     own = merged[:, of]
     if name == VALUE.name:

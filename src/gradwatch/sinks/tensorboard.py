@@ -1,6 +1,5 @@
 """Readings as TensorBoard scalars and histograms."""
 
-import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -25,7 +24,7 @@ Array = NDArray[np.float64]
 
 MAX_BUCKETS = 64
 KEPT_TABLES = 16
-NONFINITE = [FIELDS.index(name) for name in ("nan", "posinf", "neginf")]
+NONFINITE = slice(FIELDS.index("nan"), FIELDS.index("neginf") + 1)
 
 
 class TensorBoard(Sink):
@@ -119,8 +118,7 @@ class TensorBoard(Sink):
         described: set[str] = set()
         try:
             with np.errstate(all="ignore"):
-                for table, alike in itertools.groupby(readings, self._table_for):
-                    batch += self._events_of(table, list(alike), self._run, described)
+                batch += self._events_of(readings, self._run, described)
             events.append(batch)
         except BaseException:
             self._tables.clear()
@@ -152,9 +150,9 @@ class TensorBoard(Sink):
         return [start_event(self._next_step, time.time())] * 2 if run.first_step > 1 else []
 
     def _events_of(
-        self, table: ScalarTable, readings: list[Reading], run: RunInfo, described: set[str]
-    ) -> Iterator[bytes]:
-        """The events of readings of the same sites."""
+        self, readings: Sequence[Reading], run: RunInfo, described: set[str]
+    ) -> list[bytes]:
+        """The events of readings, in their order; those of the same sites are made together."""
 
         def meaning(tag: str, about: Kind | str) -> str:
             """The description, on the tag's first event only."""
@@ -164,15 +162,22 @@ class TensorBoard(Sink):
             described.add(tag)
             return words
 
-        rows = stacked(readings)
-        nonfinite = rows[:, NONFINITE].sum(axis=1)
-        has_others = nonfinite.any(axis=1).tolist()
-        encoded = table.encoded(readings, rows, meaning)
+        alike: dict[ScalarTable, list[int]] = {}
         for i, reading in enumerate(readings):
-            others: list[bytes] = []
-            if has_others[i] or reading.pictures or reading.cells:
-                others += _others(reading, nonfinite[i], meaning)
-            yield summary_event(reading.step, reading.time, others, encoded[i])
+            alike.setdefault(self._table_for(reading), []).append(i)
+        events = [b""] * len(readings)
+        for table, places in alike.items():
+            own = [readings[i] for i in places]
+            rows = stacked(own)
+            nonfinite = rows[:, NONFINITE].sum(axis=1)
+            has_others = nonfinite.any(axis=1).tolist()
+            encoded = table.encoded(own, rows, meaning)
+            for k, (i, reading) in enumerate(zip(places, own, strict=True)):
+                others: list[bytes] = []
+                if has_others[k] or reading.pictures or reading.cells:
+                    others += _others(reading, nonfinite[k], meaning)
+                events[i] = summary_event(reading.step, reading.time, others, encoded[k])
+        return events
 
     def _table_for(self, reading: Reading) -> ScalarTable:
         """The table for readings of these sites, which are recognised by their identity."""

@@ -5,6 +5,8 @@ uint16, uint32 or float32 where that loses nothing, else as it is. So a column o
 zeros takes no space, and what comes back equals what went in, to the last bit.
 """
 
+from __future__ import annotations
+
 import functools
 import json
 import struct

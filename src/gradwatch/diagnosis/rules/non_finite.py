@@ -136,7 +136,7 @@ def _bad_tensors(history: History) -> Iterator[_BadTensor]:
             if len(losses) and losses.latest_step == history.step and not math.isfinite(value):
                 nan, inf = float(math.isnan(value)), float(math.isinf(value))
                 yield _BadTensor(Site(kind, _loss_path(history)), nan, inf, 1.0, False)
-        elif history.is_fresh(kind):
+        elif history.is_fresh(kind) and not history[kind].is_finite:
             table = history[kind]
             for i in np.flatnonzero(table.nonfinite(1)[0] > 0):
                 nan, posinf, neginf, elements = (
@@ -145,7 +145,7 @@ def _bad_tensors(history: History) -> Iterator[_BadTensor]:
                 is_mask = not nan and not posinf
                 yield _BadTensor(table.sites[i], nan, posinf + neginf, elements, is_mask)
     for kind, summed in _SUMS.items():
-        if history.is_fresh(kind):
+        if history.is_fresh(kind) and not history[kind].is_finite:
             sums = list(_bad_sums(history[kind], summed))
             yield from [each for each in sums if not _is_usual(each.site, history)][:1] or sums[:1]
 
