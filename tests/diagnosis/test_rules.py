@@ -86,6 +86,15 @@ def test_a_variable_the_loss_does_not_depend_on_is_counted_as_not_connected():
     assert finding.evidence["not connected to the loss"] == 1
 
 
+def test_a_layer_that_is_not_called_is_a_spare_part():
+    arrays = kernels({"a": 1.0, "spare": 0.0}) | {(OUT, "net/a"): [1.0]}
+    finding = found(observed(course(8, lambda s: arrays, FLAT)), "zero-gradients")
+    assert (finding.layer, finding.severity) == ("net/spare", "info")
+    both = arrays | kernels({"cut": 0.0}) | {(OUT, "net/cut"): [1.0]}
+    finding = found(observed(course(8, lambda s: both, FLAT)), "zero-gradients")
+    assert (finding.layer, finding.severity) == ("net/cut", "warning")
+
+
 def test_zero_gradients_after_a_hinge_loss_has_learned_are_no_finding():
     losses = [*falling(60), *[0.0] * 20]
     readings = course(80, lambda s: kernels({"a": 1.0 if s < 60 else 0.0, "b": 0.0}), losses)
@@ -408,20 +417,21 @@ def test_a_constant_output_is_blamed_on_the_inputs_if_these_are_constant():
 
 
 def test_a_bias_that_learns_beside_a_dead_matrix_is_not_said_to_stand_still():
-    def at(step):
+    def at(step, gradient=0.0):
         zero = {"a": 0.0, "b": 0.0}
-        arrays = kernels(zero) | kernels(zero, U) | kernels({"a": 1.0, "b": 1.0}, W)
+        arrays = kernels(dict.fromkeys(zero, gradient)) | kernels(zero, U)
+        arrays |= kernels({"a": 1.0, "b": 1.0}, W)
         bias = {(G, "net/b/bias"): [0.5], (U, "net/b/bias"): [0.1], (W, "net/b/bias"): [step]}
         return arrays | bias
 
-    diagnosis = observed(course(40, at, FLAT))
-    assert found(diagnosis, "zero-gradients").title == (
+    assert [f.title for f in observed(course(40, at, FLAT)).findings] == [
         "No gradient reaches the weight matrices of net/a and 1 more layer."
-    )
-    assert found(diagnosis, "stalled-weights").title == (
+    ]
+    stalled = course(40, lambda s: at(s, 1.0), FLAT)
+    assert found(observed(stalled), "stalled-weights").title == (
         "All weight matrices do not change although they are trainable."
     )
-    without_updates = course(40, lambda s: {k: v for k, v in at(s).items() if k[0] != U}, FLAT)
+    without_updates = course(40, lambda s: {k: v for k, v in at(s, 1.0).items() if k[0] != U}, FLAT)
     assert "All weight matrices" in found(observed(without_updates), "stalled-weights").title
 
 

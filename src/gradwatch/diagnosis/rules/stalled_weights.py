@@ -15,7 +15,7 @@ from gradwatch.diagnosis.quantities import (
     update_ratios,
 )
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
-from gradwatch.diagnosis.value_table import ValueTable
+from gradwatch.diagnosis.value_table import Mask, ValueTable
 
 
 @rule(
@@ -68,6 +68,8 @@ def _stalled(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         moves = np.any((rows != rows[-1]) & ~np.isnan(rows), axis=(0, 2)) & is_trained
     else:
         return
+    if still.any():
+        still &= ~_without_gradient(table, history, count)
     if not still.any():
         return
     sites = table.sites_where(still)
@@ -92,6 +94,16 @@ def _stalled(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         severity=Severity.ERROR if is_all and largest == 0.0 else None,
         about="stalled",
     )
+
+
+def _without_gradient(table: ValueTable, history: History, count: int) -> Mask:
+    """The sites whose variable receives no gradient, which is a finding of its own."""
+    gradients = history[Kind.GRADIENT]
+    if not len(gradients):
+        return np.zeros(len(table.sites), bool)
+    is_zero = np.all(gradients.statistic("sum_abs", count) == 0, axis=0)
+    paths = {site.path for site in gradients.sites_where(is_zero)}
+    return np.array([site.path in paths for site in table.sites], bool)
 
 
 def _frozen(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:

@@ -8,6 +8,7 @@ from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.network_order import enumerate_layers, matrices
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.value_table import Mask, ValueTable
 
 
 @rule(
@@ -42,12 +43,16 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     # A network that has learned is done: a margin loss is 0 if all samples are right.
     if not zero.any() or judgement(history, facts).has_learned:
         return
+    is_uncalled = zero & _not_called(table, history, count)
+    if (zero & ~is_uncalled).any():
+        zero &= ~is_uncalled
     sites = table.sites_where(zero)
     layers = list(dict.fromkeys(site.layer for site in sites))
     # A bias may have a gradient where the matrix beside it has none.
     reached = {site.layer for site in table.sites_where(table.latest("sum_abs") > 0)}
     part = "the weight matrices of " * (not reached.isdisjoint(layers))
     title = f"No gradient reaches {part}{enumerate_layers(layers)}."
+    severity = Severity.INFO if is_uncalled[zero].any() else None
     yield Symptom(
         title="No variable receives a gradient." if never.all() else title,
         evidence={
@@ -60,5 +65,18 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
         # The cause is right after the last one of them.
         layer=layers[-1],
         since=table.since(count),
-        severity=Severity.ERROR if zero[mixing].all() else None,
+        severity=Severity.ERROR if zero[mixing].all() else severity,
     )
+
+
+def _not_called(table: ValueTable, history: History, count: int) -> Mask:
+    """The variables of layers that the last steps have not called.
+
+    Those are spare parts, which many models have, or are called now and then.
+    """
+    outputs = history[Kind.OUTPUT]
+    if not len(outputs):
+        return np.zeros(len(table.sites), bool)
+    is_called = ~np.isnan(outputs.statistic("count", count)).all(axis=0)
+    called = {site.layer for site in outputs.sites_where(is_called)}
+    return np.array([site.layer not in called for site in table.sites], bool)
