@@ -77,6 +77,6 @@ def _not_called(table: ValueTable, history: History, count: int) -> Mask:
     outputs = history[Kind.OUTPUT]
     if not len(outputs):
         return np.zeros(len(table.sites), bool)
-    is_called = ~np.isnan(outputs.statistic("count", count)).all(axis=0)
+    is_called: Mask = np.any(np.isfinite(outputs.statistic("count", count)), axis=0)
     called = {site.layer for site in outputs.sites_where(is_called)}
     return np.array([site.layer not in called for site in table.sites], bool)
