@@ -207,7 +207,7 @@ def test_a_run_is_diagnosed_as_it_would_have_been_live(tmp_path):
         after = diagnose(run)
     assert [f.facts() for f in after.findings] == [f.facts() for f in live.findings]
     finding = found(after, "zero-gradients")
-    assert (finding.since, finding.detected, finding.layer) == (6, 8, "a")
+    assert (finding.since, finding.detected, finding.layer) == (6, 10, "a")
 
 
 def test_what_epochs_ended_with_is_heard_in_its_place():

@@ -33,6 +33,7 @@ SHAPES = {
     "one odd batch": (2.0 * (since == 0), "info", 1),
     "slow recovery": (2.0 * (since >= 0) * np.exp(-np.maximum(since, 0) / 6), "info", None),
     "two steps": (20.0 * ((since == 0) | (since == 1)), "warning", 2),
+    "on its way back": (4.0 * (since >= 0) * np.exp(-np.maximum(since, 0) / 12), "info", None),
     "growing": (2.0 * (since >= 0) * 1.5 ** np.clip(since, 0, 12), "error", None),
     "lasting": (3.5 * (since >= 0), "error", None),
     "lasting below the start": (1.5 * (since >= 0), "info", None),

@@ -101,6 +101,37 @@ def test_zero_gradients_after_a_hinge_loss_has_learned_are_no_finding():
     assert "zero-gradients" not in [f.rule for f in observed(readings[55:]).findings if f.is_open]
 
 
+def experts(step, given):
+    """Gradients of a router and of four experts; `given` has those that get any."""
+    paths = ["router/weight", *(f"experts/{i}/0/weight" for i in range(4))]
+    sizes = [1.0, *(1.0 if i in given(step) else 0.0 for i in range(4))]
+    return {(G, path): [size] for path, size in zip(paths, sizes, strict=True)} | {
+        (W, path): [1.0] for path in paths
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "losses", "expected"),
+    [
+        # Chosen at some steps only, or hardly ever, while the network learns.
+        (lambda step: {0, 2} if step % 9 else {1, 3}, falling(90), []),
+        (lambda step: {0, 1}, [2.3 - 0.005 * step for step in range(90)], []),
+        (lambda step: {0, 1}, FLAT, ["zero-gradients"]),
+        (lambda step: {0}, [2.3 - 0.005 * step for step in range(90)], ["zero-gradients"]),
+    ],
+)
+def test_experts_that_nothing_is_given_to_are_blamed_if_little_is_learned(given, losses, expected):
+    found_rules = rules_of(course(90, lambda step: experts(step, given), losses))
+    assert [rule for rule in found_rules if rule == "zero-gradients"] == expected
+
+
+def test_heads_that_learn_in_turns_get_gradients_in_turns():
+    def at(step):
+        return kernels({"body": 1.0, "one": float(step < 20), "two": 1.0})
+
+    assert rules_of(course(60, at, [2.3 * 0.99**step for step in range(60)])) == []
+
+
 # Units.
 
 
@@ -170,6 +201,18 @@ def test_the_size_of_updates_does_not_matter_while_the_loss_falls(ratio):
     assert rules_of(course(40, lambda s: updates(ratio), falling(40))) == []
 
 
+def test_a_matrix_that_starts_at_zero_does_not_make_the_rate_too_high():
+    def at(step):
+        # Of an adapter: one of its two matrices starts at 0 and grows.
+        return (
+            kernels({"a": 1.0, "b": 0.1 * step}, W)
+            | kernels({"a": 0.01, "b": 0.1}, U)
+            | kernels({"a": 1.0, "b": 1.0})
+        )
+
+    assert "learning-rate-too-high" not in rules_of(course(30, at, FLAT))
+
+
 def test_a_warm_up_is_neither_stalled_nor_too_slow():
     readings = course(40, lambda s: updates(1e-7 * 1.15**s), FLAT)
     assert rules_of(readings) == []
@@ -184,6 +227,15 @@ def test_frozen_layers_are_not_stalled_but_blamed_when_nothing_is_learned():
     finding = found(observed(course(40, lambda s: arrays, FLAT)), "stalled-weights")
     assert "frozen" in finding.title
     np.testing.assert_allclose(finding.evidence["frozen share"], 100 / 101)
+
+
+def test_matrices_that_are_all_frozen_on_the_way_are_said():
+    def at(step):
+        trained = {} if step > 10 else kernels({"a": 1.0, "b": 1.0})
+        return kernels({"a": 1.0, "b": 1.0}, W) | trained | {(G, "net/b/bias"): [1.0]}
+
+    finding = found(observed(course(30, at, falling(30))), "stalled-weights")
+    assert (finding.since, finding.detected, "frozen" in finding.title) == (11, 15, True)
 
 
 def test_one_layer_that_dwarfs_the_others_is_named():
@@ -203,6 +255,20 @@ def test_the_losses_of_adversaries_need_not_fall():
         return reading(number, kernels({"a": 1.0}), [1.0, 6.0][number % 2], group="critic")
 
     assert rules_of([step(number) for number in range(1, 120)]) == []
+
+
+def test_huge_updates_of_an_adversary_are_too_large_whatever_its_loss():
+    def step(number, ratio):
+        return reading(number, updates(ratio), 1.0, group="generator")
+
+    assert "learning-rate-too-high" in rules_of([step(i, 0.6) for i in range(1, 15)])
+    assert rules_of([step(i, 0.6 if i < 4 else 0.02) for i in range(1, 40)]) == []
+
+
+def test_a_loss_that_has_jumped_after_it_had_fallen_is_not_where_it_started():
+    losses = [*falling(120), *[2.3 - 0.01 * step for step in range(30)]]
+    assert "loss-not-falling" not in rules_of(with_losses(losses))
+    assert "loss-oscillating" not in rules_of(with_losses(losses))
 
 
 def with_losses(losses):

@@ -110,3 +110,23 @@ def test_one_label_for_all_samples_is_worth_knowing():
     facts = ModelFacts(CLASSES, ["b"], LossFacts("binary_crossentropy", True))
     labels = {(Kind.TARGET, "target"): [1.0] * 8}
     assert severities(facts, steps=16, arrays=labels) == ["info"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "expected"), [(20.0, []), (0.05, []), (1e-4, ["warning", "info"])]
+)
+def test_a_temperature_is_blamed_if_nothing_is_learned(scale, expected):
+    facts = ModelFacts(CLASSES, ["b"], LossFacts("sparse_categorical_crossentropy", scale=scale))
+    assert severities(facts, lambda step: 0.4 + flat(step), 70) == expected
+    assert "warning" not in severities(facts, steps=70)
+
+
+def test_a_normalization_in_inference_mode_explains_a_loss_that_blows_up():
+    facts = ModelFacts([LayerFacts("n", "BatchNorm1d", is_inferring=True, is_fresh=True), *LAYERS])
+    assert severities(facts, lambda step: 2.0 * 9.0**step, 4) == ["error"]
+
+
+def test_a_few_trainable_parameters_are_blamed_if_nothing_is_learned():
+    facts = ModelFacts(LAYERS, parameters=ParameterFacts(10_000, 10))
+    assert severities(facts, flat, 70) == ["warning"]
+    assert severities(facts, steps=70) == []

@@ -249,6 +249,8 @@ def test_sums_that_take_too_long_are_left_out_one_by_one(tmp_path, monkeypatch):
 )
 def test_gradients_that_are_never_zeroed_are_found(tmp_path, zeroes, backwards, is_found):
     net = make_net()
+    # One that the loss uses itself gets its gradient before those of the layers.
+    net.weight_of_loss = torch.nn.Parameter(torch.ones(()))
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-6)
     monitor = gradwatch.watch(
         net, optimizer, tmp_path, every=1, sinks=[], diagnose=["kept-gradients"]
@@ -257,7 +259,7 @@ def test_gradients_that_are_never_zeroed_are_found(tmp_path, zeroes, backwards, 
         if zeroes == "before":
             optimizer.zero_grad()
         for _ in range(backwards):
-            loss = net(torch.randn(16, 4)).square().mean()
+            loss = net(torch.randn(16, 4)).square().mean() * net.weight_of_loss
             loss.backward()
         optimizer.step()
         if zeroes in ("after", "fill"):

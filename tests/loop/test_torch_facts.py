@@ -12,6 +12,8 @@ import gradwatch
 from gradwatch import Kind
 from gradwatch.capture.torch.layer_graph import read_layers
 from gradwatch.capture.torch.loss_graph import read_loss
+from gradwatch.capture.torch.softmax_scale import softmax_scale
+from gradwatch.capture.torch.variation import variation
 from gradwatch.diagnosis import ModelFacts
 from tests.distributed.patience import until_written
 
@@ -234,3 +236,61 @@ def test_parameters_that_no_optimizer_changes_are_facts(tmp_path, held, others, 
     assert facts.parameters.unregistered == ("hidden/0",)
     assert facts.parameters.unheld == unheld
     assert any("hidden/0 is not trained" in finding.title for finding in monitor.findings)
+
+
+@pytest.mark.parametrize(
+    ("loss", "scale"),
+    [
+        (lambda p: F.cross_entropy(p / 50.0, CLASSES), 0.02),
+        (lambda p: F.kl_div((p * 3.0).log_softmax(1), p.detach().softmax(1)), 3.0),
+        (lambda p: F.cross_entropy(p, CLASSES) / 50.0, None),
+        (lambda p: F.mse_loss(p[:, 0] / 50.0, VALUES), None),
+    ],
+)
+def test_the_factor_before_a_softmax_is_seen(loss, scale):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # About kl_div's reduction.
+        found = softmax_scale(loss(net()(X)).grad_fn)
+    assert found == (None if scale is None else pytest.approx(scale))
+
+
+def test_variation_is_that_between_samples():
+    few, many = torch.tensor([[3.0], [5.0], [3.0], [5.0]]), torch.randn(6, 9)
+    np.testing.assert_allclose(variation(few), np.sqrt(1.0 / 17.0), rtol=1e-6)
+    unit = (many / many.norm(dim=1, keepdim=True)).double().numpy()
+    expected = np.sqrt(((unit - unit.mean(0)) ** 2).mean() / (unit**2).mean())
+    np.testing.assert_allclose(variation(many), expected, rtol=1e-5)
+    assert variation(torch.ones(5, 3)) == 0.0
+    assert variation(torch.ones(2, 3)) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_one"),
+    [((1.0, 0.0), True), ((0.9, 0.1), True), ((1.0,), True), ((0.0,), None), ((1.0, 1.0), None)],
+)
+def test_the_loss_of_a_discriminator_need_not_fall(labels, is_one):
+    p = net()(X)[:, 0]
+    losses = [F.binary_cross_entropy_with_logits(p, torch.full_like(p, x)) for x in labels]
+    assert read_loss(sum(losses).grad_fn).facts.is_of_own_step is is_one
+    mixed = F.binary_cross_entropy_with_logits(p, CLASSES.float())
+    assert read_loss(mixed.grad_fn).facts.is_of_own_step is None
+
+
+def test_a_discriminator_is_known_as_the_judge_of_a_generator(tmp_path):
+    make, judge = nn.Linear(3, 2), nn.Linear(2, 1)
+    optimizers = [torch.optim.SGD(each.parameters(), 0.1) for each in (make, judge)]
+    monitor = gradwatch.watch(make, optimizers[0], tmp_path / "run", group="make")
+    gradwatch.watch(judge, optimizers[1], monitor, group="judge")
+    for _ in range(2):
+        for loss, optimizer in (
+            (lambda: judge(make(X).detach()).mean(), optimizers[1]),
+            (lambda: -judge(make(X)).mean(), optimizers[0]),
+        ):
+            optimizer.zero_grad()
+            loss().backward()
+            optimizer.step()
+    monitor.close()
+    facts = ModelFacts.from_json(gradwatch.open(tmp_path / "run").facts["model"])
+    made, judged = facts.groups["make"].loss, facts.groups["judge"].loss
+    assert (made.through, made.is_through_others, made.judges) == (("judge",), True, ())
+    assert (judged.through, judged.is_through_others, judged.judges) == ((), False, ("make",))

@@ -45,7 +45,11 @@ class LossFacts:
     other terms make the loss no mean over samples. `axis` is the axis of the classes, counted from
     the end, where a softmax computes them; 0 if it takes the samples for classes. `shapes` are
     those of the output and of the targets as the loss receives them, if the loss broadcasts one to
-    the other.
+    the other. `scale` is the constant factor of the logits before a softmax: one over its
+    temperature. `through` are the other groups whose parameters the loss passes through, and it
+    `is_through_others` if neither the module nor its optimizer has some of these parameters: a
+    generator learns through a discriminator. `judges` are the groups that learn through this one,
+    and through which it does not learn itself.
     """
 
     name: str | None = None
@@ -55,8 +59,14 @@ class LossFacts:
     is_of_own_step: bool | None = None
     axis: int | None = None
     shapes: Sequence[Sequence[int]] | None = None
+    scale: float | None = None
+    through: Sequence[str] = ()
+    is_through_others: bool | None = None
+    judges: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "through", tuple(self.through))
+        object.__setattr__(self, "judges", tuple(self.judges))
         if self.shapes is not None:
             object.__setattr__(self, "shapes", tuple(tuple(shape) for shape in self.shapes))
 

@@ -41,7 +41,8 @@ class History:
     Attributes:
         step: the newest step.
         first_step: the first step of which anything is known.
-        losses: the losses of all steps of which they are known.
+        losses: the losses of all steps of which they are known; none of a part of a training, whose
+            loss need not fall. `part_losses` has these too.
         epochs: the logs of the epochs that have ended.
         samples: by step, the numbers about the samples of its batch, see `worst_in`; the newest.
         numbers: other numbers by name, such as `learning_rate` and `loss_scale`: (step, value) at
@@ -69,6 +70,7 @@ class History:
         self.step = 0
         self.first_step = 0
         self.losses = Losses(pool)
+        self.part_losses = self.losses if pool else Losses()
         self.epochs: list[EpochLogs] = []
         self.samples: dict[int, Mapping[str, float]] = {}
         self.numbers: dict[str, list[tuple[int, float]]] = {}
@@ -129,14 +131,14 @@ class History:
         for kind, sites, place in self._parts:
             self[kind].add(reading.step, sites, rows[place], is_finite=not bad.size)
         for loss in list(reading.losses().values())[:1]:
-            self.losses.add(reading.step, loss)
+            self._add_loss(reading.step, loss)
         for name, value in reading.numbers(Kind.SCALAR).items():
             self.add_number(name, reading.step, value)
 
     def add_loss(self, step: int, value: float) -> None:
         """Add the loss of a step, measured or not."""
         self._advance(step)
-        self.losses.add(step, value)
+        self._add_loss(step, value)
 
     def add_epoch(self, epoch: int, step: int, logs: Mapping[str, float]) -> None:
         """Add the logs of an epoch: `loss`, `val_loss`, ..."""
@@ -186,6 +188,11 @@ class History:
     def cached_per_step(self, key: object, compute: Callable[[], T]) -> T:
         """The result of `compute`, which is called again only after something is added."""
         return cached(self._cache, key, compute)
+
+    def _add_loss(self, step: int, value: float) -> None:
+        self.losses.add(step, value)
+        if self.part_losses is not self.losses:
+            self.part_losses.add(step, value)
 
     def _advance(self, step: int) -> None:
         self._cache = {}

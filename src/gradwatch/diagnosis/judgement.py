@@ -167,7 +167,8 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
     losses = history.losses
     start, now = _start(losses), _now(losses)
     fall, is_significant = math.nan, False
-    if len(losses) >= _LEAST and losses.initial:
+    # What a loss through an adversary comes to, depends on both.
+    if len(losses) >= _LEAST and losses.initial and not facts.loss.is_through_others:
         fall = (start.value - now.value) / abs(start.value)
         is_significant = _is_significant(losses, start, now)
     accuracy = _accuracy(history)

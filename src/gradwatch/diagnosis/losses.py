@@ -126,6 +126,14 @@ class Losses:
         return median(window[np.isfinite(window)])
 
     @property
+    def lowest(self) -> float:
+        """The lowest level that it has had for a fiftieth of its course, at least ten losses."""
+        length = max(self._size // 50, 10)
+        parts = self.values[: self._size // length * length].reshape(-1, length)
+        parts = parts[np.isfinite(parts).all(axis=1)]
+        return float(np.median(parts, axis=1).min(initial=math.inf))
+
+    @property
     def first(self) -> Array:
         """The first five that are finite."""
         return np.array(self._first)

@@ -60,6 +60,8 @@ _EXPLAINS: dict[str, set[str]] = {
     "loss-oscillating": {"loss-not-falling", "learned-nothing"},
     "stalled-weights": {"learning-rate-too-low", "loss-not-falling", "learned-nothing"},
     "learning-rate-too-low": {"loss-not-falling", "learned-nothing"},
+    "representation-collapse": {"zero-gradients"},
+    "adversary-wins": {"vanishing-gradients", "zero-gradients", "stalled-weights"},
     # Both say the same; the one that came first is reported.
     "loss-not-falling": {"learned-nothing"},
     "overfitting": {"learned-nothing"},
@@ -75,7 +77,9 @@ def explains(cause: str, symptom: str) -> bool:
     if cause == "non-finite-rank":
         return symptom not in (cause, *_NOT_BY_TENSORS)
     if cause == "non-finite":
-        return symptom not in (cause, "non-finite-rank", *_NOT_BY_TENSORS)
+        # What the model shows by itself was there before.
+        others = cause, "non-finite-rank", "structural-mismatch"
+        return symptom not in (*others, *_NOT_BY_TENSORS)
     return symptom in _EXPLAINS.get(cause, ())
 
 

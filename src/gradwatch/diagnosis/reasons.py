@@ -18,7 +18,13 @@ def reasons(history: History, facts: ModelFacts) -> list[str]:
     """What speaks for each reason, in a clause each."""
     found = [
         text
-        for look in (_small_updates, _shrinking_weights, _constant_outputs, _too_few_steps)
+        for look in (
+            _warm_up,
+            _small_updates,
+            _shrinking_weights,
+            _constant_outputs,
+            _too_few_steps,
+        )
         for text in look(history, facts)
     ]
     if found:
@@ -29,6 +35,13 @@ def reasons(history: History, facts: ModelFacts) -> list[str]:
 def numbered(found: Sequence[str]) -> dict[str, float | int | str]:
     """Reasons as evidence."""
     return {f"reason {i}": text for i, text in enumerate(found, 1)}
+
+
+def _warm_up(history: History, facts: ModelFacts) -> Iterator[str]:
+    rates = history.numbers.get("learning_rate", ())
+    base = history.numbers.get("base_learning_rate")
+    if len(rates) > 5 and base and rates[-1][1] > rates[-5][1] and rates[-1][1] < 0.2 * base[-1][1]:
+        yield f"the learning rate is still rising, from {rates[0][1]:.1e} to {rates[-1][1]:.1e}"
 
 
 def _small_updates(history: History, facts: ModelFacts) -> Iterator[str]:

@@ -8,10 +8,15 @@ import numpy as np
 from gradwatch.core import Kind, LayerFacts, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.losses import Losses
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
 UNTRAINED = "untrained_parameters"
 """The number of parameters that get gradients but are not changed by any optimizer."""
+_LITTLE = 0.005
+"""Of all parameters; adapters that learn something have more."""
+_SCALES = 1e-2, 1e3
+"""Of logits; temperatures from 0.01 to 20 are usual, and wide outputs may be divided by 50."""
 
 
 def static_symptoms(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
@@ -35,6 +40,21 @@ def _nothing_trainable(history: History, facts: ModelFacts, is_flat: bool) -> It
             remedy="Set trainable=True (torch: requires_grad=True) for the layers that are to "
             "learn, then compile the model again.",
             about="trainable",
+        )
+
+
+def _little_trainable(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    known = facts.parameters
+    if is_flat and known.total and known.trainable and known.trainable < _LITTLE * known.total:
+        yield Symptom(
+            f"Only {known.trainable:,} of {known.total:,} parameters are trained, and nothing is "
+            "learned.",
+            {"parameters": known.total, "trainable parameters": known.trainable},
+            since=history.step,
+            severity=Severity.WARNING,
+            remedy="Check which parameters have requires_grad=True (Keras: trainable) and are "
+            "given to the optimizer: those of adapters are to learn.",
+            about="little trainable",
         )
 
 
@@ -160,6 +180,8 @@ def _inferring_normalization(
     inferring = [layer for layer in facts.layers if layer.is_inferring and layer.is_fresh]
     if inferring:
         severity = Severity.WARNING if is_flat else Severity.INFO
+        if _has_jumped(history.losses):
+            severity = Severity.ERROR
         yield Symptom(
             f"{_listed([layer.path for layer in inferring])} does not normalize: in inference mode "
             "it uses statistics that were never computed.",
@@ -189,6 +211,24 @@ def _normalization_of_one_sample(
         severity=Severity.WARNING,
         remedy="Use larger batches, or LayerNormalization.",
         about="one sample",
+    )
+
+
+def _temperature(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    scale = facts.loss.scale
+    if not scale or _SCALES[0] <= abs(scale) <= _SCALES[1]:
+        return
+    severity = Severity.WARNING if is_flat else Severity.INFO
+    effect = "decides" if abs(scale) > 1.0 else "cannot tell classes apart"
+    yield Symptom(
+        f"The logits are multiplied by {scale:.3g} before the softmax, which {effect} whatever "
+        "they are.",
+        {"factor": scale, "temperature": 1.0 / scale},
+        layer=facts.outputs[0] if len(facts.outputs) == 1 else "",
+        since=_since(history, severity),
+        severity=severity,
+        remedy="Use a temperature between 0.05 and 10.",
+        about=_about("temperature", severity),
     )
 
 
@@ -232,6 +272,7 @@ def _constant_labels(history: History, facts: ModelFacts, is_flat: bool) -> Iter
 
 _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _nothing_trainable,
+    _little_trainable,
     _untrained,
     _broadcast,
     _softmax_over_batch,
@@ -239,9 +280,17 @@ _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _linear_network,
     _inferring_normalization,
     _normalization_of_one_sample,
+    _temperature,
     _large_dropout,
     _constant_labels,
 )
+
+
+def _has_jumped(losses: Losses) -> bool:
+    """Whether the last two losses are far above the first one, or not even finite."""
+    if len(losses) < 3 or not losses.values[0] > 0:
+        return False
+    return not np.any(losses.last(2) < 2.0 * losses.values[0])
 
 
 def _about(name: str, severity: Severity) -> str:

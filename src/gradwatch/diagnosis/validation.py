@@ -15,6 +15,9 @@ from gradwatch.diagnosis.judgement import is_score
 _LOSS = re.compile(r"(val|valid|validation|test|eval|dev)[_/. -]?loss", re.IGNORECASE)
 _PREFIX = re.compile(r"(val|valid|validation|test|eval|dev)[_/. -]?", re.IGNORECASE)
 
+_SCORES = 3
+"""Of validations; single ones may be odd."""
+
 
 @dataclass(frozen=True)
 class Validated:
@@ -50,15 +53,13 @@ def _score(logs: Mapping[str, float]) -> float:
 def _of_loop(history: History) -> list[Validated]:
     """From the metrics of a loop, each with the mean training loss since the one before."""
     name = next((name for name in history.metrics if _LOSS.fullmatch(name)), None)
-    if name is None:
-        return []
     scores = {}
     for own, series in history.metrics.items():
         if _PREFIX.match(own) and is_score(_PREFIX.sub("", own, 1)):
             scores = dict(series)
     found, steps, values = [], history.losses.steps, history.losses.values
     before = 0
-    for step, loss in history.metrics[name]:
+    for step, loss in history.metrics[name] if name else ():
         first, last = np.searchsorted(steps, [before, step], side="right")
         if math.isfinite(loss) and last > first:
             train = float(np.nanmean(values[first:last]))
@@ -79,7 +80,7 @@ def generalisation(history: History, facts: ModelFacts) -> Generalisation | None
     """Whether what was learned holds for the validation data; None if that is not known."""
     known = validations(history)
     if not known:
-        return None
+        return _by_scores(history, facts)
     best, last = min(known, key=lambda each: each.loss), known[-1]
     chance = constant_guess(history, facts).value
     constant = constant_accuracy(history, facts)
@@ -95,3 +96,17 @@ def generalisation(history: History, facts: ModelFacts) -> Generalisation | None
     if is_scored or gain_there > 0.5 * gain > 0 or last.loss < 1.3 * abs(last.train):
         return Generalisation(True)
     return Generalisation(False) if gain_there <= 0.5 * gain and gain > 0.5 else None
+
+
+def _by_scores(history: History, facts: ModelFacts) -> Generalisation | None:
+    """Where a loop reports scores of validation, but no loss."""
+    constant = constant_accuracy(history, facts)
+    for name, series in history.metrics.items():
+        scores = [value for _, value in series[-_SCORES:] if math.isfinite(value)]
+        is_of_validation = _PREFIX.match(name) and is_score(_PREFIX.sub("", name, 1))
+        if is_of_validation and len(scores) == _SCORES and math.isfinite(constant):
+            if min(scores) > constant + 0.2 * (1.0 - constant):
+                return Generalisation(True)
+            if max(scores) < constant + 0.05 * (1.0 - constant):
+                return Generalisation(False)
+    return None

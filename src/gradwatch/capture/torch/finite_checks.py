@@ -26,6 +26,8 @@ MOST_NOTES = 4096
 """Sums of one step, at most: an evaluation may run with gradients enabled."""
 MOST_IN_A_ROW = 3
 """Steps in a row that are told not to be finite, since NaN stays."""
+_LOOKED_AT = 6
+"""Gradients, the smallest: enough to see whether they were zeroed."""
 EVERYTHING, NO_GRADIENTS, BLOCKS, NOTHING = range(4)
 
 
@@ -53,6 +55,8 @@ class FiniteChecks:
         self._bad_in_a_row = 0
         self._task: int | None = None
         self._were_zeroed = False
+        self._reached_parameters: list[Any] = []
+        """Some that have had a gradient."""
 
     def close(self) -> None:
         self._notes, self._last_notes, self._last_output = [], [], None
@@ -106,10 +110,9 @@ class FiniteChecks:
         if task == self._task or self._were_zeroed:
             return
         self._task = task
-        left = [n.value.grad for n in self._named if n.value.grad is not None]
-        # One of them is enough, and the smallest takes no time; but it may be 0 by itself.
-        left = sorted(left, key=lambda x: x.numel())[:3]
-        self._were_zeroed = not any(bool(x.any()) for x in left)
+        # Those behind the last layer, such as a temperature, may have got theirs already.
+        some = self._reached_parameters
+        self._were_zeroed = not some or any(x.grad is None or not x.grad.any() for x in some)
 
     # Around the step of the optimizer.
 
@@ -140,6 +143,9 @@ class FiniteChecks:
     def step_ended(self, was_finite: bool) -> None:
         """Forget the sums of a step, except for a loss that is told afterwards."""
         self._task, self._were_zeroed = None, False
+        if not self._reached_parameters:
+            reached = [n.value for n in self._named if _is_summed(n.value.grad)]
+            self._reached_parameters = sorted(reached, key=lambda x: x.numel())[:_LOOKED_AT]
         self._last_notes, self._notes, self._last_output = self._notes, [], None
         self._bad_in_a_row = 0 if was_finite else self._bad_in_a_row + 1
         now = time.perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,12 +80,31 @@ def read_loss(root: Any) -> SeenLoss:
     if len({term.name for term in terms}) != 1:
         return SeenLoss(LossFacts())
     term = terms[0]
+    if _are_of_discriminator(terms):
+        facts = replace(term.facts, reduction="other", is_of_own_step=True)
+        return SeenLoss(facts, term if len(terms) == 1 else None)
     if len(terms) > 1 or not surroundings.are_plain(term):
         # Weights and other terms may be negative.
         term = replace(term, reduction="other", is_nonnegative=False)
     if surroundings.is_weighted and operation(term.chosen) in ("Gather", "Index"):
         return SeenLoss(LossFacts(is_nonnegative=False))  # A policy gradient, for example.
     return SeenLoss(term.facts, term if len(terms) == 1 else None)
+
+
+def _are_of_discriminator(terms: Sequence[LossTerm]) -> bool:
+    """Whether all of one batch is to be called genuine, and all of another generated, if any."""
+    if terms[0].name != "binary_crossentropy":
+        return False
+    numbers = set()
+    for term in terms:
+        target = term.target()
+        if target is None or target.is_cuda or not target.numel():
+            return False
+        low, high = target.aminmax()
+        if low != high:
+            return False
+        numbers.add(float(low))
+    return len(numbers) == 2 or (len(terms) == 1 and max(numbers) > 0.5)
 
 
 class _Surroundings:

@@ -1,6 +1,6 @@
 """Sees what surrounds a torch module in a training step: its batch, its output, its loss."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,29 @@ from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch import backward_tap, module_calls
 from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm, nodes_of, read_loss
-from gradwatch.capture.torch.torch_facts import facts_of, is_of, with_graph
-from gradwatch.capture.torch.untrained import UntrainedParameters
-from gradwatch.core import Kind, ModelFacts, Moment, Site, Summary, TorchModule, TorchOptimizer
+from gradwatch.capture.torch.torch_facts import facts_of, parameters_of, with_graph
+from gradwatch.capture.torch.untrained import UntrainedParameters, hidden_parameters
+from gradwatch.capture.torch.variation import variation
+from gradwatch.capture.variable_names import unwrapped
+from gradwatch.core import (
+    Kind,
+    LossFacts,
+    ModelFacts,
+    Moment,
+    Site,
+    Summary,
+    TorchModule,
+    TorchOptimizer,
+)
 from gradwatch.measure import Fetched, framework
 
 UNTRAINED = "untrained_parameters"
 """The number of parameters that get gradients but are not changed by any optimizer."""
+INPUT_VARIATION, OUTPUT_VARIATION = "input_variation", "output_variation"
+TARGET_VARIATION = "target_variation"
+"""How much the samples of a batch differ, relative to their size."""
+_FEW = 0.1
+"""Of the parameters that learn from the loss."""
 _MOST_ELEMENTS = 1 << 23
 """Larger tensors are not kept for measuring: memory that a backward pass would free."""
 
@@ -141,9 +157,25 @@ class LossWatch:
         inputs = [x for x in given if x.is_floating_point()]
         for i, x in enumerate(inputs):
             self._note(batch_site(Kind.INPUT, [i] if len(inputs) > 1 else [], self._group), x)
+        self._note_variation(given, outputs)
         if not self._loop.timetable.is_asked_for_outputs:
             # Which layer computes it is known when the loss is.
             self._output = _one_tensor(outputs)
+
+    def _note_variation(self, given: Sequence[Any], outputs: Any) -> None:
+        """Note how much the samples of a batch differ, in what is given and in what is returned."""
+        results = [x for x in pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
+        if not given or not results or given[0].shape[:1] != results[0].shape[:1]:
+            return
+        # Of several calls in a step, the first one counts.
+        if Site(Kind.SCALAR, under(self._group, OUTPUT_VARIATION)) not in self._noted:
+            self._note_number(INPUT_VARIATION, given[0])
+            self._note_number(OUTPUT_VARIATION, results[0])
+
+    def _note_number(self, name: str, tensor: Any) -> None:
+        found = variation(tensor) if tensor.numel() <= _MOST_ELEMENTS else None
+        if found is not None:
+            self._note(Site(Kind.SCALAR, under(self._group, name)), found)
 
     def _backward_begins(self, tensors: Any) -> None:
         try:
@@ -161,20 +193,38 @@ class LossWatch:
         if root is None:
             return
         if is_first:
-            if not is_of(root, self._module):
+            reached = parameters_of(root)
+            if not any(id(p) in reached for p in self._module.parameters()):
                 return
             known = facts_of(self._module, self._optimizer, self._group)
             self._facts = known  # Whatever happens, read it once.
-            self._facts = with_graph(known, root, self._module, self._group)
+            known = with_graph(known, root, self._module, self._group)
+            self._facts = replace(known, loss=self._with_others(known.loss, reached))
             self._loop.known.changed()
         if self._is_expected:
             self._read_targets(read_loss(root).term)
+
+    def _with_others(self, loss: LossFacts, reached: Mapping[int, Any]) -> LossFacts:
+        """The facts of the loss, and whose other parameters it passes through."""
+        own = {id(p) for p in self._module.parameters()}
+        own.update(id(p) for _, p in hidden_parameters(unwrapped(self._module)))
+        own.update(id(p) for part in self._optimizer.param_groups for p in part["params"])
+        others = sum(p.numel() for key, p in reached.items() if key not in own)
+        learned = sum(p.numel() for key, p in reached.items() if key in own)
+        through = self._loop.known.groups_with(reached)
+        return replace(
+            loss,
+            through=[group for group in through if group != self._group],
+            # A temperature or a few weights of the loss are no adversary.
+            is_through_others=others > _FEW * learned,
+        )
 
     def _read_targets(self, term: LossTerm | None) -> None:
         target = None if term is None else term.target()
         if term is None or target is None:
             return
         self._note(batch_site(Kind.TARGET, [], self._group), target)
+        self._note_number(TARGET_VARIATION, target)
         # On a GPU, classes that the loss ignores are among the targets.
         if term.facts.is_mean and not (target.is_cuda and term.name == SPARSE):
             with torch.no_grad():

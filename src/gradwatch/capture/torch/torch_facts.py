@@ -11,6 +11,7 @@ import torch
 from gradwatch.capture.torch.graph_nodes import ancestors, result_shape
 from gradwatch.capture.torch.layer_graph import SeenLayers, read_layers
 from gradwatch.capture.torch.loss_graph import LossTerm, SeenLoss, read_loss
+from gradwatch.capture.torch.softmax_scale import softmax_scale
 from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import (
     LayerFacts,
@@ -50,7 +51,7 @@ def facts_of(module: TorchModule, optimizer: TorchOptimizer, group: str) -> Mode
 def with_graph(facts: ModelFacts, root: Any, module: TorchModule, group: str) -> ModelFacts:
     """The facts, and what the autograd graph of the loss tells; `root` is the loss's node."""
     seen = read_loss(root)
-    known = replace(facts, loss=seen.facts)
+    known = replace(facts, loss=replace(seen.facts, scale=softmax_scale(root)))
     if seen.term is None:
         return known
     owners = _owners(unwrapped(module), group)
@@ -65,10 +66,11 @@ def with_graph(facts: ModelFacts, root: Any, module: TorchModule, group: str) ->
     )
 
 
-def is_of(root: Any, module: TorchModule) -> bool:
-    """Whether the graph of a loss leads to parameters of the module."""
-    own = {id(p) for p in module.parameters()}
-    return any(id(getattr(node, "variable", None)) in own for node in ancestors(root, 20_000))
+def parameters_of(root: Any) -> dict[int, Any]:
+    """The parameters that the graph of a loss leads to, by their ids."""
+    leaves = (getattr(node, "variable", None) for node in ancestors(root, 20_000))
+    # Inputs may need gradients, too.
+    return {id(x): x for x in leaves if isinstance(x, torch.nn.Parameter)}
 
 
 def _owners(module: Any, group: str) -> dict[int, str]:

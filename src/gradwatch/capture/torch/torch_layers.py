@@ -218,7 +218,9 @@ class TorchLayers:
             # What follows may overwrite it, before it is measured.
             passage.output = passage.output.clone()
             for kind in kinds:
-                found = _tensor(kind, module, passage)
+                # Beside what it computes, a module may return places and lengths.
+                is_other = kind is not Kind.OUTPUT and not tensor.is_floating_point()
+                found = None if is_other else _tensor(kind, module, passage)
                 passage.measured[kind] = None if found is None else self._measured(found)
             passage.output = MEASURED
             return

@@ -112,7 +112,7 @@ class TorchWatch:
             group,
             lambda: self._is_due(self._moment or self._next_moment()),
         )
-        loop.known.add(group, self._surroundings.facts)
+        loop.known.add(group, self._surroundings.facts, module)
         loop.progress(group).is_watched = True
         if loop.is_diagnosed and spread is Spread.OWN and not self._is_one_of_many:
             self._bad_steps = BadSteps(module, named, loop, group, self._tensors)

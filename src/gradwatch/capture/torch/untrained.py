@@ -49,7 +49,7 @@ class UntrainedParameters:
         held = {id(p) for part in self._optimizer.param_groups for p in part["params"]}
         known = dict(self._module.named_parameters(remove_duplicate=False))
         registered = {id(p) for p in known.values()}
-        hidden = {n: p for n, p in _hidden(self._module) if id(p) not in registered}
+        hidden = {n: p for n, p in hidden_parameters(self._module) if id(p) not in registered}
         for name, parameter in list({**hidden, **known}.items()):
             is_learning = parameter.requires_grad and parameter.grad is not None
             # Those with a gradient of 0 need no optimizer.
@@ -62,7 +62,7 @@ def _part(parameter: Any) -> Any:
     return parameter.detach().flatten()[:_ELEMENTS].clone()
 
 
-def _hidden(module: Any) -> Iterator[tuple[str, Any]]:
+def hidden_parameters(module: Any) -> Iterator[tuple[str, Any]]:
     """The parameters of modules in plain lists and dicts, which torch does not know."""
     for path, each in module.named_modules():
         for name, value in vars(each).items():

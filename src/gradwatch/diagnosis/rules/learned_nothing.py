@@ -8,7 +8,10 @@ from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import SKILL, Word, judgement
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
-from gradwatch.diagnosis.validation import generalisation
+from gradwatch.diagnosis.validation import generalisation, validations
+
+_ON_ITS_WAY = 0.2
+"""The share of the initial loss; weights that are large by mistake lose it at once, and rest."""
 
 
 @rule(
@@ -25,7 +28,10 @@ from gradwatch.diagnosis.validation import generalisation
 )
 def learned_nothing(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """At the end the model is no better than a constant guess, or than it was at the start."""
-    if not history.has_ended or history.first_step > 1 or facts.loss.is_of_own_step:
+    if not history.has_ended or history.first_step > 1:
+        return
+    # A loss that depends on others, or is one of its own kind, need not fall.
+    if facts.loss.is_of_own_step or facts.loss.is_through_others:
         return
     so_far = judgement(history, facts)
     is_known = math.isfinite(so_far.skill.value)
@@ -57,6 +63,9 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
         return False
     if math.isfinite(so_far.skill.value):
         held = generalisation(history, facts)
+        # Fine-tuning may start far above a constant guess, and be on its way.
+        if so_far.is_falling and so_far.fall > _ON_ITS_WAY:
+            return False
         # A tenth is little, unless just as much is gained on other data.
         is_little = so_far.skill.high < SKILL or so_far.skill.value < 0.5 * SKILL
         return (
@@ -71,12 +80,12 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
 
 def _is_memory(history: History, facts: ModelFacts, least: float) -> bool:
     held = generalisation(history, facts)
-    known = len(history.epochs) if history.epochs else len(history.metrics)
+    known = len(history.epochs) or len(validations(history))
     return (
         held is not None
         and not held.is_good
         and held.since is None
-        and known >= least
+        and (known >= least or not known)
         and judgement(history, facts).has_learned
         and Kind.TARGET in history
     )

@@ -43,6 +43,9 @@ def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Sym
         return
     if so_far.word is not Word.LEARNED_NOTHING or history.is_warming_up():
         return
+    # A loss that had fallen, and has jumped since, is not where it started.
+    if losses.lowest < 0.8 * min(losses.initial, so_far.now.value):
+        return
     yield Symptom(
         title=f"The loss has not fallen in {len(losses):,} steps.",
         evidence={**so_far.evidence(), **numbered(reasons(history, facts))},
@@ -73,6 +76,10 @@ def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Sym
     window = losses.last(int(limits["losses"]))
     if not np.all(np.isfinite(window)) or window.min() <= 0:
         return
+    # A single jump is no oscillation.
+    first = int(losses.steps[-window.size])
+    if any(spike.step >= first for spike in losses.spikes.kept):
+        return
     # Faster than numpy.quantile, with the same result.
     ordered = np.sort(window)
     tenth = window.size // 10
@@ -88,7 +95,7 @@ def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Sym
             "high (90 %)": float(high),
             "initial loss": losses.initial,
         },
-        since=int(losses.steps[-window.size]),
+        since=first,
     )
 
 
@@ -107,6 +114,8 @@ def loss_diverging(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     count = int(limits["losses"])
     if len(losses) < 2 * count or not math.isfinite(losses.initial):
         return
+    if facts.loss.is_through_others:
+        return  # An adversary may make it rise.
     window = losses.last(count)
     # The very first loss counts too: the loss may diverge from the second step on.
     start = min(losses.initial, float(losses.values[0])) if losses.initial > 0 else losses.initial

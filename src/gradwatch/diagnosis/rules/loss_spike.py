@@ -33,6 +33,7 @@ _AFTER = 25
         "rarity of a warning": Threshold(5.0, "times the largest deviation so far; the same"),
         "height": Threshold(5.0, "times the initial loss; the same"),
         "losses": Threshold(5, "without coming back, to be more than an odd batch"),
+        "losses to come back": Threshold(10, "that show whether it falls"),
         "height without return": Threshold(1.5, "times the initial loss: worse than untrained"),
         "height of an error": Threshold(3.0, "times the initial loss, without coming back"),
     },
@@ -44,6 +45,8 @@ def loss_spike(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         if spike.jump.rarity < limits["rarity"] or not _is_current(history, spike):
             continue
         severity = _severity(history, spike, limits)
+        if facts.loss.is_through_others:
+            severity = Severity.INFO  # An adversary may make it rise.
         rise = rate_rise(history, spike)
         if severity is Severity.INFO and rise:
             continue  # A schedule that restarts.
@@ -106,7 +109,10 @@ def _severity(history: History, spike: Spike, limits: Limits) -> Severity:
         latest = np.array(spike.losses[-int(limits["losses"]) :])
         if is_over(float(latest.min()), limits["height of an error"]):
             return Severity.ERROR
-        if is_over(median(latest), limits["height without return"]):
+        is_high = is_over(median(latest), limits["height without return"])
+        # A loss that is on its way back may be meant: a new head, a new task.
+        is_waiting = len(spike.losses) < limits["losses to come back"] or _is_falling(spike)
+        if is_high and (spike.is_lasting or not is_waiting):
             return Severity.ERROR if spike.is_lasting else Severity.WARNING
     is_beyond_noise = (
         spike.jump.deviations >= limits["deviations"]
@@ -115,3 +121,10 @@ def _severity(history: History, spike: Spike, limits: Limits) -> Severity:
     if is_beyond_noise and is_over(spike.peak, limits["height"]):
         return Severity.WARNING
     return Severity.INFO
+
+
+def _is_falling(spike: Spike) -> bool:
+    """Whether the losses since the jump have come a tenth of the way back, and further lately."""
+    heights = np.array(spike.losses) - spike.jump.level
+    half = heights.size // 2
+    return float(np.median(heights[-half:])) < 0.9 * float(np.median(heights[:half]))

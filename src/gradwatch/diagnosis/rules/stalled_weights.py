@@ -1,5 +1,7 @@
 """Weights that should move and do not."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts, Site
@@ -29,18 +31,22 @@ from gradwatch.diagnosis.value_table import Mask, ValueTable
         "measured steps": Threshold(5, "updates of single steps may be small"),
         "frozen share": Threshold(0.5, "of all weights; below, enough are left to train"),
         "losses": Threshold(30, "before frozen layers are blamed for a flat loss"),
+        "fall": Threshold(0.1, "share of the initial loss, for which frozen layers are not blamed"),
     },
     needs=[Kind.WEIGHT],
 )
 def stalled_weights(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """Trainable weights hardly change, or most weights are frozen, and the loss is flat."""
+    yield from _frozen_on_the_way(history, facts, limits)
     so_far = judgement(history, facts)
     # Weights that never moved have learned nothing, however the noisy loss looks.
     is_suspect = so_far.is_flat or never_moved(history, facts, limits["ratio"])
     if so_far.has_learned or not is_suspect or history.is_warming_up():
         return
     yield from _stalled(history, facts, limits)
-    if so_far.is_flat and len(history.losses) >= limits["losses"]:
+    # To train only the head of a pretrained model is usual: noise alone is no flat loss here.
+    is_flat = so_far.is_flat and so_far.fall < limits["fall"]
+    if is_flat and len(history.losses) >= limits["losses"]:
         yield from _frozen(history, facts, limits)
 
 
@@ -108,11 +114,13 @@ def _without_gradient(table: ValueTable, history: History, count: int) -> Mask:
 
 def _frozen(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     table = history[Kind.WEIGHT]
-    trained = history[Kind.GRADIENT].sites or history[Kind.UPDATE].sites
-    if not trained:
+    trained = history[Kind.GRADIENT] if Kind.GRADIENT in history else history[Kind.UPDATE]
+    if not len(trained):
         return
+    is_trained = ~np.isnan(trained.latest("count"))
     sites, share = table.cached_per_sites(
-        ("frozen", len(trained)), lambda: _frozen_sites(table, trained, facts)
+        ("frozen", is_trained.tobytes()),
+        lambda: _frozen_sites(table, trained, is_trained, facts),
     )
     if not share > limits["frozen share"]:
         return
@@ -134,19 +142,48 @@ def _frozen(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
 
 
 def _frozen_sites(
-    table: ValueTable, trained: tuple[Site, ...], facts: ModelFacts
+    table: ValueTable, trained: ValueTable, is_trained: Mask, facts: ModelFacts
 ) -> tuple[list[Site], float]:
     """The matrices that are not trained, and their share of all elements."""
     chosen = matrices(table, facts)
-    paths = {site.path for site in trained}
-    frozen = [i for i in np.flatnonzero(chosen) if _is_frozen(table.sites[i], paths, facts)]
+    now = {site.path: bool(x) for site, x in zip(trained.sites, is_trained, strict=True)}
+    frozen = [i for i in np.flatnonzero(chosen) if _is_frozen(table.sites[i], now, facts)]
     sizes = np.nan_to_num(table.latest("count"))
     share = float(sizes[frozen].sum() / max(sizes[chosen].sum(), 1.0))
     return [table.sites[i] for i in frozen], share
 
 
-def _is_frozen(site: Site, trained: set[str], facts: ModelFacts) -> bool:
+def _is_frozen(site: Site, now: Mapping[str, bool], facts: ModelFacts) -> bool:
+    """Whether a matrix is not trained; `now` has those that were trained at any time."""
     known = facts.layer(site.layer)
-    if known is not None and known.trainable is not None:
+    if site.path not in now and known is not None and known.trainable is not None:
         return not known.trainable
-    return site.path not in trained
+    return not now.get(site.path, False)
+
+
+def _frozen_on_the_way(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """All matrices were trained, and from some step on none of them is."""
+    table, count = history[Kind.GRADIENT], int(limits["measured steps"])
+    chosen = matrices(table, facts)
+    if not chosen.any() or not history.is_fresh(Kind.GRADIENT):
+        return
+    if (
+        not np.isnan(table.latest("count")[chosen]).all()
+        or not np.isnan(table.statistic("count", count)[:, chosen]).all()
+    ):
+        return
+    were_trained = ~np.isnan(table.statistic("count", len(table))[:, chosen]).all(axis=1)
+    if not were_trained.any():
+        return
+    last = int(np.flatnonzero(were_trained)[-1])
+    sites = table.sites_where(chosen)
+    yield Symptom(
+        title=f"All weight matrices are frozen since step {int(table.steps[last + 1]):,}, and "
+        "training goes on.",
+        evidence={"weight matrices": len(sites), "measured steps": len(table) - last - 1},
+        sites=sites,
+        layer=sites[0].layer,
+        since=int(table.steps[last + 1]),
+        remedy="requires_grad was set to False on the way: set it for those only that are to stay.",
+        about="frozen on the way",
+    )

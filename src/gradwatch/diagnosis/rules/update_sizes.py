@@ -6,8 +6,10 @@ from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.losses import median
 from gradwatch.diagnosis.quantities import is_growing, never_moved, typical_ratios, update_ratios
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.value_table import Array, Mask
 
 
 @rule(
@@ -21,6 +23,7 @@ from gradwatch.diagnosis.rule import Limits, Threshold, rule
         "losses": Threshold(20, "before the loss is called flat"),
         "ratio at once": Threshold(0.3, "in two steps, after which the loss has jumped"),
         "jump": Threshold(2.0, "of the loss over its first value, in two consecutive steps"),
+        "measured steps without a loss": Threshold(8, "of an adversary, whose loss says nothing"),
     },
     needs=[Kind.UPDATE],
 )
@@ -33,13 +36,18 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
         typical = typical_ratios(history, facts)
         is_large = typical > limits["ratio at once"]
         is_too_high = is_large.sum() > 1
+    elif not len(history.losses) or facts.loss.is_through_others:
+        typical = typical_ratios(history, facts)
+        is_large = typical > limits["ratio at once"]
+        is_large[:count] = False
+        is_too_high = is_large.sum() >= limits["measured steps without a loss"]
     else:
         so_far = judgement(history, facts)
         # Of a few losses of odd batches, none can be called flat; even less if they seem to fall.
         least = limits["losses"] * (2 if so_far.fall > 0.05 else 1)
         if table.measured <= count or not so_far.is_flat or so_far.losses < least:
             return
-        typical = typical_ratios(history, facts)
+        typical = _typical_beside_zeros(history, facts)
         # Any such row of steps counts: once units are dead or saturated, steps are small again.
         is_large = np.convolve(typical > limits["ratio"], np.ones(count), "valid") == count
         is_too_high = is_large.any()
@@ -139,6 +147,27 @@ def imbalance(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         layer=table.sites[worst].layer,
         since=table.since(count),
     )
+
+
+def _typical_beside_zeros(history: History, facts: ModelFacts) -> Array:
+    """The typical ratios without matrices that started at 0, such as those of an adapter.
+
+    Their first updates are all that they have.
+    """
+    table = history[Kind.UPDATE]
+    started = table.cached_per_sites("started at 0", lambda: _started_at_zero(history, facts))
+    if not started.any():
+        return typical_ratios(history, facts)
+    ratios = np.where(started, np.nan, update_ratios(history, facts, len(table)))
+    return np.array([median(row[~np.isnan(row)]) for row in ratios])
+
+
+def _started_at_zero(history: History, facts: ModelFacts) -> Mask:
+    """Of each site, whether its first update was all of its weight; False if that is not known."""
+    table = history[Kind.UPDATE]
+    if table.has_forgotten or int(table.steps[0]) != 1:
+        return np.zeros(len(table.sites), bool)
+    return np.asarray(np.abs(update_ratios(history, facts, len(table))[0] - 1.0) < 1e-6)
 
 
 def _has_jumped(history: History, factor: float) -> bool:

@@ -1,11 +1,14 @@
 """Variables that receive no gradient at all."""
 
-import numpy as np
+from collections.abc import Sequence
 
-from gradwatch.core import Kind, ModelFacts
+import numpy as np
+from numpy.typing import NDArray
+
+from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.judgement import Judgement, judgement
 from gradwatch.diagnosis.network_order import enumerate_layers, matrices
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask, ValueTable
@@ -21,6 +24,10 @@ from gradwatch.diagnosis.value_table import Mask, ValueTable
         "measured steps": Threshold(
             3, "a last layer initialized to 0 hides the others for a step, and is healthy"
         ),
+        "measured steps of experts": Threshold(
+            12, "of several layers that are alike, some may be chosen rarely"
+        ),
+        "losses": Threshold(60, "before experts that nothing is given to are blamed"),
     },
     needs=[Kind.GRADIENT],
 )
@@ -40,8 +47,16 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
         return
     never = np.all(is_zero & (table.nonfinite(count) == 0), axis=0)
     zero &= never
+    so_far = judgement(history, facts)
     # A network that has learned is done: a margin loss is 0 if all samples are right.
-    if not zero.any() or judgement(history, facts).has_learned:
+    if not zero.any() or so_far.has_learned:
+        return
+    had_any = table.statistic("sum_abs", len(table)) > 0
+    if not so_far.is_flat:
+        # Parts that are used in turns, such as the heads of several tasks, get gradients in turns.
+        zero &= ~had_any.any(axis=0)
+    zero = _without_spare(history, zero, mixing, limits, so_far)
+    if not zero.any():
         return
     is_uncalled = zero & _not_called(table, history, count)
     if (zero & ~is_uncalled).any():
@@ -64,7 +79,7 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
         sites=sites,
         # The cause is right after the last one of them.
         layer=layers[-1],
-        since=table.since(count),
+        since=_since(table, had_any[:, zero], count),
         severity=Severity.ERROR if zero[mixing].all() else severity,
     )
 
@@ -80,3 +95,53 @@ def _not_called(table: ValueTable, history: History, count: int) -> Mask:
     is_called: Mask = np.any(np.isfinite(outputs.statistic("count", count)), axis=0)
     called = {site.layer for site in outputs.sites_where(is_called)}
     return np.array([site.layer not in called for site in table.sites], bool)
+
+
+def _since(table: ValueTable, had_any: Mask, count: int) -> int:
+    """The first measured step without any; the first of the last `count`, if there never was."""
+    last = np.flatnonzero(had_any.any(axis=1))
+    return int(table.steps[last[-1] + 1]) if last.size else table.since(count)
+
+
+def _without_spare(
+    history: History, zero: Mask, mixing: Mask, limits: Limits, so_far: Judgement
+) -> Mask:
+    """The matrices that should get a gradient: not those of experts that are not chosen.
+
+    Of the experts of a mixture, which are alike, a router may choose some for none of the samples.
+    That is blamed only if nothing is learned, or if it always chooses the same one.
+    """
+    table = history[Kind.GRADIENT]
+    alike = table.cached_per_sites("alike", lambda: _alike(table.sites, history[Kind.WEIGHT]))
+    groups = [places for places in alike if zero[places].any() and not zero[places].all()]
+    spare = np.zeros(zero.shape, bool)
+    for places in groups:
+        spare[places] |= zero[places]
+    if not spare.any():
+        return zero
+    waited = int(limits["measured steps of experts"])
+    is_long = np.zeros(zero.shape, bool)
+    if table.measured > waited and so_far.losses >= limits["losses"]:
+        is_long = np.all(table.statistic("sum_abs", waited) == 0, axis=0)
+    is_single = np.zeros(zero.shape, bool)
+    for places in groups:
+        is_single[places] |= len(places) > 2 and zero[places].sum() == len(places) - 1
+    # Of a stack of layers that are alike, those before a detach get none, like all before them.
+    reached = np.flatnonzero(mixing & ~zero)
+    is_first = np.arange(zero.size) < (reached[0] if reached.size else zero.size)
+    is_blamed = is_long & (is_first | is_single | so_far.is_flat)
+    return zero & (~spare | is_blamed)
+
+
+def _alike(sites: Sequence[Site], weights: ValueTable) -> list[NDArray[np.intp]]:
+    """The places of sites that differ only in one number of their paths, and have one size."""
+    counts = weights.latest("count") if len(weights) else np.empty(0)
+    sizes = dict(zip((site.path for site in weights.sites), map(float, counts), strict=False))
+    groups: dict[tuple[str, float], list[int]] = {}
+    for i, site in enumerate(sites):
+        parts = site.path.split("/")
+        for j, part in enumerate(parts):
+            if part.isdigit():
+                pattern = "/".join([*parts[:j], "*", *parts[j + 1 :]])
+                groups.setdefault((pattern, sizes.get(site.path, 0.0)), []).append(i)
+    return [np.array(places, np.intp) for places in groups.values() if len(places) > 1]
