@@ -113,7 +113,7 @@ class Summary:
             raise ValueError(
                 f"A packed summary has {len(FIELDS)} columns. Received: shape={rows.shape}"
             )
-        return cls(*np.moveaxis(rows, -1, 0))
+        return cls(*[rows[..., i] for i in range(len(FIELDS))])
 
     def pack(self) -> Array:
         """As packed rows, the inverse of `unpack`."""

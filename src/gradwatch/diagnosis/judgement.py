@@ -10,7 +10,7 @@ import numpy as np
 from gradwatch.core import ModelFacts
 from gradwatch.diagnosis.chance import Level, constant_accuracy, constant_guess, paired_skill
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.losses import Losses
+from gradwatch.diagnosis.losses import Losses, median
 from gradwatch.diagnosis.value_table import Array
 
 _LEAST = 10
@@ -234,8 +234,8 @@ def _error(values: Array) -> float:
     if values.size < 3:
         return math.inf
     # A single odd batch says nothing about all others.
-    middle = float(np.median(values))
-    usual = float(np.median(np.abs(values - middle)))
+    middle = median(values)
+    usual = median(np.abs(values - middle))
     if values.size >= _LEAST and usual > 0:
         values = np.clip(values, middle - 8.0 * usual, middle + 8.0 * usual)
     return float(values.std(ddof=1)) * math.sqrt(_dependence(values) / values.size)

@@ -109,7 +109,9 @@ class ValueTable:
 
     def column(self, name: str, site: int, count: int) -> Array:
         """A statistic of one site, given by its index, in the last measured steps."""
-        return _statistic(name, self.rows(count)[:, site])
+        return self.cached_per_step(
+            ("column", name, site, count), lambda: _statistic(name, self.rows(count)[:, site])
+        )
 
     def latest(self, name: str) -> Array:
         """A statistic of all sites in the last measured step."""

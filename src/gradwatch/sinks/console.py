@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TextIO
 
@@ -24,6 +24,7 @@ from gradwatch.util.text_table import (
 )
 
 Array = NDArray[np.float64]
+_MOST_KNOWN = 16
 
 
 class Console(Sink):
@@ -81,6 +82,10 @@ class Console(Sink):
         # Written by a background thread, read by the training thread.
         self._lock = threading.Lock()
         self._step = 0
+        self._known: dict[int, Sequence[Site]] = {}
+        """The sites of readings, by their identity."""
+        self._waiting: dict[int, Reading] = {}
+        """The newest reading of each of them, if its rows have not been taken; oldest first."""
         self._newest: dict[Site, Array] = {}
         self._losses: dict[str, float] = {}
         self._metrics: dict[str, float] = {}
@@ -93,6 +98,8 @@ class Console(Sink):
             self._cost = run.cost
             self._is_quiet = run.is_quiet and self._file is None
             self._step = 0
+            self._known = {}
+            self._waiting = {}
             self._newest = {}
             self._losses = {}
             self._metrics = {}
@@ -105,14 +112,26 @@ class Console(Sink):
             self._metrics.update(reading.numbers(Kind.METRIC))
         if reading.is_report:
             return  # The step is shown as it was measured.
-        rows = reading.summary.pack()
         with self._lock:
             self._step = reading.step
             self._losses.update(reading.losses())
+            self._waiting.pop(id(reading.sites), None)
+            self._waiting[id(reading.sites)] = reading
+            if id(reading.sites) not in self._known:
+                # Now: the layers are shown in the order in which they came.
+                self._take_rows()
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known = {}
+                self._known[id(reading.sites)] = reading.sites
+
+    def _take_rows(self) -> None:
+        """Take the rows of the readings that wait; seldom, because it takes as long as a step."""
+        waiting, self._waiting = self._waiting, {}
+        for reading in waiting.values():
             known = len(self._newest)
             whole = {
                 site: row
-                for site, row in zip(reading.sites, rows, strict=True)
+                for site, row in zip(reading.sites, reading.summary.pack(), strict=True)
                 if not (site.is_slice or site.kind.is_number or site.kind.is_of_batch)
             }
             self._newest.update(whole)
@@ -133,6 +152,7 @@ class Console(Sink):
         if self._is_quiet:
             return
         with self._lock:
+            self._take_rows()
             newest = dict(self._newest)
             members = self._layers.members(newest)
             numbers = {**self._losses, **self._metrics, **logs}

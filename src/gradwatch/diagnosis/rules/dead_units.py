@@ -39,9 +39,9 @@ def dead_units(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     if table.measured <= limits["measured steps"]:
         return
     shares = table.latest("mean")
-    suspects = (shares > limits.per_site("warn share", table.sites)) & _can_die(
-        table, history, facts
-    )
+    suspects = shares > limits.per_site("warn share", table.sites)
+    if suspects.any():
+        suspects &= _can_die(table, history, facts)
     if not suspects.any():
         return
     samples = _samples_per_step(table, history)
