@@ -87,12 +87,15 @@ def test_a_variable_the_loss_does_not_depend_on_is_counted_as_not_connected():
 
 
 def test_a_layer_that_is_not_called_is_a_spare_part():
-    arrays = kernels({"a": 1.0, "spare": 0.0}) | {(OUT, "net/a"): [1.0]}
+    arrays = kernels({"a": 1.0, "b": 1.0, "spare": 0.0}) | {(OUT, "net/a"): [1.0]}
     finding = found(observed(course(8, lambda s: arrays, FLAT)), "zero-gradients")
     assert (finding.layer, finding.severity) == ("net/spare", "info")
     both = arrays | kernels({"cut": 0.0}) | {(OUT, "net/cut"): [1.0]}
     finding = found(observed(course(8, lambda s: both, FLAT)), "zero-gradients")
     assert (finding.layer, finding.severity) == ("net/cut", "warning")
+    # Under no_grad, the body of a network is not seen to be called.
+    body = kernels({"one": 0.0, "two": 0.0, "head": 1.0}) | {(OUT, "net/head"): [1.0]}
+    assert found(observed(course(8, lambda s: body, FLAT)), "zero-gradients").severity == "warning"
 
 
 def test_zero_gradients_after_a_hinge_loss_has_learned_are_no_finding():

@@ -59,6 +59,8 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     if not zero.any():
         return
     is_uncalled = zero & _not_called(table, history, count)
+    # Calls under no_grad are not seen; spare parts are not the larger part of a network.
+    is_uncalled &= 2 * is_uncalled.sum() < mixing.sum()
     if (zero & ~is_uncalled).any():
         zero &= ~is_uncalled
     sites = table.sites_where(zero)
