@@ -54,6 +54,13 @@ def test_a_spike_is_found_at_its_step(shape, seed):
         assert finding.title.endswith("and does not come back.")
 
 
+def test_a_spike_from_which_the_loss_has_not_come_back_at_the_end_is_a_warning():
+    diagnosis = diagnosed(healthy() + SHAPES["lasting below the start"][0])
+    assert found(diagnosis, "loss-spike").severity == "info"
+    diagnosis.observe_end()
+    assert found(diagnosis, "loss-spike").severity == "warning"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_losses_of_single_samples_do_not_spike(seed):
     rng = np.random.default_rng(seed)

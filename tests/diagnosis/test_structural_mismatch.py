@@ -168,3 +168,14 @@ def test_layers_that_only_reshape_are_looked_through():
 def test_what_is_not_known_is_not_guessed(facts):
     arrays = {(Kind.TARGET, "y"): [-50.0, 50.0], (Kind.OUTPUT, "net/out"): [1.0, 0.5]}
     assert observed([reading(1, arrays, 1.0)], facts).findings == []
+
+
+def test_labels_that_fitted_for_long_belong_to_another_head_later():
+    facts = facts_of([("net/out", "Dense", "softmax", 5)], SPARSE)
+
+    def at(step):
+        return reading(step, {(Kind.TARGET, "y"): [0, 4 if step < 20 else 9]}, 1.0)
+
+    assert observed([at(step) for step in range(1, 40)], facts).findings == []
+    (finding,) = observed([at(step) for step in range(12, 24)], facts).findings
+    assert "from 0 to 9" in finding.title

@@ -35,6 +35,7 @@ _AFTER = 25
         "losses": Threshold(5, "without coming back, to be more than an odd batch"),
         "losses to come back": Threshold(10, "that show whether it falls"),
         "height without return": Threshold(1.5, "times the initial loss: worse than untrained"),
+        "height at the end": Threshold(0.3, "of the jump: it was not repaired"),
         "height of an error": Threshold(3.0, "times the initial loss, without coming back"),
     },
 )
@@ -114,6 +115,9 @@ def _severity(history: History, spike: Spike, limits: Limits) -> Severity:
         is_waiting = len(spike.losses) < limits["losses to come back"] or _is_falling(spike)
         if is_high and (spike.is_lasting or not is_waiting):
             return Severity.ERROR if spike.is_lasting else Severity.WARNING
+        height = (median(latest) - spike.jump.level) / (spike.peak - spike.jump.level)
+        if history.has_ended and height > limits["height at the end"]:
+            return Severity.WARNING
     is_beyond_noise = (
         spike.jump.deviations >= limits["deviations"]
         and spike.jump.rarity >= limits["rarity of a warning"]

@@ -269,6 +269,12 @@ def _model_end(history: History, facts: ModelFacts, slack: float) -> ModelEnd | 
     targets = outputs = None
     table = history[Kind.TARGET]
     if len(table) and (target_range := _range(table, 0, 16)):
+        if kind is LossKind.SPARSE and table.measured >= 16:
+            # Labels that fitted for long and no longer do belong to another head: with this one,
+            # the loss would not be finite.
+            early = table.cached_per_sites("early", lambda: target_range)
+            is_fitting = 0 <= early[0] <= early[1] < (layer.units or 0)
+            target_range = early if is_fitting else target_range
         targets = (*target_range, float(np.nanmean(table.column("mean", 0, 16))))
     table = history[Kind.OUTPUT]
     last = next((i for i, s in enumerate(table.sites) if s.layer == facts.outputs[0]), None)
