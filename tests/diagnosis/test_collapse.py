@@ -13,11 +13,12 @@ VALUES = ModelFacts(loss=LossFacts("mean_squared_error"))
 COLLAPSE, WINS = "representation-collapse", "adversary-wins"
 
 
-def varying(steps, outputs, inputs=0.6, targets=None, losses=None, facts=None):
+def varying(steps, outputs, inputs=0.6, targets=None, losses=None, facts=None, calls=2):
     """The diagnosis of a course in which samples differ so much; `outputs` is a function."""
 
     def at(step):
         numbers = {"output_variation": outputs(step), "input_variation": inputs}
+        numbers["module_calls"] = calls
         if targets is not None:
             numbers["target_variation"] = targets
         arrays = {(Kind.SCALAR, name): [x] for name, x in numbers.items()}
@@ -49,6 +50,8 @@ def test_averages_may_be_learned_before_differences():
     ("outputs", "options"),
     [
         (lambda step: 0.5 + 0.1 * np.sin(step), {}),
+        # What is called once may be a policy, or a distance from one point.
+        (fading, {"calls": 1}),
         # Always near one direction: that of a large bias.
         (lambda step: 0.08 + 0.01 * np.sin(step), {}),
         # Classes tell samples apart, whatever the sizes of logits.

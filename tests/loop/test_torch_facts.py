@@ -294,3 +294,29 @@ def test_a_discriminator_is_known_as_the_judge_of_a_generator(tmp_path):
     made, judged = facts.groups["make"].loss, facts.groups["judge"].loss
     assert (made.through, made.is_through_others, made.judges) == (("judge",), True, ())
     assert (judged.through, judged.is_through_others, judged.judges) == ((), False, ("make",))
+
+
+class Silent(nn.Module):
+    """Its activations are no modules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(3, 4), nn.Linear(4, 6), nn.Linear(6, 2)
+        nn.init.constant_(self.a.bias[:3], -100.0)
+        nn.init.constant_(self.b.bias[:3], 100.0)
+
+    def forward(self, x):
+        return self.c(torch.tanh(self.b(F.relu(self.a(x)))))
+
+
+def test_units_behind_functional_activations_are_dead_or_saturated(tmp_path):
+    torch.manual_seed(0)
+    run = _trained(Silent(), tmp_path)
+
+    def last(kind, path):
+        return run.series(kind, path, "mean")[1][-1]
+
+    assert last(Kind.DEAD_UNIT, "a") >= 0.75
+    assert last(Kind.DEAD_UNIT, "b") == last(Kind.DEAD_UNIT, "c") == 0.0
+    assert last(Kind.SATURATED, "b") >= 0.5
+    assert [s.path for s in run.sites() if s.kind is Kind.SATURATED] == ["b"]

@@ -8,6 +8,14 @@ _LEARNS_NOTHING = {
 OF_THE_COURSE = frozenset({"loss-not-falling", "loss-oscillating", "learned-nothing"})
 """These are about the whole course of the loss up to where they are found."""
 
+_SIGNALS = {
+    "structural-mismatch", "input-scale", "learning-rate-too-high", "shrinking-weights",
+    "exploding-gradients", "loss-diverging", "saturated-activations", "vanishing-gradients",
+    "constant-output",
+}  # fmt: skip
+"""What is wrong with the signals of a network makes its outputs the same, too. (Not dead units:
+half of the units look dead if all samples are the same to them.)"""
+
 _NOT_BY_TENSORS = {"straggling-rank"}
 """No tensor causes these."""
 
@@ -80,6 +88,8 @@ def explains(cause: str, symptom: str) -> bool:
         # What the model shows by itself was there before.
         others = cause, "non-finite-rank", "structural-mismatch"
         return symptom not in (*others, *_NOT_BY_TENSORS)
+    if symptom == "representation-collapse" and cause in _SIGNALS:
+        return True
     return symptom in _EXPLAINS.get(cause, ())
 
 

@@ -14,7 +14,12 @@ from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch import backward_tap, module_calls
 from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm, nodes_of, read_loss
-from gradwatch.capture.torch.torch_facts import facts_of, parameters_of, with_graph
+from gradwatch.capture.torch.torch_facts import (
+    facts_of,
+    functional_activations,
+    parameters_of,
+    with_graph,
+)
 from gradwatch.capture.torch.untrained import UntrainedParameters, hidden_parameters
 from gradwatch.capture.torch.variation import variation
 from gradwatch.capture.variable_names import unwrapped
@@ -35,6 +40,8 @@ UNTRAINED = "untrained_parameters"
 INPUT_VARIATION, OUTPUT_VARIATION = "input_variation", "output_variation"
 TARGET_VARIATION = "target_variation"
 """How much the samples of a batch differ, relative to their size."""
+CALLS = "module_calls"
+"""How often the module was called before a backward pass: twice, if it compares two views."""
 _FEW = 0.1
 """Of the parameters that learn from the loss."""
 _MOST_ELEMENTS = 1 << 23
@@ -67,7 +74,9 @@ class LossWatch:
         self._is_due = is_due if is_diagnosed else lambda: False
         self._is_diagnosed = is_diagnosed
         self._facts: ModelFacts | None = None
+        self._activations: Mapping[str, str] = {}
         self._batch_size: int | None = None
+        self._calls = self._most_calls = 0
         self._output: Any = None
         self._noted: dict[Site, Any] = {}
         loop.at_end.append(backward_tap.listen(self._backward_begins))
@@ -110,6 +119,10 @@ class LossWatch:
         """The facts that are known by now."""
         return self._facts or facts_of(self._module, self._optimizer, self._group)
 
+    def activation_of(self, path: str) -> str | None:
+        """The function that is applied to the output of a submodule, if that is known by now."""
+        return self._activations.get(under(self._group, path))
+
     def measured(self, known: Container[Site]) -> Callable[[], Mapping[Site, Any]]:
         """A function that waits for the packed summaries of the step that has ended, except those
         at sites that are known already."""
@@ -146,11 +159,13 @@ class LossWatch:
             found["base_learning_rate"] = bases.pop()
         if self._batch_size is not None:
             found["batch_size"] = float(self._batch_size)
+        found[CALLS], self._most_calls = float(self._most_calls), 0
         return {Site(Kind.SCALAR, under(self._group, name)): x for name, x in found.items()}
 
     def _forward_ended(self, path: str, args: Any, outputs: Any) -> None:
         if not torch.is_grad_enabled():
             return
+        self._calls += 1
         given = [x for x in pytree.tree_leaves(args) if isinstance(x, torch.Tensor)]
         if given and given[0].ndim:
             self._batch_size = int(given[0].shape[0])
@@ -200,8 +215,10 @@ class LossWatch:
             self._facts = known  # Whatever happens, read it once.
             known = with_graph(known, root, self._module, self._group)
             self._facts = replace(known, loss=self._with_others(known.loss, reached))
+            self._activations = functional_activations(self._facts)
             self._loop.known.changed()
         if self._is_expected:
+            self._most_calls, self._calls = max(self._calls, self._most_calls), 0
             self._read_targets(read_loss(root).term)
 
     def _with_others(self, loss: LossFacts, reached: Mapping[int, Any]) -> LossFacts:

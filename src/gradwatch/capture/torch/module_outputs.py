@@ -15,13 +15,15 @@ class ModuleOutputs:
     """Notes what submodules return in the steps that are due.
 
     `layers` is None if no outputs are watched. `current` returns the moment of the step that is
-    under way or, between steps, of the next.
+    under way or, between steps, of the next. `activation_of` is set from outside, when it can tell;
+    see `TorchLayers`.
     """
 
     def __init__(
         self, module: TorchModule, loop: LoopCapture, group: str, current: Callable[[], Moment]
     ) -> None:
         self._loop = loop
+        self.activation_of: Callable[[str], str | None] = lambda path: None
         self._current = current
         self._eager: EagerStep | None = None
         self.layers = self._watch(module, group)
@@ -39,7 +41,9 @@ class ModuleOutputs:
                 )
             return None
         measured = None if is_asked else self._measure
-        layers = TorchLayers(module, reporter, self._is_noting, measured)
+        layers = TorchLayers(
+            module, reporter, self._is_noting, measured, lambda path: self.activation_of(path)
+        )
         return LayerWatch(layers, timetable, group)
 
     def eager_step(self, moment: Moment) -> EagerStep:

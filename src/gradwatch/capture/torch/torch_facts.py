@@ -66,6 +66,16 @@ def with_graph(facts: ModelFacts, root: Any, module: TorchModule, group: str) ->
     )
 
 
+def functional_activations(facts: ModelFacts) -> dict[str, str]:
+    """The activations that are no modules, by the path of the layer that they are applied to."""
+    modules = {_ACTIVATIONS.get(layer.class_name or "") for layer in facts.layers}
+    return {
+        layer.path: layer.activation
+        for layer in facts.layers
+        if layer.activation is not None and layer.activation not in modules
+    }
+
+
 def parameters_of(root: Any) -> dict[int, Any]:
     """The parameters that the graph of a loss leads to, by their ids."""
     leaves = (getattr(node, "variable", None) for node in ancestors(root, 20_000))

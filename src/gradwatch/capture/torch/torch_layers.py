@@ -31,6 +31,11 @@ _BOUNDS = {
     torch.nn.Tanh: (-1.0, 1.0),
     **dict.fromkeys((torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM), (-1.0, 1.0)),
 }
+_FUNCTIONS = {
+    "sigmoid": (torch.sigmoid, (0.0, 1.0)),
+    "tanh": (torch.tanh, (-1.0, 1.0)),
+}
+"""Functions that saturate, with their bounds."""
 # Of three axes too: (batch, channels, length).
 _CHANNELS_FIRST = (torch.nn.modules.conv._ConvNd, torch.nn.modules.batchnorm._NormBase)
 _COMPILED = "computed inside a graph of torch.compile; compile parts of the module, or none of it"
@@ -65,7 +70,8 @@ class TorchLayers:
     `is_on`, whether to note outputs, is asked at each call of a submodule. Where the user has not
     asked for outputs, `measured` takes each of their tensors at once and returns the place of its
     row: then nothing is kept, the modules get no hooks of their own, nothing is said of what cannot
-    be seen, and there are no output gradients.
+    be seen, and there are no output gradients. `activation` tells which function is applied to the
+    output of a submodule, as far as that is known by then.
     """
 
     def __init__(
@@ -74,7 +80,9 @@ class TorchLayers:
         reporter: Reporter,
         is_on: Callable[[], bool] = lambda: True,
         measured: Callable[[Any], Any] | None = None,
+        activation: Callable[[str], str | None] = lambda path: None,
     ) -> None:
+        self._activation = activation
         self._given = module
         self._root = unwrapped(module)
         self.reporter = reporter
@@ -110,9 +118,12 @@ class TorchLayers:
                     layer_indices=indices.get(id(module), ()),
                     owners=(module,),
                 )
-                for kind in [*kinds, *([Kind.SATURATED] if type(module) in _BOUNDS else [])]
+                for kind in [*kinds, *([Kind.SATURATED] * self._can_saturate(path, module))]
             ]
         return infos
+
+    def _can_saturate(self, path: str, module: Any) -> bool:
+        return type(module) in _BOUNDS or self._activation(path) in _FUNCTIONS
 
     @contextmanager
     def watching(self, sites: Sequence[Site] | None, with_gradients: bool) -> Iterator[None]:
@@ -215,12 +226,15 @@ class TorchLayers:
         call.passages.append(passage)
         if self._measured is not None:
             module, kinds = self._modules()[path], self._kinds[path]
+            if Kind.SATURATED not in kinds and self._can_saturate(path, module):
+                kinds = [*kinds, Kind.SATURATED]
             # What follows may overwrite it, before it is measured.
             passage.output = passage.output.clone()
             for kind in kinds:
                 # Beside what it computes, a module may return places and lengths.
                 is_other = kind is not Kind.OUTPUT and not tensor.is_floating_point()
-                found = None if is_other else _tensor(kind, module, passage)
+                function = self._activation(path)
+                found = None if is_other else _tensor(kind, module, passage, function)
                 passage.measured[kind] = None if found is None else self._measured(found)
             passage.output = MEASURED
             return
@@ -286,8 +300,8 @@ def _taken(kind: Kind, module: Any, passage: Passage) -> Any:
     return _tensor(kind, module, passage)
 
 
-def _tensor(kind: Kind, module: Any, passage: Passage) -> Any:
-    """The tensor of a kind that one passage yields."""
+def _tensor(kind: Kind, module: Any, passage: Passage, function: str | None = None) -> Any:
+    """The tensor of a kind that one passage yields; `function` is applied to what it returned."""
     x = passage.output
     if kind is Kind.OUTPUT:
         return x
@@ -296,7 +310,11 @@ def _tensor(kind: Kind, module: Any, passage: Passage) -> Any:
     if kind is Kind.DEAD_UNIT:
         own = framework("torch")
         axis = 1 if isinstance(module, _CHANNELS_FIRST) and x.ndim > 2 else unit_axis(own, x)
-        return own.dead_units(x, axis)
-    low, high = _BOUNDS[type(module)]
+        return own.dead_units(x.relu() if function == "relu" else x, axis)
     wide = x.float()
+    if type(module) in _BOUNDS:
+        low, high = _BOUNDS[type(module)]
+    else:
+        apply, (low, high) = _FUNCTIONS[function or ""]
+        wide = apply(wide)
     return ((wide <= low + SATURATION_MARGIN) | (wide >= high - SATURATION_MARGIN)).float()

@@ -112,6 +112,7 @@ class TorchWatch:
             group,
             lambda: self._is_due(self._moment or self._next_moment()),
         )
+        self._seen.activation_of = self._surroundings.activation_of
         loop.known.add(group, self._surroundings.facts, module)
         loop.progress(group).is_watched = True
         if loop.is_diagnosed and spread is Spread.OWN and not self._is_one_of_many:

@@ -28,7 +28,7 @@ from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
         "left": Threshold(0.25, "of the largest variation so far; the same"),
         "inputs": Threshold(0.1, "variation of inputs that differ"),
         "measured steps": Threshold(5, "one batch may be odd"),
-        "unexplained": Threshold(0.1, "of the variation of the targets: 1 % of their variance"),
+        "unexplained": Threshold(0.15, "of the variation of the targets: 2 % of their variance"),
     },
 )
 def representation_collapse(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
@@ -53,23 +53,21 @@ def representation_collapse(history: History, facts: ModelFacts, limits: Limits)
         yield Symptom(
             title="All samples of a batch are the same, and so is what the model returns.",
             evidence={"variation of the inputs": inputs},
+            since=history.first_step,
             remedy="Check how the inputs of a batch, or the noise that it starts from, are made.",
             about="inputs",
         )
-        return
-    if not inputs > limits["inputs"]:
-        return
-    has_collapsed = are_alike
     # Averages are often learned first, and differences later.
-    if history.has_ended or history.step >= limits["steps without an end"]:
-        is_nothing = so_far.word is Word.LEARNED_NOTHING and so_far.losses >= limits["losses"]
-        has_collapsed |= is_nothing and bool(np.all(now < limits["flat"]))
-        if wanted < max(limits["left"] * targets.max(initial=0.0), limits["alike"]):
-            # No targets, or such as fade with the outputs: nothing else tells samples apart.
-            has_faded = now.max() < limits["left"] * outputs.max()
-            has_collapsed |= bool(np.all(now < limits["collapsed"]) and has_faded)
-        elif loss_kind(facts.loss.name) in _OF_VALUES:
-            has_collapsed |= bool(now.max() < limits["unexplained"] * wanted)
+    is_late = history.has_ended or history.step >= limits["steps without an end"]
+    if not is_late or not inputs > limits["inputs"]:
+        return
+    is_nothing = so_far.word is Word.LEARNED_NOTHING and so_far.losses >= limits["losses"]
+    has_collapsed = are_alike or (is_nothing and bool(np.all(now < limits["flat"])))
+    if _is_asked_for_nothing(history, facts, targets, wanted, limits):
+        has_faded = now.max() < limits["left"] * outputs.max()
+        has_collapsed |= bool(np.all(now < limits["collapsed"]) and has_faded)
+    elif loss_kind(facts.loss.name) in _OF_VALUES and wanted > limits["alike"]:
+        has_collapsed |= bool(now.max() < limits["unexplained"] * wanted)
     if has_collapsed:
         yield Symptom(
             title="Representations collapse: the model returns nearly the same for all samples.",
@@ -84,6 +82,20 @@ def representation_collapse(history: History, facts: ModelFacts, limits: Limits)
 
 
 _OF_VALUES = (LossKind.REGRESSION, LossKind.BINARY)
+
+
+def _is_asked_for_nothing(
+    history: History, facts: ModelFacts, targets: Array, wanted: float, limits: Limits
+) -> bool:
+    """Whether no targets tell samples apart, or only such as fade with the outputs.
+
+    Two views of a sample are compared, or a generator is to please a discriminator. What has one
+    output without known targets may be meant to be the same for all: a policy, a distance.
+    """
+    if wanted > limits["alike"]:
+        return bool(wanted < limits["left"] * targets.max())
+    calls = _series(history, "module_calls")
+    return bool(facts.loss.is_through_others or (calls.size and calls.max() > 1))
 
 
 def _series(history: History, name: str) -> Array:

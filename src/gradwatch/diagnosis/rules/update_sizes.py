@@ -23,7 +23,7 @@ from gradwatch.diagnosis.value_table import Array, Mask
         "losses": Threshold(20, "before the loss is called flat"),
         "ratio at once": Threshold(0.3, "in two steps, after which the loss has jumped"),
         "jump": Threshold(2.0, "of the loss over its first value, in two consecutive steps"),
-        "measured steps without a loss": Threshold(8, "of an adversary, whose loss says nothing"),
+        "measured steps without a loss": Threshold(10, "of an adversary, whose loss says nothing"),
     },
     needs=[Kind.UPDATE],
 )
@@ -38,7 +38,7 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
         is_too_high = is_large.sum() > 1
     elif not len(history.losses) or facts.loss.is_through_others:
         typical = typical_ratios(history, facts)
-        is_large = typical > limits["ratio at once"]
+        is_large = typical > limits["ratio"]
         is_large[:count] = False
         is_too_high = is_large.sum() >= limits["measured steps without a loss"]
     else:

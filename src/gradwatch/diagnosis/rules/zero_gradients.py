@@ -52,6 +52,9 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     if not zero.any() or so_far.has_learned:
         return
     had_any = table.statistic("sum_abs", len(table)) > 0
+    # So is one whose loss is 0: all rewards of a policy are the same.
+    if history.losses.latest == 0.0 and had_any.any():
+        return
     if not so_far.is_flat:
         # Parts that are used in turns, such as the heads of several tasks, get gradients in turns.
         zero &= ~had_any.any(axis=0)
