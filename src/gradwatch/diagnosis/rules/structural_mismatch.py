@@ -269,12 +269,8 @@ def _model_end(history: History, facts: ModelFacts, slack: float) -> ModelEnd | 
     targets = outputs = None
     table = history[Kind.TARGET]
     if len(table) and (target_range := _range(table, 0, 16)):
-        if kind is LossKind.SPARSE and table.measured >= 16:
-            # Labels that fitted for long and no longer do belong to another head: with this one,
-            # the loss would not be finite.
-            early = table.cached_per_sites("early", lambda: target_range)
-            is_fitting = 0 <= early[0] <= early[1] < (layer.units or 0)
-            target_range = early if is_fitting else target_range
+        if kind is LossKind.SPARSE:
+            target_range = _of_first_head(table, target_range, layer.units or 0)
         targets = (*target_range, float(np.nanmean(table.column("mean", 0, 16))))
     table = history[Kind.OUTPUT]
     last = next((i for i, s in enumerate(table.sites) if s.layer == facts.outputs[0]), None)
@@ -284,6 +280,18 @@ def _model_end(history: History, facts: ModelFacts, slack: float) -> ModelEnd | 
         kind, facts.loss.name or "", facts.loss.from_logits, layer, activation, targets,
         facts.targets_are_whole, outputs, slack,
     )  # fmt: skip
+
+
+def _of_first_head(table: ValueTable, now: tuple[float, float], units: int) -> tuple[float, float]:
+    """The range of the labels for the output that the model began with.
+
+    Labels that fitted for long and no longer do belong to another head: with this one, the loss
+    would not be finite.
+    """
+    if table.measured < 16:
+        return now
+    early: tuple[float, float] = table.cached_per_sites("early", lambda: now)
+    return early if 0 <= early[0] <= early[1] < units else now
 
 
 def _range(table: ValueTable, column: int, count: int) -> tuple[float, float] | None:
