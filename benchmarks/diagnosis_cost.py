@@ -94,7 +94,7 @@ def readings(layers: int, steps: int) -> Iterator[tuple[Reading, list[Reading]]]
         outputs = rows(0.5 * noise[:layers], BATCH * WIDTH)
         outputs[:, -2] = 0.0
         dead = Summary.of_numbers(rng.uniform(0.0, 0.2, layers)).pack()
-        losses.append(2.3 * np.exp(-step / 400) + 0.05 + 0.05 * rng.normal())
+        losses.append((2.3 * np.exp(-step / 400) + 0.05) * np.exp(0.1 * rng.normal()))
         batch = np.stack([Summary.of(rng.normal(size=BATCH)).pack(), labels])
         worst = [BATCH, losses[-1], 7, 3.0, 5, 2.0, 9, 1.0]
         alone = Summary.of_numbers([losses[-1], 1e-3, BATCH, 2.3, *worst]).pack()

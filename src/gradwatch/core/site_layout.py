@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from gradwatch.core.kinds import Kind
 from gradwatch.core.sites import Site
 
-_KEPT = 64
+_KEPT = 16
+"""More would keep the sites of models alive that are long gone."""
 
 
 class SiteLayout:
