@@ -14,10 +14,10 @@ from gradwatch.core.site_layout import SiteLayout, site_layout
 from gradwatch.core.sites import Site
 from gradwatch.core.statistics import STATISTICS, statistic, value
 from gradwatch.core.summary import FIELDS, Summary
+from gradwatch.util.by_identity import ByIdentity
 from gradwatch.util.display import notebook
 
 Array = NDArray[np.float64]
-_KEPT_FILTERED = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,21 +167,12 @@ class SiteFilter:
 
     def __init__(self, is_left_out: Callable[[Site], bool]) -> None:
         self._is_left_out = is_left_out
-        self._known: dict[int, tuple[Sequence[Site], NDArray[np.intp], tuple[Site, ...]]] = {}
+        # One tuple for the same sites: sinks recognise them by its identity.
+        self._kept = ByIdentity(self._choose)
 
     def __call__(self, reading: Reading) -> Reading:
         """The reading without them; itself if it has none of them."""
-        known = self._known.get(id(reading.sites))
-        if known is None:
-            if len(self._known) >= _KEPT_FILTERED:
-                self._known.clear()
-            kept = [i for i, site in enumerate(reading.sites) if not self._is_left_out(site)]
-            # One tuple for the same sites: sinks recognise them by its identity.
-            sites = tuple(reading.sites[i] for i in kept)
-            # The sites are kept with it, so that no others have their id.
-            known = reading.sites, np.array(kept, np.intp), sites
-            self._known[id(reading.sites)] = known
-        _, rows, sites = known
+        rows, sites = self._kept(reading.sites)
         if len(sites) == len(reading.sites):
             return reading
         place = {old: new for new, old in enumerate(rows.tolist())}
@@ -194,6 +185,10 @@ class SiteFilter:
                 name: [place[i] for i in own if i in place] for name, own in reading.members.items()
             },
         )
+
+    def _choose(self, sites: Sequence[Site]) -> tuple[NDArray[np.intp], tuple[Site, ...]]:
+        kept = [i for i, site in enumerate(sites) if not self._is_left_out(site)]
+        return np.array(kept, np.intp), tuple(sites[i] for i in kept)
 
 
 def stacked(readings: Sequence[Reading]) -> Array:

@@ -7,9 +7,7 @@ from numpy.typing import NDArray
 
 from gradwatch.core.kinds import Kind
 from gradwatch.core.sites import Site
-
-_KEPT = 16
-"""More would keep the sites of models alive that are long gone."""
+from gradwatch.util.by_identity import ByIdentity
 
 
 class SiteLayout:
@@ -35,17 +33,9 @@ class SiteLayout:
         self.has_no_tensors = all(kind.is_number or kind.is_of_batch for kind in rows)
 
 
-_known: dict[int, tuple[Sequence[Site], SiteLayout]] = {}
+_of_tuple = ByIdentity(SiteLayout)
 
 
 def site_layout(sites: Sequence[Site]) -> SiteLayout:
     """The layout of these sites; readings that share their tuple of sites share it."""
-    if not isinstance(sites, tuple):
-        return SiteLayout(sites)
-    # The tuple is kept with its layout, so that no other has its id.
-    found = _known.get(id(sites))
-    if found is None:
-        if len(_known) >= _KEPT:
-            _known.clear()
-        found = _known[id(sites)] = sites, SiteLayout(sites)
-    return found[1]
+    return _of_tuple(sites) if isinstance(sites, tuple) else SiteLayout(sites)

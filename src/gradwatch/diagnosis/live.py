@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gradwatch.core import ModelFacts, Reading, SiteFilter
+from gradwatch.core import ModelFacts, Reading, Site, SiteFilter
 from gradwatch.diagnosis.finding import Finding
 from gradwatch.diagnosis.findings_file import Extent, FindingsFile
 from gradwatch.diagnosis.flight import FlightRecorder
@@ -45,6 +45,8 @@ class LiveDiagnosis(ActiveSink):
         self._file: FindingsFile | None = None
         self._new_findings: deque[Finding] = deque()
         self._awaits_reports = False
+        self._unseen: frozenset[Site] = frozenset()
+        self._without_unseen = SiteFilter(self._unseen.__contains__)
         self.forget()
 
     def forget(self) -> None:
@@ -110,7 +112,10 @@ class LiveDiagnosis(ActiveSink):
     def write(self, reading: Reading) -> None:
         """Ask the rules about a reading, as soon as all that comes before it has come."""
         if reading.unseen:
-            reading = SiteFilter(reading.unseen.__contains__)(reading)
+            if reading.unseen != self._unseen:
+                self._unseen = reading.unseen
+                self._without_unseen = SiteFilter(self._unseen.__contains__)
+            reading = self._without_unseen(reading)
         if not reading.is_report and not reading.is_late:
             if reading.step < self._last.get(reading.group, 0):
                 # The training has gone back to a checkpoint, or began anew.

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradwatch.core import Reading, Summary
+from gradwatch.util.by_identity import ByIdentity
 
 
 def completes(reading: Reading, other: Reading) -> bool:
@@ -19,6 +20,8 @@ def completes(reading: Reading, other: Reading) -> bool:
 
 def merged(reading: Reading, other: Reading) -> Reading:
     rows = np.concatenate([reading.summary.pack(), other.summary.pack()])
-    return replace(
-        reading, sites=[*reading.sites, *other.sites], summary=Summary.unpack(rows), members={}
-    )
+    sites = _both(reading.sites, other.sites)
+    return replace(reading, sites=sites, summary=Summary.unpack(rows), members={})
+
+
+_both = ByIdentity(lambda sites, others: (*sites, *others))
