@@ -46,6 +46,8 @@ def net() -> nn.Module:
             SPARSE, True, "other", "linear",
         ),
         (lambda p: F.mse_loss(p[:, 0], VALUES), SQUARES, None, "mean", "linear"),
+        (lambda p: F.mse_loss(p[:, 0], VALUES) / 1, SQUARES, None, "mean", "linear"),
+        (lambda p: F.mse_loss(p[:, 0], VALUES) * 1.0, SQUARES, None, "mean", "linear"),
         (lambda p: F.mse_loss(p[:, 0], VALUES) / 4, SQUARES, None, "other", "linear"),
         (lambda p: ((VALUES - p[:, 0]) ** 2).sum(), SQUARES, None, "sum", "linear"),
         (lambda p: (p[:, 0] - VALUES).abs().mean(), "mean_absolute_error", None, "mean", "linear"),

@@ -162,6 +162,8 @@ class _Surroundings:
             self.is_weighted = True
         elif hasattr(factor, "device") and factor.device.type != "cpu":
             pass  # The scale of a GradScaler; reading it would wait for the device.
+        elif factor is not None and float(factor) == 1.0:
+            pass  # The number of micro-batches, for example.
         elif operation(node) == "Div" and factor is not None:
             self._divisors.append(float(factor))
         else:
