@@ -15,14 +15,14 @@ def asked(pace: Pace, steps) -> list[int]:
     return [step for step in steps if pace.is_due(step)]
 
 
-def test_all_of_the_first_steps_are_asked_about_and_later_every_16th():
+def test_all_of_the_first_steps_are_asked_about_and_later_every_10th():
     steps = asked(Pace(), range(1, 2001))
     assert steps[:32] == list(range(1, 33))
-    assert all(later - step == 16 for step, later in zip(steps[-50:], steps[-49:], strict=False))
+    assert all(later - step == 10 for step, later in zip(steps[-50:], steps[-49:], strict=False))
 
 
 def test_what_is_measured_rarely_is_always_asked_about():
-    rare = range(16, 16_000, 16)
+    rare = range(10, 10_000, 10)
     assert asked(Pace(), rare) == list(rare)
 
 
@@ -93,4 +93,15 @@ def test_losses_between_measurements_do_not_double_the_questions(every):
             diagnosis.observe_losses([(step, loss)])
         else:
             diagnosis.observe(reading(step, {(Kind.GRADIENT, "net/a/kernel"): [0.1]}, loss))
-    assert diagnosis.checks < 200
+    assert diagnosis.checks < 250
+
+
+@pytest.mark.parametrize("every", [10, 50])
+def test_losses_between_measurements_do_not_take_their_turn(every):
+    pace, asked_about = Pace(), []
+    for step in range(1, 3001):
+        if step % every == 0:
+            # What is known of the losses before it is told first.
+            pace.is_due(step - 1, is_measured=False)
+            asked_about += [step] if pace.is_due(step) else []
+    assert asked_about == list(range(every, 3001, every))

@@ -128,7 +128,7 @@ class Diagnosis:
         own = self._group(group)
         for step, value in losses:
             own.history.add_loss(step, value)
-        return self._run_rules_if_due(own)
+        return self._run_rules_if_due(own, is_measured=False)
 
     def observe_epoch(
         self, epoch: int, step: int, logs: Mapping[str, float], group: str = ""
@@ -178,10 +178,10 @@ class Diagnosis:
             self._groups[name] = GroupFindings(name, self.facts.batch_size)
         return self._groups[name]
 
-    def _run_rules_if_due(self, group: GroupFindings) -> list[Finding]:
+    def _run_rules_if_due(self, group: GroupFindings, *, is_measured: bool = True) -> list[Finding]:
         if group.history.is_suspect:
             group.pace.alarm()
-        if self.is_paced and not group.pace.is_due(group.history.step):
+        if self.is_paced and not group.pace.is_due(group.history.step, is_measured=is_measured):
             return []
         found = self._run_rules(group)
         if found:

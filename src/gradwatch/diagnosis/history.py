@@ -127,9 +127,10 @@ class History:
                 self._sort_by_kind(reading.sites)
             self._sites = reading.sites
         rows = reading.summary.pack()[self._order]
-        bad = self._bad_rows(rows)
+        is_finite = not rows[:, NONFINITE].any()
+        self._note_bad(rows, is_finite)
         for kind, sites, place in self._parts:
-            self[kind].add(reading.step, sites, rows[place], is_finite=not bad.size)
+            self[kind].add(reading.step, sites, rows[place], is_finite=is_finite)
         for loss in list(reading.losses().values())[:1]:
             self._add_loss(reading.step, loss)
         for name, value in reading.numbers(Kind.SCALAR).items():
@@ -201,12 +202,12 @@ class History:
         self.first_step = self.first_step or step
         self.step = max(self.step, step)
 
-    def _bad_rows(self, rows: Array) -> NDArray[np.intp]:
-        """The rows of a reading that are not finite."""
-        bad = np.flatnonzero(rows[:, NONFINITE].any(axis=1))
-        places = frozenset(bad.tolist())
-        self._has_new_bad, self._bad = not places <= self._bad, places
-        return bad
+    def _note_bad(self, rows: Array, is_finite: bool) -> None:
+        """Note which rows of a reading are not finite."""
+        bad: frozenset[int] = frozenset()
+        if not is_finite:
+            bad = frozenset(np.flatnonzero(rows[:, NONFINITE].any(axis=1)).tolist())
+        self._has_new_bad, self._bad = not bad <= self._bad, bad
 
     def _sort_by_kind(self, sites: Sequence[Site]) -> None:
         rows: dict[Kind, list[int]] = {}
