@@ -200,3 +200,29 @@ def test_losses_of_single_samples_are_averaged_once_their_number_is_known():
     for step in range(17, 25):
         history.add_loss(step, 1.0)
     assert history.losses.values.tolist() == [4.5, 12.5, 1.0]
+
+
+def test_what_is_memorised_is_said_if_no_validation_shows_it(rng):
+    targets = [rng.integers(0, 4, 32) for _ in range(120)]
+    falls = np.linspace(1.39, 1.2, 120) + 0.02 * rng.standard_normal(120)
+
+    def alarms_of(validation):
+        diagnosis = Diagnosis(CLASSES)
+        for step, (loss, batch) in enumerate(zip(falls, targets, strict=True), 1):
+            guess = constant_loss(np, "sparse_categorical_crossentropy", batch.astype(float))
+            rows = {
+                Site(Kind.LOSS, "loss"): [loss],
+                Site(Kind.TARGET, "target"): batch.astype(float),
+                Site(Kind.SCALAR, "constant_loss"): [guess],
+            }
+            packed = np.stack([Summary.of(np.asarray(x, np.float64)).pack() for x in rows.values()])
+            diagnosis.observe(Reading(step, 1, 0.0, list(rows), Summary.unpack(packed)))
+        for epoch, loss in enumerate(validation, 1):
+            diagnosis.observe_epoch(epoch, 30 * epoch, {"loss": 1.3, "val_loss": loss})
+        diagnosis.observe_end()
+        return [finding.title[:36] for finding in diagnosis.alarms]
+
+    assert alarms_of([1.39, 1.4, 1.42, 1.45]) == ["What the network has learned does no"]
+    # It may only be late.
+    assert alarms_of([1.6, 1.45, 1.42, 1.37]) == []
+    assert alarms_of([1.35, 1.3, 1.25, 1.2]) == []

@@ -344,6 +344,40 @@ def test_a_loss_that_cannot_be_negative_and_is():
     assert rules_of(with_losses(rounding), facts) == []
 
 
+def test_a_loss_below_0_that_drives_outputs_away_from_the_targets_has_the_wrong_sign():
+    losses = [-1.0 - 0.1 * step for step in range(40)]
+
+    def agreeing(correlation):
+        def step(number):
+            other = {(Kind.SCALAR, "agreement"): [correlation(number)]}
+            return reading(number, kernels({"a": 1.0}) | other, losses[number - 1])
+
+        return rules_of([step(number) for number in range(1, 41)])
+
+    assert agreeing(lambda step: -0.02 * step) == ["negative-loss"]
+    assert agreeing(lambda step: 0.02 * step) == []
+    assert agreeing(lambda step: 0.05 * np.sin(step)) == []
+
+
+def test_weights_that_stop_in_mid_training_are_said_whatever_the_loss_has_reached():
+    rng = np.random.default_rng(2)
+    losses = [*(2.6 - 0.08 * np.arange(6)), *(2.15 + 0.03 * rng.standard_normal(60))]
+    facts = facts_of([("net/a", "Dense", "softmax", 10)], "sparse_categorical_crossentropy")
+
+    def course_until(last, is_learning):
+        def arrays(step):
+            moves = step <= 6 or is_learning(step)
+            weight = {(W, "net/a/kernel"): [1.0 + (0.01 * step if moves else 0.06)]}
+            return {**weight, (U, "net/a/kernel"): [0.01 * moves]}
+
+        return rules_of(course(last, arrays, losses[:last]), facts)
+
+    assert course_until(66, lambda step: False) == ["stalled-weights"]
+    assert course_until(25, lambda step: False) == []
+    # Gradients are accumulated.
+    assert course_until(66, lambda step: step % 16 == 0) == []
+
+
 def epochs(values):
     diagnosis = observed([reading(1, kernels({"a": 1.0}), 1.0)])
     for epoch, (loss, validation) in enumerate(values, start=1):
@@ -426,6 +460,41 @@ def test_batches_of_one_class_each_are_not_shuffled():
     assert rules_of(mixed) == []
     # Targets that are a formality are all the same.
     assert rules_of(course(20, lambda s: given([1.0], [0.0] * 16), falling(20))) == []
+
+
+def test_samples_that_are_all_the_same_are_said():
+    def batch(step, spread, y):
+        arrays = {**given([1.0, 2.0], y), (OUT, "net/out"): [0.2, 0.4]}
+        numbers = {"input_spread": spread, "batch_size": 16.0}
+        return arrays | {(Kind.SCALAR, name): [value] for name, value in numbers.items()}
+
+    mixed = [0.0, 1.0] * 8
+    same = observed(course(8, lambda s: batch(s, 0.0, mixed), falling(8)))
+    finding = found(same, "constant-output")
+    assert (finding.title[:16], finding.since, finding.detected) == ("All samples of a", 1, 4)
+    assert rules_of(course(8, lambda s: batch(s, 0.5, mixed), falling(8))) == []
+    assert rules_of(course(8, lambda s: batch(s, 0.0, [1.0] * 16), falling(8))) == []
+
+
+def test_a_learning_rate_that_decays_before_anything_is_learned_is_said():
+    rng = np.random.default_rng(4)
+    facts = facts_of([("net/a", "Dense", "softmax", 10)], "sparse_categorical_crossentropy")
+
+    def decayed(since, level):
+        losses = level + 0.02 * rng.standard_normal(60)
+        losses[:5] += 0.4
+
+        def arrays(step):
+            rate = 0.1 if step < since else 1e-6
+            moves = {(U, "net/a/kernel"): [0.1 * rate], (W, "net/a/kernel"): [1.0]}
+            return {**moves, (Kind.SCALAR, "learning_rate"): [rate]}
+
+        return rules_of(course(60, arrays, losses.tolist()), facts)
+
+    assert "learning-rate-too-low" in decayed(12, 2.2)
+    # What was learned stays; and schedules end with the run.
+    assert decayed(12, 0.5) == []
+    assert "learning-rate-too-low" not in decayed(50, 2.2)
 
 
 def test_a_loss_scale_that_collapses_is_said():

@@ -179,3 +179,27 @@ def test_labels_that_fitted_for_long_belong_to_another_head_later():
     assert observed([at(step) for step in range(1, 40)], facts).findings == []
     (finding,) = observed([at(step) for step in range(12, 24)], facts).findings
     assert "from 0 to 9" in finding.title
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ([("a", "Dense", "softmax", 3), ("b", "Softmax", None, 3)], True),
+        (
+            [
+                ("a", "Dense", "sigmoid", 3),
+                ("b", "Reshape", None, 3),
+                ("c", "Activation", "softmax", 3),
+            ],
+            True,
+        ),
+        ([("a", "Dense", "linear", 3), ("b", "Softmax", None, 3)], False),
+        # Another layer is between them.
+        ([("a", "Dense", "softmax", 3), ("b", "Dense", "softmax", 3)], False),
+    ],
+)
+def test_two_softmaxes_in_a_row_are_said(layers, expected):
+    facts = facts_of(layers, SPARSE, from_logits=False)
+    arrays = {(Kind.TARGET, "y"): [0, 1, 2], (Kind.OUTPUT, layers[-1][0]): [0.3, 0.4]}
+    diagnosis = observed([reading(1, arrays, 1.09)], facts)
+    assert alarms(diagnosis) == ["structural-mismatch"] * expected

@@ -102,6 +102,26 @@ def test_the_learning_rate_of_a_schedule_is_that_of_the_step(make_monitor):
     assert sizes == {32}
 
 
+def test_how_outputs_go_with_targets_is_told_where_the_loss_is_the_users_own(make_monitor):
+    def error(y, answer):
+        return keras.ops.mean(keras.ops.square(y - answer), axis=-1)
+
+    x, y = separable(64)
+    x[32:] = x[32]
+    model = network(loss=error, rate=0.0)
+    monitor, keep = make_monitor(every=1)
+    fit(model, x, y, monitor)
+    answers = np.asarray(model.predict(x[:32], verbose=0), "float64")
+    first, second = (reading.numbers(Kind.SCALAR) for reading in keep.readings)
+    truth = np.corrcoef(y[:32, 0], answers[:, 0])[0, 1]
+    np.testing.assert_allclose(first["agreement"], truth, rtol=1e-3)
+    np.testing.assert_allclose(first["input_spread"], np.abs(x[:8] - x[0]).max(), rtol=1e-6)
+    assert second["input_spread"] == 0
+    monitor, keep = make_monitor(every=1)
+    fit(network(), x, y, monitor)
+    assert "agreement" not in keep.readings[0].numbers(Kind.SCALAR)
+
+
 @pytest.mark.any_backend
 def test_a_healthy_training_is_left_in_peace(make_monitor, no_complaint, capsys):
     monitor, _ = make_monitor(every=1)

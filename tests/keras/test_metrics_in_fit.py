@@ -65,7 +65,7 @@ def test_all_logs_of_batches_and_epochs_are_recorded(tmp_path: Any, options: Any
     # The loss and the learning rate of the measured steps are there, whatever is watched.
     assert run.steps("loss").tolist() == [s for s in steps if s % 5 == 0]
     assert [site.path for site in run.sites("scalar")] == [
-        "batch_size", "learning_rate", "constant_loss",
+        "batch_size", "learning_rate", "constant_loss", "input_spread",
     ]  # fmt: skip
     assert {5, 10, 15, 20} <= set(run.measured_steps.tolist()) < set(steps)
     assert run.steps().tolist() == steps

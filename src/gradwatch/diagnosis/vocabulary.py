@@ -69,11 +69,27 @@ def is_non_negative(facts: ModelFacts) -> bool:
 
 def last_activation(facts: ModelFacts) -> tuple[LayerFacts | None, str | None]:
     """The layer that computes the values of the model's output, and its activation."""
-    layer = facts.last_layer
-    if layer is None:
+    if facts.last_layer is None:
         return None, None
-    place = facts.layers.index(layer)
-    while layer.class_name in _SHAPE_ONLY and place > 0:
+    layer = _with_values(facts, facts.layers.index(facts.last_layer))
+    return layer, _activation(layer)
+
+
+def activation_before_last(facts: ModelFacts) -> str | None:
+    """The activation whose output the last activation is applied to, if nothing is between."""
+    last = last_activation(facts)[0]
+    if last is None or last.class_name not in (*_ACTIVATION_LAYERS, "Activation"):
+        return None
+    place = facts.layers.index(last)
+    return _activation(_with_values(facts, place - 1)) if place else None
+
+
+def _with_values(facts: ModelFacts, place: int) -> LayerFacts:
+    """The layer at a place, or the one before it that computes its values."""
+    while facts.layers[place].class_name in _SHAPE_ONLY and place > 0:
         place -= 1
-        layer = facts.layers[place]
-    return layer, _ACTIVATION_LAYERS.get(layer.class_name or "") or layer.activation
+    return facts.layers[place]
+
+
+def _activation(layer: LayerFacts) -> str | None:
+    return _ACTIVATION_LAYERS.get(layer.class_name or "") or layer.activation

@@ -31,8 +31,11 @@ class ModelLayer:
     @property
     def bounds(self) -> tuple[float, float] | None:
         """Between which values its outputs lie, where it ends in a sigmoid or tanh."""
-        # A recurrent layer's activation is that of its cell's inside.
-        if isinstance(self.layer, keras.layers.RNN) or fact(self.layer, "state_size") is not None:
+        # A recurrent layer's activation is that of its cell's inside, but for the simplest one.
+        is_recurrent = isinstance(self.layer, keras.layers.RNN)
+        if not isinstance(self.layer, keras.layers.SimpleRNN) and (
+            is_recurrent or fact(self.layer, "state_size") is not None
+        ):
             return None
         activation = fact(self.layer, "activation")
         if getattr(activation, "__module__", "").partition(".")[0] != "keras":

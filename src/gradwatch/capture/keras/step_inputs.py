@@ -25,6 +25,7 @@ from gradwatch.util import Reporter
 
 LOSS = "loss"
 BATCH_SIZE, LEARNING_RATE, LOSS_SCALE = "batch_size", "learning_rate", "loss_scale"
+INPUT_SPREAD, AGREEMENT = "input_spread", "agreement"
 _ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar", Kind.SAMPLE_LOSS: "sample_loss"}
 
 
@@ -83,7 +84,9 @@ class StepInputs:
     def watching(self, data: Any) -> Iterator[None]:
         self._data, self._losses, self._rates = data, [], {}
         self._scope, samples = self._backend.scope(), self._samples
-        with replaced(self._taps()), nullcontext() if samples is None else samples.watching():
+        is_unknown = self._loss.name is None
+        losses = nullcontext() if samples is None else samples.watching(is_unknown)
+        with replaced(self._taps()), losses:
             yield
 
     def _taps(self) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -127,6 +130,8 @@ class StepInputs:
                 *self._batch_size(),
                 *self._optimizer_numbers(state),
                 *self._constant_loss(),
+                *self._input_spread(),
+                *self._agreement(),
             ]
             yield from ((Site(kind, name), number) for name, number in numbers)
         elif kind is Kind.SAMPLE_LOSS:
@@ -164,6 +169,26 @@ class StepInputs:
         guess = constant_loss(keras.ops, self._loss.name, targets)
         if guess is not None:
             yield CONSTANT_LOSS, guess
+
+    def _input_spread(self) -> Iterator[tuple[str, Tensor]]:
+        """The largest difference of the first samples; 0 if all are the same."""
+        x = keras.utils.unpack_x_y_sample_weight(self._data)[0]
+        known = [_as_number(leaf) for leaf in keras.tree.flatten(x)]
+        if not self._has_whole_batch or not known or any(leaf is None for leaf in known):
+            return
+        spreads = [
+            keras.ops.max(keras.ops.abs(keras.ops.cast(leaf[:8] - leaf[:1], "float32")))
+            for leaf in known
+            if len(leaf.shape)
+        ]
+        if spreads:
+            yield INPUT_SPREAD, keras.ops.max(keras.ops.stack(spreads))
+
+    def _agreement(self) -> Iterator[tuple[str, Tensor]]:
+        """How outputs go with targets; only where the loss is not one of Keras's."""
+        number = None if self._samples is None else self._samples.agreement()
+        if number is not None:
+            yield AGREEMENT, number
 
     @cached_property
     def _loss(self) -> LossFacts:

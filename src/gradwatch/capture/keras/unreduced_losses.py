@@ -1,5 +1,6 @@
 """The losses of the single samples of a step, before Keras reduces them to one number."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -13,6 +14,9 @@ from gradwatch.capture.sample_losses import KEPT
 from gradwatch.capture.taps import Passage, make_tap
 from gradwatch.core import SAMPLE_MEDIAN, SAMPLES, KerasModel, Tensor, sample_path
 from gradwatch.util import Reporter
+
+_MOST_OUTPUTS = 1 << 14
+"""Of a sample; the classes of a vocabulary would take long."""
 
 
 class SampleLosses:
@@ -28,11 +32,15 @@ class SampleLosses:
         self._reporter = reporter
         self._tap = make_tap(model, reporter, is_watched_replica)
         self._noted: list[Passage] = []
+        self._with_agreement = False
+        self._compared: list[tuple[Passage, Passage]] = []
+        """Targets, and the outputs that they are compared with."""
         self._stack = ExitStack()
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        self._noted = []
+    def watching(self, with_agreement: bool) -> Iterator[None]:
+        self._noted, self._compared = [], []
+        self._with_agreement = with_agreement
         compiled = fact(self._model, "_compile_loss")
         with ExitStack() as self._stack, self._tap.watching():
             if compiled is not None and compiled.built:
@@ -55,6 +63,16 @@ class SampleLosses:
         if weights is not None and tuple(weights.shape) == tuple(losses.shape):
             losses = losses * ops.cast(weights, "float32")
         yield from _worst(losses)
+
+    def agreement(self) -> Tensor | None:
+        """After the train step: how outputs and targets are correlated; None if unknown."""
+        compared, self._compared = self._compared, []
+        if len(compared) != 1:
+            return None
+        targets, outputs = (passage.output for passage in compared[0])
+        if not (self._tap.can_leave(targets) and self._tap.can_leave(outputs)):
+            return None
+        return correlation(targets, outputs)
 
     def _wrap_loss(self, compiled: Any) -> None:
         losses = [each.loss for each in compiled._flat_losses]
@@ -80,9 +98,35 @@ class SampleLosses:
                 passage = Passage(wants_gradient=False)
                 self._tap.through(losses, passage)
                 self._noted.append(passage)
+                if self._with_agreement and len(args) == 2:
+                    both = Passage(wants_gradient=False), Passage(wants_gradient=False)
+                    for tensor, own in zip(args, both, strict=True):
+                        self._tap.through(tensor, own)
+                    self._compared.append(both)
             return losses
 
         return noting_call
+
+
+def correlation(targets: Tensor, outputs: Tensor) -> Tensor | None:
+    """How outputs go with their targets, from -1 to 1, apart from the means of the columns.
+
+    Whole numbers beside outputs of one more axis are classes. None if the shapes do not fit.
+    """
+    shape = tuple(outputs.shape)
+    if not shape or None in shape[1:] or math.prod(shape[1:]) > _MOST_OUTPUTS:
+        return None
+    if len(targets.shape) == len(shape) - 1 and shape[-1] > 1:
+        targets = ops.one_hot(ops.cast(targets, "int32"), shape[-1])
+    if len(targets.shape) != len(shape) or tuple(targets.shape)[1:] != shape[1:]:
+        return None
+    columns = shape[-1] if len(shape) > 1 else 1
+    x, y = (
+        ops.reshape(ops.cast(ops.stop_gradient(each), "float32"), (-1, columns))
+        for each in (targets, outputs)
+    )
+    x, y = x - ops.mean(x, axis=0, keepdims=True), y - ops.mean(y, axis=0, keepdims=True)
+    return ops.sum(x * y) / ops.sqrt(ops.sum(x * x) * ops.sum(y * y) + 1e-20)
 
 
 def _worst(losses: Tensor) -> Iterator[tuple[str, Tensor]]:

@@ -9,6 +9,10 @@ from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask, ValueTable
 
+_LOOK_AT_INPUTS = (
+    "The model gets nothing to tell samples apart by: check how the inputs are loaded and scaled."
+)
+
 
 @rule(
     "constant-output",
@@ -29,6 +33,9 @@ def constant_output(history: History, facts: ModelFacts, limits: Limits) -> Symp
     table = history[Kind.OUTPUT]
     count = int(limits["measured steps"])
     if table.measured <= count:
+        return
+    if _are_all_samples_one(history, count):
+        yield _one_sample(history, count)
         return
     # Without facts the last layer is a guess; then the loss must confirm it.
     if not facts.outputs and not judgement(history, facts).is_flat:
@@ -82,6 +89,33 @@ def _are_constant(table: ValueTable, count: int) -> bool:
     return bool(is_known.any() and np.all((low == high)[:, is_known]))
 
 
+def _are_all_samples_one(history: History, count: int) -> bool:
+    """Whether the samples of a batch are all the same, in the last measured steps, but no target.
+
+    What tells samples apart is then not in the data; a single step may be odd.
+    """
+    spreads = history.numbers.get("input_spread", [])
+    sizes, targets = history.numbers.get("batch_size", []), history[Kind.TARGET]
+    if not spreads or spreads[-1][1] != 0 or not sizes or sizes[-1][1] < 2:
+        return False
+    if len(targets) <= count or spreads[-1][0] > targets.steps[-count - 1]:
+        return False
+    low, high = targets.statistic("min", count), targets.statistic("max", count)
+    return bool(np.any(low < high))
+
+
+def _one_sample(history: History, count: int) -> Symptom:
+    inputs = history[Kind.INPUT]
+    return Symptom(
+        title="All samples of a batch are the same, but their targets are not.",
+        evidence={"measured steps": count},
+        sites=list(inputs.sites),
+        since=history.numbers["input_spread"][-1][0],
+        remedy=_LOOK_AT_INPUTS,
+        about="inputs",
+    )
+
+
 def _constant_inputs(inputs: ValueTable, output: Site, count: int) -> Symptom:
     value = float(inputs.latest("max")[0])
     return Symptom(
@@ -89,9 +123,6 @@ def _constant_inputs(inputs: ValueTable, output: Site, count: int) -> Symptom:
         evidence={"smallest input": float(inputs.latest("min")[0]), "largest input": value},
         sites=[*inputs.sites, output],
         since=inputs.since(count),
-        remedy=(
-            "The model gets nothing to tell samples apart by: check how the inputs are loaded and "
-            "scaled."
-        ),
+        remedy=_LOOK_AT_INPUTS,
         about="inputs",
     )

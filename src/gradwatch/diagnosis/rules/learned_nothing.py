@@ -79,13 +79,15 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
 
 
 def _is_memory(history: History, facts: ModelFacts, least: float) -> bool:
-    held = generalisation(history, facts)
-    known = len(history.epochs) or len(validations(history))
-    return (
-        held is not None
-        and not held.is_good
-        and held.since is None
-        and (known >= least or not known)
-        and judgement(history, facts).has_learned
-        and Kind.TARGET in history
-    )
+    held, known = generalisation(history, facts), validations(history)
+    if held is None or held.is_good or held.since is not None or Kind.TARGET not in history:
+        return False
+    if 0 < (len(history.epochs) or len(known)) < least:
+        return False
+    losses = [each.loss for each in known]
+    # It may only be late.
+    if losses and losses[-1] <= min(losses) and losses[-1] < 0.97 * losses[0]:
+        return False
+    so_far = judgement(history, facts)
+    is_moving = bool(losses) and so_far.has_moved and so_far.skill.low > 0.5 * SKILL
+    return so_far.has_learned or is_moving

@@ -152,17 +152,29 @@ def loss_diverging(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     },
 )
 def negative_loss(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
-    """A loss that cannot be negative is negative, or an unknown loss falls ever faster."""
+    """A loss that cannot be negative is negative, or an unknown loss falls ever faster.
+
+    Or it falls, below 0, while the outputs go away from the targets.
+    """
     is_unbounded = not is_non_negative(facts)
-    if is_unbounded and (loss_kind(facts.loss.name) or not _falls_without_bound(history)):
+    is_reversed = is_unbounded and _is_reversed(history, facts)
+    is_other = loss_kind(facts.loss.name) is not None or not _falls_without_bound(history)
+    if is_unbounded and is_other and not is_reversed:
         return
     count = int(limits["losses"])
     window = history.losses.last(count)
     if window.size < count or not np.all(window < -limits["margin"]):
         return
+    title = "The loss falls below 0 without bound." if is_unbounded else "The loss is negative."
+    evidence = {"loss": float(window[-1]), "initial loss": history.losses.initial}
+    if is_reversed:
+        title = (
+            "The loss falls below 0 while the outputs go away from the targets: is its sign wrong?"
+        )
+        evidence["correlation of outputs and targets"] = history.numbers["agreement"][-1][1]
     yield Symptom(
-        title="The loss falls below 0 without bound." if is_unbounded else "The loss is negative.",
-        evidence={"loss": float(window[-1]), "initial loss": history.losses.initial},
+        title=title,
+        evidence=evidence,
         since=int(history.losses.steps[-count]),
         severity=Severity.WARNING if is_unbounded else None,
     )
@@ -241,3 +253,14 @@ def _falls_without_bound(history: History) -> bool:
         return False
     first, middle, last = (float(np.mean(part)) for part in np.split(losses.last(15), 3))
     return first > middle > last and middle - last > 1.2 * (first - middle)
+
+
+def _is_reversed(history: History, facts: ModelFacts) -> bool:
+    """Whether outputs and targets are opposites, ever more so, while the loss falls."""
+    known = np.array([value for _, value in history.numbers.get("agreement", ())])
+    so_far = judgement(history, facts)
+    if known.size < 15 or not (so_far.is_significant and so_far.now.value < so_far.start.value):
+        return False
+    first, last = known[:5], known[-max(known.size // 3, 5) :]
+    error = float(last.std(ddof=1)) / math.sqrt(last.size)
+    return bool(last.mean() + 4.0 * error < min(-0.05, float(first.mean())))

@@ -29,6 +29,7 @@ from gradwatch.diagnosis.value_table import Mask, ValueTable
     thresholds={
         "ratio": Threshold(1e-6, "of update to weight; float32 itself resolves 1e-7"),
         "measured steps": Threshold(5, "updates of single steps may be small"),
+        "steps at rest": Threshold(30, "without any change, whatever the loss does"),
         "frozen share": Threshold(0.5, "of all weights; below, enough are left to train"),
         "losses": Threshold(30, "before frozen layers are blamed for a flat loss"),
         "fall": Threshold(0.1, "share of the initial loss, for which frozen layers are not blamed"),
@@ -40,7 +41,11 @@ def stalled_weights(history: History, facts: ModelFacts, limits: Limits) -> Symp
     yield from _frozen_on_the_way(history, facts, limits)
     so_far = judgement(history, facts)
     # Weights that never moved have learned nothing, however the noisy loss looks.
-    is_suspect = so_far.is_flat or never_moved(history, facts, limits["ratio"])
+    is_suspect = (
+        so_far.is_flat
+        or never_moved(history, facts, limits["ratio"])
+        or _is_at_rest(history, int(limits["steps at rest"]))
+    )
     if so_far.has_learned or not is_suspect or history.is_warming_up():
         return
     yield from _stalled(history, facts, limits)
@@ -48,6 +53,24 @@ def stalled_weights(history: History, facts: ModelFacts, limits: Limits) -> Symp
     is_flat = so_far.is_flat and so_far.fall < limits["fall"]
     if is_flat and len(history.losses) >= limits["losses"]:
         yield from _frozen(history, facts, limits)
+
+
+def _is_at_rest(history: History, steps: int) -> bool:
+    """Whether no step of the newest ones has changed any weight, although there is a loss."""
+    table = history[Kind.UPDATE]
+    if not history.is_fresh(Kind.UPDATE) or len(table) < 5 or history.losses.latest == 0:
+        return False
+    if np.nansum(table.latest("sum_abs")) > 0:
+        return False
+    # What is measured of updates alone might be steps that only accumulate gradients.
+    weights = history[Kind.WEIGHT]
+    there = weights.steps > history.step - steps
+    if weights.steps.size < 5 or weights.steps[0] > history.step - steps:
+        return False
+    rows = weights.rows(max(int(there.sum()) + 1, 5))
+    trained = {site.path for site in table.sites}
+    chosen = np.array([site.path in trained for site in weights.sites], bool)
+    return bool(np.all((rows == rows[-1]) | np.isnan(rows), axis=(0, 2))[chosen].all())
 
 
 def _stalled(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:

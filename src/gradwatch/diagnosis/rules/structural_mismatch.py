@@ -14,7 +14,13 @@ from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.static_checks import static_symptoms
 from gradwatch.diagnosis.value_table import ValueTable
-from gradwatch.diagnosis.vocabulary import BOUNDS, LossKind, last_activation, loss_kind
+from gradwatch.diagnosis.vocabulary import (
+    BOUNDS,
+    LossKind,
+    activation_before_last,
+    last_activation,
+    loss_kind,
+)
 
 _PROBABILITIES = ("softmax", "sigmoid", "hard_sigmoid")
 
@@ -25,6 +31,7 @@ class ModelEnd:
 
     `targets` are the smallest, the largest and the mean so far, `outputs` the smallest and the
     largest. `slack` is the share of the targets' range by which they may exceed the output's.
+    `activation_before` is the one that the last activation is applied to, with nothing between.
     """
 
     loss: LossKind
@@ -36,6 +43,7 @@ class ModelEnd:
     targets_are_whole: bool | None
     outputs: tuple[float, float] | None
     slack: float
+    activation_before: str | None = None
 
     @property
     def units(self) -> int | None:
@@ -183,6 +191,17 @@ def _logits_for_probabilities(end: ModelEnd) -> TitleAndRemedy:
     )
 
 
+def _two_softmaxes(end: ModelEnd) -> TitleAndRemedy:
+    is_twice = end.activation in _PROBABILITIES and end.activation_before in _PROBABILITIES
+    if not is_twice or not end.loss.takes_probabilities:
+        return None
+    return (
+        f"The output passes two activations: {end.activation_before}, then {end.activation}. "
+        "Probabilities that are squeezed twice are all nearly the same.",
+        "Remove one of them, or use the logits with from_logits=True.",
+    )
+
+
 def _probabilities_for_logits(end: ModelEnd) -> TitleAndRemedy:
     if not end.loss.takes_probabilities or end.from_logits is not True:
         return None
@@ -242,6 +261,7 @@ _CHECKS: tuple[Callable[[ModelEnd], TitleAndRemedy], ...] = (
     _labels_out_of_range,
     _logits_for_probabilities,
     _bounded_for_unbounded,
+    _two_softmaxes,
     _probabilities_for_logits,
     _bounded_logits,
     _sigmoid_for_classes,
@@ -249,7 +269,8 @@ _CHECKS: tuple[Callable[[ModelEnd], TitleAndRemedy], ...] = (
 )
 # The loss cannot become small, though models may tell some classes apart.
 _SEVERITIES: dict[Callable[[ModelEnd], TitleAndRemedy], Severity] = {
-    _probabilities_for_logits: Severity.WARNING
+    _two_softmaxes: Severity.WARNING,
+    _probabilities_for_logits: Severity.WARNING,
 }
 # Most models learn nevertheless, only worse than they could.
 _SLOWING = frozenset({_bounded_logits})
@@ -278,7 +299,7 @@ def _model_end(history: History, facts: ModelFacts, slack: float) -> ModelEnd | 
         outputs = _range(table, last, 4)
     return ModelEnd(
         kind, facts.loss.name or "", facts.loss.from_logits, layer, activation, targets,
-        facts.targets_are_whole, outputs, slack,
+        facts.targets_are_whole, outputs, slack, activation_before_last(facts),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from gradwatch.diagnosis.value_table import Array, Mask
         "measured steps": Threshold(
             3, "first steps may be large, with adaptive optimizers above all"
         ),
-        "losses": Threshold(20, "before the loss is called flat"),
+        "losses": Threshold(30, "before the loss is called flat"),
         "ratio at once": Threshold(0.3, "in two steps, after which the loss has jumped"),
         "jump": Threshold(2.0, "of the loss over its first value, in two consecutive steps"),
         "measured steps without a loss": Threshold(10, "of an adversary, whose loss says nothing"),
@@ -71,6 +71,8 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
         "losses": Threshold(15, "before the loss is called flat"),
         "distance": Threshold(0.03, "of all steps together, relative to the weights"),
         "losses for a distance": Threshold(100, "before a distance is called short"),
+        "decay": Threshold(1e-3, "of the largest learning rate; schedules end about there"),
+        "decayed share": Threshold(0.3, "of all steps; schedules that fit the run end with it"),
     },
     needs=[Kind.UPDATE],
 )
@@ -82,6 +84,9 @@ def learning_rate_too_low(history: History, facts: ModelFacts, limits: Limits) -
     table = history[Kind.UPDATE]
     count, steps = int(limits["measured steps"]), len(history.losses)
     if table.measured <= count or steps < limits["losses"]:
+        return
+    if decayed := list(_decayed(history, facts, limits)):
+        yield from decayed
         return
     largest = limits["ratio"]
     if steps >= limits["losses for a distance"] and history.first_step == 1:
@@ -102,6 +107,31 @@ def learning_rate_too_low(history: History, facts: ModelFacts, limits: Limits) -
         f"{np.median(typical):.1e} of their size.",
         evidence={"update ratio": float(np.median(typical)), **_course(history, facts)},
         since=table.since(small),
+    )
+
+
+def _decayed(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """A learning rate that has long been next to nothing, before anything was learned."""
+    known = history.numbers.get("learning_rate", [])
+    if len(known) < 2:
+        return
+    most = max(rate for _, rate in known)
+    place = max(i for i, (_, rate) in enumerate(known) if rate > limits["decay"] * most)
+    if place + 1 == len(known):
+        return
+    since = known[place + 1][0]
+    if history.step - since < max(limits["decayed share"] * history.step, 20):
+        return
+    so_far = judgement(history, facts)
+    if so_far.has_learned or so_far.is_falling:
+        return
+    yield Symptom(
+        title=f"The learning rate has decayed to nothing: from {most:.1e} to {known[-1][1]:.1e}, "
+        "before the network has learned.",
+        evidence={"largest learning rate": most, **_course(history, facts)},
+        since=since,
+        remedy="Let the schedule last as long as the training.",
+        about="decayed",
     )
 
 
