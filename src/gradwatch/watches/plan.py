@@ -59,6 +59,10 @@ class Timetable:
         # Called at every step; most watches share one or two schedules.
         return any(schedule.due(moment) for schedule in self._schedules)
 
+    def is_asked_for(self, moment: Moment) -> bool:
+        """Whether a watch is due by a schedule of its own, which the user has given it."""
+        return any(watch.every is not None and watch.every.due(moment) for watch in self.watches)
+
     def is_ordinary(self, moment: Moment) -> bool:
         """Whether no probe is due, and no histogram on a schedule of its own."""
         return not any(

@@ -13,10 +13,12 @@ from gradwatch.capture.keras.again import (
     is_harmed,
     make_keeper,
 )
+from gradwatch.capture.keras.ahead import make_tracer
 from gradwatch.capture.keras.backends import make_backend
 from gradwatch.capture.keras.describe_model import facts_of
 from gradwatch.capture.keras.fit_plan import FitPlan
 from gradwatch.capture.keras.fit_reports import FitReports, numbers_in
+from gradwatch.capture.keras.fit_words import RANDOM_STATE, STILL_COMPILING
 from gradwatch.capture.keras.observation import Observation
 from gradwatch.capture.keras.optimizers import find_optimizers
 from gradwatch.capture.keras.replica_refusal import replicas_of
@@ -36,13 +38,6 @@ from gradwatch.measure import Fetched
 from gradwatch.util import Reporter
 from gradwatch.watches import Due, Plan, Timetable
 from gradwatch.watches.budget import Pacer
-
-_RANDOM_STATE = (
-    "Nothing is measured: the training step draws random numbers by operations of tf.random, which "
-    "keep their state inside the compiled step, so that a measured step would draw others. Measure "
-    "from the first step on (every=1), draw them with keras.random and a SeedGenerator, or compile "
-    "the model with run_eagerly=True."
-)
 
 _FAR = 10**9 + 7
 
@@ -98,7 +93,8 @@ class FitCapture:
         self._reruns: Reruns | None = None
         if keeper is not None:
             self._reruns = Reruns(keeper, self._step_search, self._send_rerun, self._say, reporter)
-        self._measured_step = MeasuredStep(model, self._backend, keeper)
+        tracer = make_tracer(model, keeper)
+        self._measured_step = MeasuredStep(model, self._backend, keeper, tracer)
         self._observer = self._make_observer()
         self._plan.make_if_built()
 
@@ -140,9 +136,11 @@ class FitCapture:
         if numbers and step:
             self._numbers.add(Moment(step, epoch), lambda: numbers)
 
-    def _step_search(self) -> StepSearch | None:
+    def _step_search(self, waits: bool) -> StepSearch | None:
         request = self._request(Moment(self.next_step))
         if self._reruns is None or self._plan.is_outdated:
+            return None
+        if not waits and self._measured_step.is_awaited(self._observer):
             return None
         if not self._measured_step.prepare([[request]]):
             return None
@@ -193,12 +191,14 @@ class FitCapture:
         moments = self._counter.moments(batch)
         self._plan.make_if_built()
         due = [moment for moment in moments if self._timetable.is_due(moment)]
+        if self._measured_step.is_awaited(self._observer) and not any(map(self._may_wait, due)):
+            due = []
         if self._reruns is not None:
             self._reruns.keeper.begin(moments, is_measured=len(due) == len(moments))
         is_ordinary = not due or all(map(self._timetable.is_ordinary, due))
         self._pacer.tick(moments, len(due), counts=is_ordinary)
         if self._observer.is_refused:
-            self._reporter.notice(_RANDOM_STATE)
+            self._reporter.notice(RANDOM_STATE)
         elif due or self._backend.holds_random_state:
             self._measure_next(moments)
         else:
@@ -213,6 +213,8 @@ class FitCapture:
 
     def end(self) -> None:
         self._counter.end()
+        if self._measured_step.is_awaited(self._observer):
+            self._say(STILL_COMPILING)
 
     def _run_own(self, moments: list[Moment]) -> None:
         """The model's own step comes next: after measured ones, it is yet to be compiled."""
@@ -268,7 +270,16 @@ class FitCapture:
 
     def _request(self, moment: Moment) -> StepRequest:
         histograms = any(self._timetable.histograms_due(moment))
-        return StepRequest(moment, histograms, self._observer)
+        return StepRequest(moment, histograms, self._observer, self._may_wait(moment))
+
+    def _may_wait(self, moment: Moment) -> bool:
+        """Whether training may wait for a measured step to be compiled.
+
+        It does for a step that the user has chosen; and where the model is built by its first step,
+        which cannot be traced apart from being run.
+        """
+        is_chosen = self._pacer.budget is None or self._timetable.is_asked_for(moment)
+        return is_chosen or self._plan.current is None
 
     def _send(self, request: StepRequest, measured: Mapping[str, Any]) -> None:
         """Send a measurement, without waiting for it."""
@@ -315,6 +326,7 @@ class FitCapture:
             self._reporter,
             self._say,
             self._pacer.compiled,
+            self._pacer.missed,
         )
 
 

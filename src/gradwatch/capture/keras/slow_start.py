@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 PATIENCE = 5.0
 """Seconds after which there is a line."""
+_ADVICE = "; without every=, training does not wait for it"
 
 
 class SlowStart:
@@ -37,10 +38,18 @@ class FirstCalls:
         self._is_compiled = is_compiled
         self._seconds: list[float] = []
 
+    def end(self) -> None:
+        """It was compiled elsewhere: there is nothing to watch."""
+        self._seconds = [0.0, 0.0]
+
     @contextmanager
     def watched(
-        self, say: Sequence[Callable[[str], object]], compiled: Sequence[Callable[[float], object]]
+        self,
+        say: Sequence[Callable[[str], object]],
+        compiled: Sequence[Callable[[float], object]],
+        is_chosen: bool = False,
     ) -> Iterator[None]:
+        """Goes around a call; `is_chosen` if it waits only because the user has chosen the step."""
         if len(self._seconds) >= 2:
             yield
             return
@@ -54,5 +63,9 @@ class FirstCalls:
             start.end()
             self._seconds.append(time.perf_counter() - began)
             first, *later = self._seconds
+            if self._is_compiled and not later and first >= PATIENCE:
+                words = f"compiled the measured step, for {first:.0f} s"
+                for each in say:
+                    each(words + _ADVICE * is_chosen)
             for tell in compiled:
                 tell(max(0.0, first - sum(later)))

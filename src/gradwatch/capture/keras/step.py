@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gradwatch.capture.keras.again import StepKeeper
+from gradwatch.capture.keras.ahead import CompiledAhead, Taken, Tracer
 from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.slow_start import FirstCalls
 from gradwatch.capture.keras.stand_in import StandIn
 from gradwatch.capture.keras.variables import fit_of
-from gradwatch.core import KerasModel, Moment
+from gradwatch.core import KerasModel, Moment, SelectionError
 from gradwatch.util import Reporter
 
 
@@ -31,6 +32,8 @@ class Observer:
     """Prints a line."""
     compiled: Callable[[float], object]
     """Takes the seconds for which the step was compiled."""
+    missed: Callable[[], object]
+    """Told if a step is not measured after all, because what measures it is being compiled."""
 
     @property
     def is_refused(self) -> bool:
@@ -45,6 +48,8 @@ class StepRequest:
     moment: Moment
     histograms: bool
     observer: Observer
+    may_wait: bool = True
+    """Whether the step waits until what measures it is compiled; else it is not measured."""
 
 
 class MeasuredCall(StandIn):
@@ -70,17 +75,40 @@ class MeasuredCall(StandIn):
         # Before the model's step is run, nothing of gradwatch is called outside of this `try`:
         # the step is run in any case, and once.
         self._model.__dict__["train_function"] = self._own_function
-        call = None
+        call, tracer = None, None
         try:
             # Another callback may have raised after the request was made. The step was
             # then never run, and this is one of another `fit`.
             if fit_of(self._model) is self._fit and self._step.prepare(self._requests):
-                call = self._step.call_of(self._requests, self._own_function)
+                tracer = self._step.tracer_for(self._requests)
+                if tracer is None:
+                    call = self._step.call_of(self._requests, self._own_function)
             if self._step.keeper is not None:
                 args = self._step.keeper.before(self._own_function, args)
         except Exception as error:
+            tracer = None
             _report(self._requests, error, "preparing a measured step")
-        return (call or self._own_function)(*args)
+        if tracer is None:
+            return (call or self._own_function)(*args)
+        return self._call_ahead(tracer, tracer.take(args))
+
+    def _call_ahead(self, tracer: Tracer, taken: Taken) -> Any:
+        """Run the measured twin if it is compiled, else the model's own step."""
+        own, call, failure = tracer.on_batch(self._own_function, taken), None, None
+        try:
+            call = self._step.call_ahead(self._requests[0], taken, own)
+            if call is None:
+                for request in self._requests[0]:
+                    request.observer.missed()
+        except SelectionError:  # Raised to the user.
+            raise
+        except Exception as error:
+            # Perhaps of the user's own step, which then raises it.
+            failure = error
+        result = (call or own)(*tracer.arguments(taken))
+        if failure is not None and not any(r.observer.is_refused for r in self._requests[0]):
+            _report(self._requests, failure, "compiling a measured step")
+        return result
 
 
 class MeasuredStep:
@@ -91,23 +119,35 @@ class MeasuredStep:
     """
 
     def __init__(
-        self, model: KerasModel, backend: KerasBackend, keeper: StepKeeper | None = None
+        self,
+        model: KerasModel,
+        backend: KerasBackend,
+        keeper: StepKeeper | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.keeper = keeper
+        self._tracer = tracer
         self._model = model
         self._backend = backend
         self._train_step = model.train_step
         self._compiled: dict[tuple[Observer, ...], _Compiled] = {}
-
-    @property
-    def has_run(self) -> bool:
-        """Whether any measured step was made."""
-        return bool(self._compiled)
+        self.has_run = False
+        """Whether any measured step was run."""
 
     @property
     def is_compiled(self) -> bool:
         """Whether the model's steps are compiled at all."""
         return bool(not self._model.run_eagerly and self._backend.compiles(self._model))
+
+    def tracer_for(self, requests: Sequence[Sequence[StepRequest]]) -> Tracer | None:
+        """What compiles the measured step on a thread; None if that is waited for."""
+        waits = any(request.may_wait for each in requests for request in each)
+        return None if waits else self._tracer
+
+    def is_awaited(self, observer: Observer) -> bool:
+        """Whether all that measures for an observer is still being compiled."""
+        every = [compiled.ahead for key, compiled in self._compiled.items() if observer in key]
+        return bool(every) and all(ahead is not None and ahead.is_awaited for ahead in every)
 
     def prepare(self, requests: Sequence[Sequence[StepRequest]]) -> bool:
         """Have Keras make the functions that are needed; whether it could.
@@ -158,12 +198,38 @@ class MeasuredStep:
 
         return several
 
-    def _one(self, requests: Sequence[StepRequest], plain: Any) -> Callable[..., Any]:
-        """A single step, measured; `plain` is the function for one that is not."""
+    def call_ahead(
+        self, requests: Sequence[StepRequest], taken: Taken, plain: Any
+    ) -> Callable[..., Any] | None:
+        """A single step on a batch that was taken; None if it is not compiled yet."""
+        compiled = self._compiled[tuple(request.observer for request in requests)]
+        if self._tracer is None or compiled.ahead is None:
+            return None
+        function = self._tracer.on_batch(compiled.function, taken)
+        args = self._tracer.arguments(taken)
+        for request in requests:
+            args = request.observer.backend.arguments(args, request.histograms)
+        if not compiled.ahead.is_ready(function, args):
+            return None
+        seconds = compiled.ahead.take_seconds()
+        if seconds is not None:
+            compiled.first_calls.end()
+            for request in requests:
+                request.observer.compiled(seconds)
+        return self._one(requests, plain, function)
+
+    def _one(
+        self, requests: Sequence[StepRequest], plain: Any, function: Any = None
+    ) -> Callable[..., Any]:
+        """A single step, measured; `plain` is the function for one that is not.
+
+        The measured function is the usual one unless it is given.
+        """
         key = tuple(request.observer for request in requests)
         compiled = self._compiled[key]
-        function, first_calls = compiled.noting, compiled.first_calls
+        function, first_calls = function or compiled.noting, compiled.first_calls
         model, has_state = self._model, self._backend.has_state
+        is_chosen = self._tracer is not None and any(request.may_wait for request in requests)
 
         def one(*args: Any) -> Any:
             # As in `MeasuredCall`: nothing of gradwatch is called outside of a `try`, and the
@@ -181,8 +247,9 @@ class MeasuredStep:
                 # torch looks the train step up at each call, the others when building.
                 replacement.enter_context(attributes(model, train_step=compiled.train_step))
                 replacement.enter_context(
-                    first_calls.watched([o.say for o in key], [o.compiled for o in key])
+                    first_calls.watched([o.say for o in key], [o.compiled for o in key], is_chosen)
                 )
+                self.has_run = True
             except Exception as error:
                 _report([requests], error, "calling a measured step")
                 return plain(*((args[0], iter([batch])) if has_state else args))
@@ -212,8 +279,13 @@ class MeasuredStep:
         return one
 
     def function_for(self, observer: Observer) -> Any:
-        """The train function that measures for this observer alone; None if there is none yet."""
+        """The train function that measures for this observer alone; None if there is none yet.
+
+        If it is being compiled, that is waited for.
+        """
         compiled = self._compiled.get((observer,))
+        if compiled is not None and compiled.ahead is not None:
+            compiled.ahead.wait()
         return None if compiled is None else compiled.function
 
     def _compile(self, observers: Sequence[Observer]) -> _Compiled:
@@ -226,7 +298,8 @@ class MeasuredStep:
             model.make_train_function(force=True)
             function = model.train_function
         noting = function if self.keeper is None else self.keeper.noting(function)
-        return _Compiled(function, noting, train_step, FirstCalls(self.is_compiled))
+        ahead = None if self._tracer is None else CompiledAhead(self._tracer)
+        return _Compiled(function, noting, train_step, FirstCalls(self.is_compiled), ahead)
 
 
 class _Compiled(NamedTuple):
@@ -239,6 +312,7 @@ class _Compiled(NamedTuple):
     noting: Any
     train_step: Any
     first_calls: FirstCalls
+    ahead: CompiledAhead | None
 
 
 def _report(requests: Sequence[Sequence[StepRequest]], error: Exception, doing: str) -> None:

@@ -106,6 +106,14 @@ class Meter:
         self._last, self._last_steps, self._last_was_measured = now, steps, is_measured
         return ended
 
+    def missed(self) -> None:
+        """The step that began last, and was to be measured, is not."""
+        self._last_was_measured = False
+        if self._episode is not None:
+            self._episode.measured -= 1
+            if not self._episode.measured:
+                self._episode = None
+
     @property
     def lag(self) -> int:
         """Steps from a measured one until all of its results have arrived; 0 if not known."""

@@ -122,6 +122,13 @@ class Pacer:
         """The first measured step took so much longer than later ones, by a better clock."""
         self._meter.compile_seconds = seconds
 
+    def missed(self) -> None:
+        """The step that began last, and was to be measured, is not."""
+        self._meter.missed()
+        self._measured_steps -= 1
+        self._all_measured -= 1
+        self._measured_ticks -= 1
+
     def pause(self) -> None:
         """Training stops for something else: validation, the end of an epoch."""
         self._meter.pause()

@@ -57,7 +57,11 @@ class JaxRerunner(Rerunner):
 
     def refuses(self, function: Any, state: Any, batch: Any) -> bool:
         # A callback to the host, such as jax.debug.print or io_callback, is an effect.
-        known = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        step = {name: cell.cell_contents for name, cell in known}["step_function"]
         (state, batches) = self._backend.arguments((state, iter([batch])), histograms_due=False)
-        return bool(step.trace(state, next(batches)).jaxpr.effects)
+        return bool(jitted_step(function).trace(state, next(batches)).jaxpr.effects)
+
+
+def jitted_step(function: Any) -> Any:
+    """The compiled function of a state and a batch in a train function that Keras made."""
+    known = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {name: cell.cell_contents for name, cell in known}["step_function"]

@@ -13,14 +13,14 @@ from gradwatch.util import Reporter
 class Reruns:
     """Has steps measured that were not due: the first that is not finite, and rare jumps.
 
-    `search` makes what runs steps again, None if that cannot be; `send` sends what came of it, and
-    `say` prints a line.
+    `search` makes what runs steps again, None if that cannot be; it is told whether to wait if that
+    is being compiled. `send` sends what came of it, and `say` prints a line.
     """
 
     def __init__(
         self,
         keeper: StepKeeper,
-        search: Callable[[], StepSearch | None],
+        search: Callable[[bool], StepSearch | None],
         send: Callable[[Rerun], object],
         say: Callable[[str], object],
         reporter: Reporter,
@@ -45,7 +45,7 @@ class Reruns:
             if self._breaks.begins(step, loss):
                 self._find_first_bad(step)
             elif jumps and step not in self._measured:
-                self._run(lambda search: search.single(step))
+                self._run(lambda search: search.single(step), waits=False)
             self.keeper.kept.finite_until = self._breaks.finite_until
 
     def look_at_copies(self) -> None:
@@ -62,10 +62,12 @@ class Reruns:
         if rerun is not None:
             self._say(rerun.words(step))
 
-    def _run(self, run: Callable[[StepSearch], Rerun | None]) -> Rerun | None:
+    def _run(
+        self, run: Callable[[StepSearch], Rerun | None], *, waits: bool = True
+    ) -> Rerun | None:
         rerun = None
         with self._reporter.guard("running steps again", "the tensors of a step"):
-            search = self._search()
+            search = self._search(waits)
             rerun = None if search is None else run(search)
             # One that was measured is known already.
             if rerun is not None and rerun.moment and rerun.moment.step not in self._measured:

@@ -71,7 +71,7 @@ class TensorFlowRerunner(Rerunner):
         if iterator.element_spec != self._known:
             graph = function.graph_for(iterator)
             variables = list(graph.variables)
-            if _is_more_than_variables(graph, variables):
+            if is_more_than_variables(graph, variables):
                 return None
             self._known, self._variables = iterator.element_spec, variables
             self._read = tf.function(self._copy_and_check, autograph=False)
@@ -94,7 +94,7 @@ class TensorFlowRerunner(Rerunner):
         specification, tensors = batch
         key = id(function), id(specification)
         if key not in self._of_batch:
-            self._of_batch[key] = _of_batch(function, specification), function, specification
+            self._of_batch[key] = of_batch(function, specification), function, specification
         result = self._of_batch[key][0](tensors)
         return result["measured"], [variable.read_value() for variable in self._variables]
 
@@ -112,7 +112,7 @@ class TensorFlowRerunner(Rerunner):
             variable.assign(value)
 
 
-def _of_batch(function: Any, specification: Any) -> Any:
+def of_batch(function: Any, specification: Any) -> Any:
     """A function of a batch, from one of an iterator; the inner one is not traced again."""
 
     def on_batch(batch: Any) -> Any:
@@ -121,7 +121,7 @@ def _of_batch(function: Any, specification: Any) -> Any:
     return tf.function(on_batch, input_signature=[specification], autograph=False)
 
 
-def _is_more_than_variables(graph: Any, variables: list[Any]) -> bool:
+def is_more_than_variables(graph: Any, variables: list[Any]) -> bool:
     """Whether a step keeps state elsewhere, or does something that is not to be repeated."""
     known = {id(variable.handle) for variable in variables}
     resources = [x for x in graph.captured_inputs if x.dtype == tf.resource]

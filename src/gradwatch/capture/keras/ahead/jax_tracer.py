@@ -1,0 +1,50 @@
+"""Compiling a train function ahead of its call on JAX."""
+
+from collections.abc import Callable, Hashable
+from copy import copy
+from typing import Any
+
+import jax
+
+from gradwatch.capture.keras.again.jax_rerunner import jitted_step
+from gradwatch.capture.keras.ahead.tracer import Taken, Tracer
+
+
+class JaxTracer(Tracer):
+    """What is compiled here is found by the call: both share JAX's cache of lowered functions."""
+
+    framework = "jax"
+
+    def take(self, args: Any) -> Taken:
+        state, batches = args
+        return Taken(state, next(batches))
+
+    def arguments(self, taken: Taken) -> Any:
+        return taken.state, iter([taken.batch])
+
+    def on_batch(self, function: Any, taken: Taken) -> Any:
+        return function
+
+    def kind_of(self, args: Any) -> Hashable:
+        leaves, structure = jax.tree.flatten(_peeked(args))
+        return structure, tuple(map(_kind, leaves))
+
+    def trace(self, function: Any, args: Any) -> Callable[[], object]:
+        # Lowering runs none of the user's code.
+        traced = jitted_step(function).trace(*_peeked(args))
+        return lambda: traced.lower().compile()
+
+
+def _peeked(args: Any) -> Any:
+    state, batches = args
+    return state, next(copy(batches))
+
+
+def _kind(leaf: Any) -> Hashable:
+    # The sharding, and whether it is the user's choice, are part of what is compiled.
+    return (
+        leaf.shape,
+        leaf.dtype,
+        getattr(leaf, "weak_type", False),
+        getattr(leaf, "committed", False),
+    )

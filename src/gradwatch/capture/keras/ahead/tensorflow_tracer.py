@@ -1,0 +1,73 @@
+"""Compiling a train function ahead of its call on TensorFlow."""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import tensorflow as tf
+
+from gradwatch.capture.keras.again import StepKeeper
+from gradwatch.capture.keras.again.tensorflow_rerunner import is_more_than_variables, of_batch
+from gradwatch.capture.keras.ahead.tracer import Taken, Tracer
+
+MOST_STATE = 1 << 30
+"""Bytes of variables, of which there is a copy while the step is compiled."""
+
+
+class TensorFlowTracer(Tracer):
+    """XLA compiles what it is to run, so the thread runs the function once, on other variables.
+
+    Not on a GPU: there a second step may need the memory that training needs.
+    """
+
+    framework = "tensorflow"
+
+    def __init__(self, keeper: StepKeeper) -> None:
+        self._keeper = keeper
+        self._of_batch: dict[Hashable, tuple[Any, Any]] = {}
+
+    def take(self, args: Any) -> Taken:
+        (iterator,) = args
+        optional = iterator.get_next_as_optional()
+        if not optional.has_value():
+            raise StopIteration
+        taken = Taken(None, optional.get_value(), iterator.element_spec)
+        self._keeper.note((taken.specification, taken.batch))
+        return taken
+
+    def arguments(self, taken: Taken) -> Any:
+        return (taken.batch,)
+
+    def on_batch(self, function: Any, taken: Taken) -> Any:
+        key = id(function), _hashable(taken.specification)
+        if key not in self._of_batch:
+            # The function is kept, so that its id stays its own.
+            self._of_batch[key] = of_batch(function, taken.specification), function
+        return self._of_batch[key][0]
+
+    def kind_of(self, args: Any) -> Hashable:
+        return _hashable(args)
+
+    def trace(self, function: Any, args: Any) -> Callable[[], object] | None:
+        concrete = function.get_concrete_function()
+        variables = list(concrete.variables)
+        size = sum(v.dtype.size * (v.shape.num_elements() or 0) for v in variables)
+        if size > MOST_STATE or tf.config.list_logical_devices("GPU"):
+            return None
+        if is_more_than_variables(concrete, variables):
+            return None
+        inputs = tf.nest.flatten(args, expand_composites=True)
+
+        def run_on_copies() -> None:
+            copies = {id(v.handle): tf.Variable(v, trainable=False) for v in variables}
+            captured = [
+                copies[id(x)].handle if id(x) in copies else x for x in concrete.captured_inputs
+            ]
+            concrete._call_flat([x for x in inputs if x is not None], captured)
+
+        return run_on_copies
+
+
+def _hashable(structure: Any) -> Hashable:
+    leaves = tf.nest.flatten(structure, expand_composites=True)
+    kinds = tuple((x.shape.as_list(), x.dtype.name) for x in leaves if x is not None)
+    return repr((tf.nest.map_structure(lambda _: 0, structure), kinds))

@@ -1,0 +1,13 @@
+"""What the user is told while `fit` is followed."""
+
+RANDOM_STATE = (
+    "Nothing is measured: the training step draws random numbers by operations of tf.random, which "
+    "keep their state inside the compiled step, so that a measured step would draw others. Measure "
+    "from the first step on (every=1), draw them with keras.random and a SeedGenerator, or compile "
+    "the model with run_eagerly=True."
+)
+
+STILL_COMPILING = (
+    "fit ended before the measured step was compiled; another fit of this model with this monitor "
+    "uses it, and every=1 waits for it"
+)
