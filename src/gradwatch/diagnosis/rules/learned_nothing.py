@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
+
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.judgement import SKILL, Word, judgement
+from gradwatch.diagnosis.judgement import SKILL, Judgement, Word, judgement
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.validation import generalisation, validations
@@ -23,6 +25,7 @@ _ON_ITS_WAY = 0.2
     thresholds={
         "losses": Threshold(50, "steps in which a network that can learn shows it"),
         "losses of unknown scale": Threshold(150, "if the best constant guess is not known"),
+        "losses to fall": Threshold(75, "a loss that falls still, may be about to learn"),
         "validations": Threshold(3, "single ones may be odd"),
     },
 )
@@ -36,7 +39,7 @@ def learned_nothing(history: History, facts: ModelFacts, limits: Limits) -> Symp
     so_far = judgement(history, facts)
     is_known = math.isfinite(so_far.skill.value)
     least = limits["losses" if is_known else "losses of unknown scale"]
-    if so_far.losses < least:
+    if so_far.losses < least or (so_far.is_falling and so_far.losses < limits["losses to fall"]):
         return
     why = reasons(history, facts)
     evidence = {**so_far.evidence(), **numbered(why)}
@@ -64,7 +67,7 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
     if math.isfinite(so_far.skill.value):
         held = generalisation(history, facts)
         # Fine-tuning may start far above a constant guess, and be on its way.
-        if so_far.is_falling and so_far.fall > _ON_ITS_WAY:
+        if so_far.is_falling and so_far.fall > _ON_ITS_WAY and not _rests(history, so_far):
             return False
         # A tenth is little, unless just as much is gained on other data.
         is_little = so_far.skill.high < SKILL or so_far.skill.value < 0.5 * SKILL
@@ -76,6 +79,14 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
     # A signed loss, such as that of a policy or an adversary, need not fall.
     is_judged = not so_far.is_signed and so_far.word is not Word.GOT_WORSE
     return is_judged and so_far.is_flat
+
+
+def _rests(history: History, so_far: Judgement) -> bool:
+    """Whether the loss has fallen to that of the constant guess, and no further."""
+    newest = history.losses.last(max(so_far.losses // 3, 10))
+    half = newest.size // 2
+    fall = float(np.nanmean(newest[:half]) - np.nanmean(newest[half:]))
+    return abs(so_far.skill.value) < 0.5 * SKILL and fall < 0.02 * abs(so_far.now.value)
 
 
 def _is_memory(history: History, facts: ModelFacts, least: float) -> bool:
