@@ -17,6 +17,7 @@ def severities(facts, loss=lambda step: 2.0 * 0.9**step, steps=3, arrays=None):
     """The severities of structural findings by their titles' first words, worst first."""
     arrays = {(Kind.INPUT, "x"): [0.0, 1.0], **(arrays or {})}
     diagnosis = observed([reading(s, arrays, loss(s)) for s in range(1, steps + 1)], facts)
+    diagnosis.observe_end()
     return [str(f.severity) for f in diagnosis.findings if f.rule == "structural-mismatch"]
 
 

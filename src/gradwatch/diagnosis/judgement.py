@@ -108,6 +108,11 @@ class Judgement:
         return self.fall < _FALL or is_noise or self.is_at_chance
 
     @property
+    def is_vague(self) -> bool:
+        """Whether nothing tells how far it has come, as of the loss of a policy."""
+        return self.is_signed and math.isnan(self.chance.value)
+
+    @property
     def is_at_chance(self) -> bool:
         """Whether the loss has come to rest at that of the constant guess."""
         is_near = abs(self.skill.value) < max(_FALL, 2.0 * self.skill.error)
@@ -138,7 +143,7 @@ class Judgement:
             return Word.GOT_WORSE
         if self.is_falling and not self.is_flat:
             return Word.STILL_LEARNING
-        if self.is_flat and self.is_signed and math.isnan(self.chance.value):
+        if self.is_flat and self.is_vague:
             return Word.UNKNOWN
         if self.is_flat and self.is_falling:
             return Word.STILL_LEARNING

@@ -41,8 +41,9 @@ def stalled_weights(history: History, facts: ModelFacts, limits: Limits) -> Symp
     yield from _frozen_on_the_way(history, facts, limits)
     so_far = judgement(history, facts)
     # Weights that never moved have learned nothing, however the noisy loss looks.
+    is_flat = so_far.is_flat and not so_far.is_vague
     is_suspect = (
-        so_far.is_flat
+        is_flat
         or never_moved(history, facts, limits["ratio"])
         or _is_at_rest(history, int(limits["steps at rest"]))
     )
@@ -50,8 +51,7 @@ def stalled_weights(history: History, facts: ModelFacts, limits: Limits) -> Symp
         return
     yield from _stalled(history, facts, limits)
     # To train only the head of a pretrained model is usual: noise alone is no flat loss here.
-    is_flat = so_far.is_flat and so_far.fall < limits["fall"]
-    if is_flat and len(history.losses) >= limits["losses"]:
+    if is_flat and so_far.fall < limits["fall"] and len(history.losses) >= limits["losses"]:
         yield from _frozen(history, facts, limits)
 
 

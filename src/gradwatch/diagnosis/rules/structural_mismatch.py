@@ -70,6 +70,7 @@ class ModelEnd:
     thresholds={
         "slack": Threshold(0.05, "share of the targets' range by which they may exceed the output"),
         "losses": Threshold(60, "advice becomes a warning if so many losses show no progress"),
+        "losses without an end": Threshold(150, "while training goes on: it may be a plateau"),
     },
 )
 def structural_mismatch(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
@@ -279,7 +280,8 @@ _HARMLESS = frozenset({_sigmoid_for_classes, _labels_below_one})
 
 
 def _learns_nothing(history: History, facts: ModelFacts, limits: Limits) -> bool:
-    return len(history.losses) >= limits["losses"] and judgement(history, facts).is_flat
+    least = limits["losses" if history.has_ended else "losses without an end"]
+    return len(history.losses) >= least and judgement(history, facts).is_flat
 
 
 def _model_end(history: History, facts: ModelFacts, slack: float) -> ModelEnd | None:

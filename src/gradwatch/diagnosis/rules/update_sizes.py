@@ -93,7 +93,8 @@ def learning_rate_too_low(history: History, facts: ModelFacts, limits: Limits) -
         largest = max(largest, limits["distance"] / history.step)
     so_far = judgement(history, facts)
     # Weights that never moved have learned nothing, however the noisy loss looks.
-    if so_far.has_learned or not (so_far.is_flat or never_moved(history, facts, limits["ratio"])):
+    is_flat = so_far.is_flat and not so_far.is_vague
+    if so_far.has_learned or not (is_flat or never_moved(history, facts, limits["ratio"])):
         return
     ratios = typical_ratios(history, facts)
     is_small = (ratios < largest) & (ratios > 0)

@@ -52,8 +52,8 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     if not zero.any() or so_far.has_learned:
         return
     had_any = table.statistic("sum_abs", len(table)) > 0
-    # So is one whose loss is 0: all rewards of a policy are the same.
-    if history.losses.latest == 0.0 and had_any.any():
+    # So is a policy all of whose rewards are the same.
+    if so_far.is_vague and had_any.any():
         return
     if not so_far.is_flat:
         # Parts that are used in turns, such as the heads of several tasks, get gradients in turns.
@@ -97,7 +97,7 @@ def _not_called(table: ValueTable, history: History, count: int) -> Mask:
     outputs = history[Kind.OUTPUT]
     if not len(outputs):
         return np.zeros(len(table.sites), bool)
-    is_called: Mask = np.any(np.isfinite(outputs.statistic("count", count)), axis=0)
+    is_called: Mask = np.any(outputs.statistic("count", count) > 0, axis=0)
     called = {site.layer for site in outputs.sites_where(is_called)}
     return np.array([site.layer not in called for site in table.sites], bool)
 
