@@ -103,12 +103,14 @@ class Sequencer:
             if reading.layout.has_no_tensors:
                 # No rule is asked because of them alone.
                 reading = self._without_samples(reading)
-        measured = self._only_measured(reading)
-        if len(measured):
+        is_reported = reading.is_report and len(reading) > 0
+        if not reading.is_report:
+            measured = self._only_measured(reading)
+            is_reported = len(measured) < len(reading)
             self._hold(measured)
             self._held_bytes += measured.nbytes
             self._release()
-        if len(measured) < len(reading):
+        if is_reported:
             self._add_report(reading)
         return self._take_findings()
 
