@@ -227,7 +227,7 @@ def test_frozen_layers_are_not_stalled_but_blamed_when_nothing_is_learned():
     arrays = kernels({"a": 1.0, "b": 1.0}, W) | kernels({"b": 1e-3}, U) | kernels({"b": 1.0})
     arrays[W, "net/a/kernel"] = [1.0] * 100
     assert rules_of(course(40, lambda s: arrays, falling(40))) == []
-    finding = found(observed(course(40, lambda s: arrays, FLAT)), "stalled-weights")
+    finding = found(observed(course(70, lambda s: arrays, FLAT)), "stalled-weights")
     assert "frozen" in finding.title
     np.testing.assert_allclose(finding.evidence["frozen share"], 100 / 101)
 

@@ -1,5 +1,6 @@
 """What the structure of a model shows by itself, and what is left alone."""
 
+import numpy as np
 import pytest
 
 from gradwatch import Kind
@@ -131,3 +132,24 @@ def test_a_few_trainable_parameters_are_blamed_if_nothing_is_learned():
     facts = ModelFacts(LAYERS, parameters=ParameterFacts(10_000, 10))
     assert severities(facts, flat, 70) == ["warning"]
     assert severities(facts, steps=70) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "gradient", "expected"),
+    [
+        (0.0, 0.0, 0.0, ["error"]),
+        (0.5, 0.5, 0.0, ["error"]),
+        # A last layer that starts with 0 moves at once; weights decay to 0 later.
+        (0.0, [0.1, -0.1], 1.0, []),
+        ([0.1, -0.1], 0.0, 0.0, []),
+    ],
+)
+def test_weights_that_start_equal_and_stay_so_are_an_error(first, last, gradient, expected):
+    def at(step):
+        weights = np.broadcast_to(first if step == 1 else last, (2,))
+        arrays = {(Kind.WEIGHT, f"{layer}/kernel"): weights for layer in "ab"}
+        arrays |= {(Kind.GRADIENT, f"{layer}/kernel"): [gradient] * 2 for layer in "ab"}
+        return reading(step, arrays, flat(step))
+
+    findings = observed(map(at, range(1, 9)), ModelFacts(LAYERS)).findings
+    assert [f.severity for f in findings if f.rule == "structural-mismatch"] == expected

@@ -10,7 +10,7 @@ from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.losses import median
 from gradwatch.diagnosis.network_order import matrices
-from gradwatch.diagnosis.value_table import Array
+from gradwatch.diagnosis.value_table import Array, Mask, ValueTable
 
 
 def update_ratios(history: History, facts: ModelFacts, count: int) -> Array:
@@ -71,3 +71,26 @@ def known_fall(history: History, facts: ModelFacts) -> dict[str, float]:
     """By how much the loss has fallen, as evidence; nothing while it is not known."""
     share = judgement(history, facts).fall
     return {"loss improvement": share} if math.isfinite(share) else {}
+
+
+def not_called(table: ValueTable, history: History, count: int) -> Mask:
+    """The variables of layers that the last steps have not called.
+
+    Those are spare parts, which many models have, or are called now and then.
+    """
+    outputs = history[Kind.OUTPUT]
+    if not len(outputs):
+        return np.zeros(len(table.sites), bool)
+    is_called: Mask = np.any(np.isfinite(outputs.statistic("count", count)), axis=0)
+    called = {site.layer for site in outputs.sites_where(is_called)}
+    return np.array([site.layer not in called for site in table.sites], bool)
+
+
+def without_gradient(table: ValueTable, history: History, count: int) -> Mask:
+    """The sites whose variable has received no gradient in the last measured steps."""
+    gradients = history[Kind.GRADIENT]
+    if not len(gradients):
+        return np.zeros(len(table.sites), bool)
+    is_zero: Mask = np.all(gradients.statistic("sum_abs", count) == 0, axis=0)
+    paths = {site.path for site in gradients.sites_where(is_zero)}
+    return np.array([site.path in paths for site in table.sites], bool)

@@ -15,6 +15,7 @@ from gradwatch.diagnosis.quantities import (
     never_moved,
     typical_ratios,
     update_ratios,
+    without_gradient,
 )
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask, ValueTable
@@ -31,7 +32,7 @@ from gradwatch.diagnosis.value_table import Mask, ValueTable
         "measured steps": Threshold(5, "updates of single steps may be small"),
         "steps at rest": Threshold(30, "without any change, whatever the loss does"),
         "frozen share": Threshold(0.5, "of all weights; below, enough are left to train"),
-        "losses": Threshold(30, "before frozen layers are blamed for a flat loss"),
+        "losses": Threshold(60, "before frozen layers are blamed for a flat loss"),
         "fall": Threshold(0.1, "share of the initial loss, for which frozen layers are not blamed"),
     },
     needs=[Kind.WEIGHT],
@@ -98,7 +99,7 @@ def _stalled(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     else:
         return
     if still.any():
-        still &= ~_without_gradient(table, history, count)
+        still &= ~without_gradient(table, history, count)
     if not still.any():
         return
     sites = table.sites_where(still)
@@ -123,16 +124,6 @@ def _stalled(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         severity=Severity.ERROR if is_all and largest == 0.0 else None,
         about="stalled",
     )
-
-
-def _without_gradient(table: ValueTable, history: History, count: int) -> Mask:
-    """The sites whose variable receives no gradient, which is a finding of its own."""
-    gradients = history[Kind.GRADIENT]
-    if not len(gradients):
-        return np.zeros(len(table.sites), bool)
-    is_zero = np.all(gradients.statistic("sum_abs", count) == 0, axis=0)
-    paths = {site.path for site in gradients.sites_where(is_zero)}
-    return np.array([site.path in paths for site in table.sites], bool)
 
 
 def _frozen(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:

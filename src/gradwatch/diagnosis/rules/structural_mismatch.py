@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gradwatch.core import Kind, LayerFacts, ModelFacts
+from gradwatch.diagnosis.equal_weights import equal_weights
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
@@ -77,6 +78,7 @@ def structural_mismatch(history: History, facts: ModelFacts, limits: Limits) -> 
     """Layers, last activation, loss, labels and optimizer contradict each other."""
     is_flat = _learns_nothing(history, facts, limits)
     yield from static_symptoms(history, facts, is_flat)
+    yield from equal_weights(history, facts)
     end = _model_end(history, facts, limits["slack"])
     if end is None:
         return

@@ -10,6 +10,7 @@ from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import Judgement, judgement
 from gradwatch.diagnosis.network_order import enumerate_layers, matrices
+from gradwatch.diagnosis.quantities import not_called
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask, ValueTable
 
@@ -61,7 +62,7 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     zero = _without_spare(history, zero, mixing, limits, so_far)
     if not zero.any():
         return
-    is_uncalled = zero & _not_called(table, history, count)
+    is_uncalled = zero & not_called(table, history, count)
     # Calls under no_grad are not seen; spare parts are not the larger part of a network.
     is_uncalled &= 2 * is_uncalled.sum() < mixing.sum()
     if (zero & ~is_uncalled).any():
@@ -87,19 +88,6 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
         since=_since(table, had_any[:, zero], count),
         severity=Severity.ERROR if zero[mixing].all() else severity,
     )
-
-
-def _not_called(table: ValueTable, history: History, count: int) -> Mask:
-    """The variables of layers that the last steps have not called.
-
-    Those are spare parts, which many models have, or are called now and then.
-    """
-    outputs = history[Kind.OUTPUT]
-    if not len(outputs):
-        return np.zeros(len(table.sites), bool)
-    is_called: Mask = np.any(outputs.statistic("count", count) > 0, axis=0)
-    called = {site.layer for site in outputs.sites_where(is_called)}
-    return np.array([site.layer not in called for site in table.sites], bool)
 
 
 def _since(table: ValueTable, had_any: Mask, count: int) -> int:
