@@ -128,6 +128,13 @@ def test_it_is_closed_when_it_has_gone_away():
     assert (finding.since, finding.until) == (3, 3)
 
 
+def test_what_was_first_stays_the_finding_if_it_comes_again():
+    bad = {3: ["net/b"], 9: ["net/a"]}
+    readings = course(12, lambda s: step_with(bad.get(s, ())), [1.0] * 12)
+    finding = found(observed(readings), "non-finite")
+    assert (finding.since, finding.title) == (3, "NaN in step 3, first in output net/b.")
+
+
 def test_a_real_log_of_zero_is_traced_to_its_module(tmp_path):
     torch = pytest.importorskip("torch")
 

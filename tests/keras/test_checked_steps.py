@@ -76,6 +76,24 @@ def test_a_loss_that_is_nan_is_told_from_nan_of_a_layer(tmp_path):
     assert (found.title, found.since) == ("NaN in step 5, first in the loss.", STEP)
 
 
+def test_a_loss_that_is_nan_but_for_its_gradient_is_told(tmp_path):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    x = np.random.default_rng(0).normal(size=(64, 4)).astype("float32")
+    y = x[:, :1].copy()
+    y[STEP * 8 - 3] = 1e4
+
+    def loss(y, output):
+        is_odd = keras.ops.cast(y > 1e3, "float32")
+        return keras.ops.square((1 - is_odd) * y - output) + 0 * keras.ops.log(1 - is_odd)
+
+    model.compile("adam", loss)
+    monitor = gradwatch.Monitor(tmp_path, every=1000, sinks=[gradwatch.Store()])
+    model.fit(x, y, batch_size=8, verbose=0, shuffle=False, callbacks=[monitor])
+    found = next(f for f in monitor.findings if f.rule == "non-finite")
+    assert found.title == "NaN in step 5, first in the loss."
+
+
 @pytest.mark.parametrize("what", [lambda x: x, square_root])
 def test_weights_are_the_same_in_every_bit(tmp_path, what):
     bare, _ = fitted(tmp_path / "bare", what, monitored=False)

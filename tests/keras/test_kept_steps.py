@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from gradwatch.capture.keras.again import LossBreaks, kept_steps
+from gradwatch.capture.keras.again import LossBreaks, is_harmed, kept_steps
 from gradwatch.capture.keras.again.kept_steps import KeptSteps
-from gradwatch.core import Moment
+from gradwatch.core import Kind, Moment, Site, Summary
 
 
 class Training:
@@ -101,3 +102,14 @@ def test_copies_of_the_state_show_harm_that_the_loss_hides() -> None:
     assert training.kept.harmed_before() == 9
     breaks = LossBreaks()
     assert [breaks.harm(), breaks.harm()] == [True, False]
+
+
+def test_gradients_that_are_not_finite_do_harm_unless_such_steps_are_skipped() -> None:
+    kinds = [Kind.OUTPUT, Kind.GRADIENT]
+    rows = np.stack([Summary.of(np.array([np.nan])).pack() for _ in kinds])
+    table = SimpleNamespace(rows=[(i, Site(kind, "a")) for i, kind in enumerate(kinds)])
+    tables: Any = SimpleNamespace(numbered=lambda number: table)
+    arrays = {"rows": rows, "table": 0}
+    assert is_harmed(arrays, tables, may_skip=False)
+    assert not is_harmed(arrays, tables, may_skip=True)
+    assert not is_harmed({**arrays, "rows": rows[:1]}, tables, may_skip=False)

@@ -77,9 +77,9 @@ class GroupFindings:
             if is_worse:
                 entry.was_reported = False
             severity = found.severity if is_worse else old.severity
-            if rule.name == "non-finite" and old.is_open:
+            if rule.name == "non-finite" and (old.is_open or not is_worse):
                 # The tensor that was NaN first stays the finding, however NaN spreads.
-                entry.finding = replace(old, severity=severity)
+                entry.finding = replace(old, severity=severity, until=None)
             else:
                 # A symptom that returns opens the same finding again: it is reported once.
                 entry.finding = replace(

@@ -44,6 +44,7 @@ class StepChecks:
             if variable.trainable
         ]
         self._checks = FiniteChecks(named, "", reporter)
+        self._finite_until = 0
 
     @property
     def is_off(self) -> bool:
@@ -78,8 +79,11 @@ class StepChecks:
 
     def step_ended(self, moment: Moment, logs: Any) -> None:
         """A step has returned these logs."""
-        checks = self._checks
+        checks, bad_loss = self._checks, _bad_loss(logs)
         is_finite = checks.are_weights_finite() and checks.are_gradients_finite()
+        # The mean of the epoch stays NaN: only that it was finite before tells whose loss it is.
+        is_finite = is_finite and not (bad_loss and self._finite_until == moment.step - 1)
+        self._finite_until = self._finite_until if bad_loss else moment.step
         if not is_finite and not checks.is_told_already:
             own = framework("torch")
             values = {path: variable.value for path, variable in self._variables.items()}
@@ -89,7 +93,7 @@ class StepChecks:
                 if self._variables[path].trainable
             }
             rows = own.measure(list(tensors.values()))[0].numpy()
-            numbers = checks.sums() | _bad_loss(logs)
+            numbers = checks.sums() | bad_loss
             packed = {site: Summary.of(np.array([x])).pack() for site, x in numbers.items()}
             self._send(moment, {**dict(zip(tensors, rows, strict=True)), **packed})
         checks.step_ended(is_finite)

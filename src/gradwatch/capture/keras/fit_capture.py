@@ -20,7 +20,7 @@ from gradwatch.capture.keras.fit_plan import FitPlan
 from gradwatch.capture.keras.fit_reports import FitReports, numbers_in
 from gradwatch.capture.keras.fit_words import RANDOM_STATE, STILL_COMPILING
 from gradwatch.capture.keras.observation import Observation
-from gradwatch.capture.keras.optimizers import find_optimizers
+from gradwatch.capture.keras.optimizers import find_optimizers, skips_overflows
 from gradwatch.capture.keras.replica_refusal import replicas_of
 from gradwatch.capture.keras.slow_start import SlowStart
 from gradwatch.capture.keras.stand_in import StandIn, restored_train_function
@@ -146,7 +146,7 @@ class FitCapture:
             return None
         function = self._measured_step.function_for(self._observer)
         fetch, tables = self._backend.framework.fetch, self._recorder.tables
-        return StepSearch(self._reruns.keeper, function, fetch, tables)
+        return StepSearch(self._reruns.keeper, function, fetch, tables, self._may_skip)
 
     def _send_rerun(self, rerun: Rerun) -> None:
         if rerun.moment is not None:
@@ -232,6 +232,10 @@ class FitCapture:
             self._checks.call(moments[0]).install()
 
     @cached_property
+    def _may_skip(self) -> bool:
+        return skips_overflows(self._model)
+
+    @cached_property
     def _checks(self) -> Any:
         """What looks at steps that are not measured, for a diagnosis; None if nothing does."""
         found = None
@@ -294,7 +298,9 @@ class FitCapture:
             wait = fetch(measured, names_due(due, measured))
             if self._reruns is not None:
                 tables = self._recorder.tables
-                self._reruns.add_measured(moment.step, lambda: is_harmed(wait(), tables))
+                self._reruns.add_measured(
+                    moment.step, lambda: is_harmed(wait(), tables, may_skip=self._may_skip)
+                )
             # What is reported from now on comes after this.
             self._numbers.close_batch()
             self._recorder.send(

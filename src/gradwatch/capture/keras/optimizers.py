@@ -76,6 +76,12 @@ def innermost(optimizer: KerasOptimizer) -> KerasOptimizer:
     return optimizer
 
 
+def skips_overflows(model: KerasModel) -> bool:
+    """Whether steps whose gradients are not finite are skipped, as loss scaling does."""
+    scaling = keras.optimizers.LossScaleOptimizer
+    return any(isinstance(optimizer, scaling) for optimizer in find_optimizers(model))
+
+
 def updating_optimizers(optimizers: Sequence[KerasOptimizer]) -> list[KerasOptimizer]:
     """Those that update weights themselves: of a `MultiOptimizer`, the ones inside it.
 

@@ -45,7 +45,7 @@ class Reruns:
             if self._breaks.begins(step, loss):
                 self._find_first_bad(step)
             elif jumps and step not in self._measured:
-                self._run(lambda search: search.single(step), waits=False)
+                self._run(lambda search: self._single(search, step), waits=False)
             self.keeper.kept.finite_until = self._breaks.finite_until
 
     def look_at_copies(self) -> None:
@@ -55,6 +55,12 @@ class Reruns:
             if self._breaks.harm():
                 self._find_first_bad(step)
             self.keeper.kept.forget()
+
+    def _single(self, search: StepSearch, step: int) -> Rerun | None:
+        """The step of a loss that jumps; or where it began, if a layer turns NaN into 0."""
+        rerun = search.single(step)
+        is_bad = rerun is not None and rerun.moment is not None and search.is_bad(rerun.measured)
+        return search.first_bad(step) if is_bad and self._breaks.harm() else rerun
 
     def _find_first_bad(self, step: int) -> None:
         """Send the first step up to this one, of those that are kept, that is not finite."""

@@ -50,18 +50,20 @@ class StepSearch:
         function: Any,
         fetch: Callable[[Mapping[str, Any], Sequence[str]], Fetched],
         tables: SiteTables,
+        may_skip: bool,
     ) -> None:
         self._keeper = keeper
         self._rerunner = keeper.rerunner
         self._function = function
         self._fetch = fetch
         self._tables = tables
+        self._may_skip = may_skip
 
     def first_bad(self, step: int) -> Rerun | None:
         """The first step that is not finite, of those up to this one; None if none are kept."""
         states, batches = self._keeper.kept.up_to(step)
         start = self._last_finite(states)
-        return self._run(start, states, batches, self._is_bad)
+        return self._run(start, states, batches, lambda _, measured: self.is_bad(measured))
 
     def single(self, step: int) -> Rerun | None:
         """This step; None if it is not kept, or such steps have taken too long."""
@@ -109,17 +111,20 @@ class StepSearch:
         seconds = time.perf_counter() - began
         return Rerun(start.step, last, found, measured, seconds)
 
-    def _is_bad(self, moment: Moment, measured: Any) -> bool:
-        return is_harmed(self._fetch(measured, ["rows", "table"])(), self._tables)
+    def is_bad(self, measured: Any) -> bool:
+        """Whether a step that was run again did harm."""
+        arrays = self._fetch(measured, ["rows", "table"])()
+        return is_harmed(arrays, self._tables, may_skip=self._may_skip)
 
 
-def is_harmed(arrays: Mapping[str, Any], tables: SiteTables) -> bool:
-    """Whether a step did harm: loss, updates or weights are not finite.
+def is_harmed(arrays: Mapping[str, Any], tables: SiteTables, *, may_skip: bool) -> bool:
+    """Whether a step did harm: loss, gradients, updates or weights are not finite.
 
-    If only gradients are not, the step may have been skipped, as loss scaling does.
+    If only gradients are not, the step `may_skip` its update, as loss scaling does.
     """
     bad = np.flatnonzero(arrays["rows"][:, _BAD].any(axis=1))
     if not bad.size:
         return False
     rows = tables.numbered(int(arrays["table"])).rows
-    return any(rows[row][1].kind in _HARM for row in bad)
+    harm = _HARM if may_skip else (*_HARM, Kind.GRADIENT)
+    return any(rows[row][1].kind in harm for row in bad)
