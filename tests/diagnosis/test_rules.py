@@ -237,8 +237,8 @@ def test_a_policy_whose_rewards_are_all_the_same_is_done():
         size = 1.0 if step < 30 else 0.0
         return kernels({"a": size}) | kernels({"a": 1e-2 * size + 1e-9}, U) | kernels({"a": 1.0}, W)
 
-    losses = [*[(-1) ** step * 0.3 for step in range(30)], *[0.0] * 60]
-    assert rules_of(course(90, at, losses)) == []
+    losses = [*[(-1) ** step * 0.3 for step in range(30)], *[0.0] * 170]
+    assert rules_of(course(200, at, losses)) == []
 
 
 def test_matrices_that_are_all_frozen_on_the_way_are_said():

@@ -78,6 +78,8 @@ class LossWatch:
         self._batch_size: int | None = None
         self._calls = self._most_calls = 0
         self._output: Any = None
+        self._is_called = False
+        """Whether the layer that computes the output is a module that is called as such."""
         self._noted: dict[Site, Any] = {}
         loop.at_end.append(backward_tap.listen(self._backward_begins))
         self._untrained = UntrainedParameters(module, optimizer)
@@ -129,8 +131,11 @@ class LossWatch:
         if not self._is_diagnosed:
             return dict
         path = next(iter(self.facts().outputs), None)
-        if path is not None and self._output is not None and Site(Kind.OUTPUT, path) not in known:
-            self._note(Site(Kind.OUTPUT, path), self._output)
+        site = None if path is None else Site(Kind.OUTPUT, path)
+        # One that is called now and then is not what another one returns in its place.
+        self._is_called |= site in known
+        if site is not None and self._output is not None and not self._is_called:
+            self._note(site, self._output)
         noted, self._noted, self._output = self._noted, {}, None
         progress = self._loop.progress(self._group)
         if progress.gives_batch:

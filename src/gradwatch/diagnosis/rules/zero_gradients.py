@@ -54,7 +54,7 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
         return
     had_any = table.statistic("sum_abs", len(table)) > 0
     # So is a policy all of whose rewards are the same.
-    if so_far.is_vague and had_any.any():
+    if so_far.is_vague and (table.has_forgotten or had_any.any()):
         return
     if not so_far.is_flat:
         # Parts that are used in turns, such as the heads of several tasks, get gradients in turns.
