@@ -1,13 +1,14 @@
 """Whether a network learns: against the best constant guess, and against its own noise."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gradwatch import Kind, Site, Summary
 from gradwatch.capture.constant_guess import constant_loss
-from gradwatch.core import Reading
+from gradwatch.core import OptimizerFacts, Reading
 from gradwatch.diagnosis import Diagnosis, History, ModelFacts, Verdict
 from gradwatch.diagnosis.chance import constant_accuracy, constant_guess
 from gradwatch.diagnosis.judgement import Word, judgement
@@ -138,6 +139,22 @@ def test_a_training_that_ends_while_its_loss_falls_too_slowly_says_how_long_it_w
     slow = np.linspace(1.42, 1.38, 200) + 0.002 * rng.standard_normal(200)
     [finding] = ended(slow, CLASSES).alarms
     assert "steps more" in finding.evidence["reason 1"]
+
+
+@pytest.mark.parametrize(
+    ("constants", "words"),
+    [
+        ({"epsilon": 1.0}, "epsilon of 1"),
+        ({"beta_1": 0.9999}, "beta_1=0.9999"),
+        ({"momentum": 1.0}, "momentum of 1"),
+        ({"clip_norm": 1e-6}, "clip_norm=1e-06"),
+        ({"epsilon": 1e-7, "beta_1": 0.9, "momentum": 0.99, "clip_norm": 1.0}, "labels"),
+    ],
+)
+def test_odd_constants_of_the_optimizer_are_reasons_why_nothing_is_learned(rng, constants, words):
+    facts = replace(CLASSES, optimizer=OptimizerFacts(**constants))
+    [finding] = ended(math.log(4) + 0.02 * rng.standard_normal(80), facts).alarms
+    assert words in finding.evidence["reason 1"]
 
 
 def test_a_training_that_learns_ends_without_a_finding(rng):

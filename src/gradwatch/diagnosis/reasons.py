@@ -20,6 +20,7 @@ def reasons(history: History, facts: ModelFacts) -> list[str]:
         text
         for look in (
             _warm_up,
+            _odd_constants,
             _small_updates,
             _shrinking_weights,
             _constant_outputs,
@@ -42,6 +43,20 @@ def _warm_up(history: History, facts: ModelFacts) -> Iterator[str]:
     base = history.numbers.get("base_learning_rate")
     if len(rates) > 5 and base and rates[-1][1] > rates[-5][1] and rates[-1][1] < 0.2 * base[-1][1]:
         yield f"the learning rate is still rising, from {rates[0][1]:.1e} to {rates[-1][1]:.1e}"
+
+
+def _odd_constants(history: History, facts: ModelFacts) -> Iterator[str]:
+    """Constants of the optimizer with which hardly any network learns."""
+    known = facts.optimizer
+    if known.epsilon is not None and known.epsilon >= 1e-2:
+        yield f"an epsilon of {known.epsilon:g} in the optimizer outweighs the gradients"
+    if known.beta_1 is not None and known.beta_1 >= 0.999:
+        yield f"with beta_1={known.beta_1:g}, a step averages the gradients of 1,000 steps or more"
+    if known.momentum is not None and known.momentum >= 1.0:
+        yield f"a momentum of {known.momentum:g} never slows down"
+    for name, value in (("clip_norm", known.clip_norm), ("clip_value", known.clip_value)):
+        if value is not None and value <= 1e-4:
+            yield f"{name}={value:g} leaves hardly anything of the gradients"
 
 
 def _small_updates(history: History, facts: ModelFacts) -> Iterator[str]:
