@@ -106,6 +106,46 @@ def test_a_watch_with_a_schedule_of_its_own_waits_for_it(tmp_path, monkeypatch):
     assert seen.steps[0] == 4
 
 
+class Counted(keras.layers.Layer):
+    """Counts how often it is traced."""
+
+    traced = 0
+
+    def call(self, x):
+        type(self).traced += 1
+        return x
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="kept on JAX")
+def test_another_monitor_uses_what_was_compiled(tmp_path):
+    model = keras.Sequential([keras.Input((3,)), Counted(), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x = np.ones((16, 3), "float32")
+
+    def fit(*monitors):
+        before = Counted.traced
+        model.fit(x, x[:, :1], batch_size=8, callbacks=list(monitors), verbose=0)
+        return Counted.traced - before
+
+    def monitor(name, **options):
+        return gradwatch.Monitor(tmp_path / name, **options)
+
+    first = monitor("a")
+    assert fit(first) > 0
+    assert fit(monitor("b")) == fit(monitor("c", every=1)) == 0
+    for name, steps in {"a": [1, 2], "b": [3, 4], "c": [5, 6]}.items():
+        run = gradwatch.open(tmp_path / name)
+        assert list(run.measured_steps) == steps
+        weights = run.series("weight", "dense/kernel", "l2")
+        assert len(weights) == 2
+    assert fit(monitor("d", watch=gradwatch.gradients())) > 0, "other watches"
+    assert fit(monitor("e"), monitor("f")) > 0, "two at once"
+    fit(first)
+    assert list(gradwatch.open(tmp_path / "a").measured_steps[-2:]) == [11, 12]
+    model.compile("sgd", "mse")
+    assert fit(monitor("g")) > 0, "compiled again"
+
+
 @pytest.mark.filterwarnings("ignore::gradwatch.util.reporter.GradwatchWarning")
 def test_steps_that_are_run_again_wait_for_it(tmp_path, monkeypatch):
     monitor = gradwatch.Monitor(tmp_path)

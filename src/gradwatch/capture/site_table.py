@@ -1,5 +1,7 @@
 """What the rows of a measurement stand for: an ordered table of sites."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -59,6 +61,12 @@ class SiteTables:
 
     def __init__(self) -> None:
         self._tables: dict[int, SiteTable] = {}
+        self._adopted: tuple[SiteTables, Plan] | None = None
+
+    def adopt(self, others: SiteTables, plan: Plan) -> None:
+        """Take over the tables of a step that another monitor compiled, with a plan of the same
+        sites; also those that are made later."""
+        self._adopted = others, plan
 
     def table(
         self,
@@ -83,6 +91,12 @@ class SiteTables:
 
     def numbered(self, number: int) -> SiteTable:
         """The table of that number; raises ValueError if this monitor has none."""
+        if number not in self._tables and self._adopted is not None:
+            others, plan = self._adopted
+            known = others.numbered(number)
+            self._tables[number] = SiteTable(
+                number, plan, known.rows, known.group, known.micro_batch
+            )
         if number not in self._tables:
             raise WrongValueError("These readings were measured by another monitor.")
         return self._tables[number]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 from gradwatch.capture.keras.again import (
     KeptCall,
@@ -18,34 +18,28 @@ from gradwatch.capture.keras.backends import make_backend
 from gradwatch.capture.keras.describe_model import facts_of
 from gradwatch.capture.keras.fit_plan import FitPlan
 from gradwatch.capture.keras.fit_reports import FitReports, numbers_in
-from gradwatch.capture.keras.fit_words import RANDOM_STATE, STILL_COMPILING
+from gradwatch.capture.keras.fit_words import RANDOM_STATE, STILL_COMPILING, Announce
 from gradwatch.capture.keras.observation import Observation
 from gradwatch.capture.keras.optimizers import find_optimizers, skips_overflows
 from gradwatch.capture.keras.replica_refusal import replicas_of
+from gradwatch.capture.keras.replica_rows import of_replica
 from gradwatch.capture.keras.slow_start import SlowStart
 from gradwatch.capture.keras.stand_in import StandIn, restored_train_function
 from gradwatch.capture.keras.step import MeasuredCall, MeasuredStep, Observer, StepRequest
 from gradwatch.capture.keras.step_counter import FitStepCounter
+from gradwatch.capture.keras.twins import Twin, TwinPlace
 from gradwatch.capture.loss_signs import LossSigns
 from gradwatch.capture.meaning import fit_meaning
 from gradwatch.capture.number_log import NumberLog
 from gradwatch.capture.recorder import Recorder, Submit
 from gradwatch.capture.replicas import replica_name
-from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.values import names_due
 from gradwatch.core import KerasModel, Kind, ModelFacts, Moment, Site, SiteInfo
-from gradwatch.measure import Fetched
 from gradwatch.util import Reporter
-from gradwatch.watches import Due, Plan, Timetable
+from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
 
 _FAR = 10**9 + 7
-
-
-class Announce(Protocol):
-    """Prints a line, on any thread."""
-
-    def __call__(self, words: str, *, is_below_bar: bool = False) -> None: ...
 
 
 class FitCapture:
@@ -95,15 +89,21 @@ class FitCapture:
             self._reruns = Reruns(keeper, self._step_search, self._send_rerun, self._say, reporter)
         tracer = make_tracer(model, keeper)
         self._measured_step = MeasuredStep(model, self._backend, keeper, tracer)
-        self._observer = self._make_observer()
         self._plan.make_if_built()
+        self._twins: TwinPlace | None = None
+        if keeper is not None and self._backend.has_state:
+            # On JAX, all that a compiled step refers to comes with its arguments.
+            self._twins = TwinPlace(self._own_function)
+        self._observer = self._make_observer(self._taken_twin())
 
     reports_each_step = True
 
     def serves(self, model: KerasModel) -> bool:
         """Whether this capture, with all that it has compiled, can be used for another `fit`."""
         # compile() makes Keras build a new train function.
-        return model is self._model and restored_train_function(model) is self._own_function
+        if model is not self._model or restored_train_function(model) is not self._own_function:
+            return False
+        return self._twins is None or self._twins.take_back()
 
     def steps_of(self, model: KerasModel) -> int:
         """How many steps a model has trained here; 0 if it is another."""
@@ -215,6 +215,16 @@ class FitCapture:
         self._counter.end()
         if self._measured_step.is_awaited(self._observer):
             self._say(STILL_COMPILING)
+        with self._reporter.guard("keeping the measured step", "nothing"):
+            if self._twins is not None:
+                observer, plan, kinds = self._observer, self._plan.current, self._timetable.kinds
+                made, tables = self._measured_step.compiled_for(observer), self._recorder.tables
+                self._twins.leave(plan, kinds, observer.observation, made, tables)
+
+    def _taken_twin(self) -> Twin | None:
+        if self._twins is None or self._plan.current is None:
+            return None
+        return self._twins.take(self._plan.current, self._timetable.kinds)
 
     def _run_own(self, moments: list[Moment]) -> None:
         """The model's own step comes next: after measured ones, it is yet to be compiled."""
@@ -259,6 +269,8 @@ class FitCapture:
     def _measure_next(self, moments: list[Moment]) -> None:
         if self._plan.is_outdated:
             self._plan.renew()
+            if self._twins is not None:
+                self._twins.forget()
             self._observer = self._make_observer()
         every = self._backend.holds_random_state
         requests = [
@@ -314,18 +326,21 @@ class FitCapture:
                 for replica in range(replicas_of(self._model)):
                     self._recorder.send(
                         moment,
-                        numbers=partial(_of_replica, replica, plan, due, of_replicas),
+                        numbers=partial(of_replica, replica, plan, due, of_replicas),
                         group=replica_name(replica),
                         count=len(due.per_replica),
                     )
         except Exception as error:
             self._reporter.internal_error(error, "sending a measured step", "that step")
 
-    def _make_observer(self) -> Observer:
-        observation = self._backend.observation(
-            lambda backend: Observation(self._model, self._plan, backend, self._recorder)
-        )
-        return Observer(
+    def _make_observer(self, twin: Twin | None = None) -> Observer:
+        if twin is not None:
+            observation = twin.observation
+        else:
+            observation = self._backend.observation(
+                lambda backend: Observation(self._model, self._plan, backend, self._recorder)
+            )
+        observer = Observer(
             self._backend,
             observation,
             self._send,
@@ -334,12 +349,7 @@ class FitCapture:
             self._pacer.compiled,
             self._pacer.missed,
         )
-
-
-def _of_replica(
-    replica: int, plan: Plan, due: Due, wait: Fetched, table: SiteTable | None
-) -> dict[Site, Any]:
-    """The gradients of one replica: packed summaries by site."""
-    rows = wait()["replicas"][replica]
-    sites = {at: plan.sites[i] for at, i in enumerate(plan.per_replica) if i in due.per_replica}
-    return {Site(s.kind, f"{replica_name(replica)}/{s.path}"): rows[at] for at, s in sites.items()}
+        if twin is not None:
+            self._measured_step.adopt(observer, twin.compiled)
+            self._recorder.tables.adopt(twin.tables, self._plan.require())
+        return observer

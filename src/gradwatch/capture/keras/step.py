@@ -144,6 +144,14 @@ class MeasuredStep:
         waits = any(request.may_wait for each in requests for request in each)
         return None if waits else self._tracer
 
+    def adopt(self, observer: Observer, compiled: Any) -> None:
+        """Measure for this observer by what `compiled_for` has returned for another."""
+        self._compiled[(observer,)] = compiled
+
+    def compiled_for(self, observer: Observer) -> Any:
+        """What was made to measure for this observer alone; None if nothing was."""
+        return self._compiled.get((observer,))
+
     def is_awaited(self, observer: Observer) -> bool:
         """Whether all that measures for an observer is still being compiled."""
         every = [compiled.ahead for key, compiled in self._compiled.items() if observer in key]
