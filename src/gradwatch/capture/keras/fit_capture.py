@@ -18,11 +18,11 @@ from gradwatch.capture.keras.backends import make_backend
 from gradwatch.capture.keras.describe_model import facts_of
 from gradwatch.capture.keras.fit_plan import FitPlan
 from gradwatch.capture.keras.fit_reports import FitReports, numbers_in
-from gradwatch.capture.keras.fit_words import RANDOM_STATE, STILL_COMPILING, Announce
+from gradwatch.capture.keras.fit_words import NO_REPLICAS, RANDOM_STATE, STILL_COMPILING, Announce
 from gradwatch.capture.keras.observation import Observation
 from gradwatch.capture.keras.optimizers import find_optimizers, skips_overflows
 from gradwatch.capture.keras.replica_refusal import replicas_of
-from gradwatch.capture.keras.replica_rows import of_replica
+from gradwatch.capture.keras.single_replicas import of_replica
 from gradwatch.capture.keras.slow_start import SlowStart
 from gradwatch.capture.keras.stand_in import StandIn, restored_train_function
 from gradwatch.capture.keras.step import MeasuredCall, MeasuredStep, Observer, StepRequest
@@ -79,10 +79,7 @@ class FitCapture:
         self._own_function = restored_train_function(model)
         self._counter = FitStepCounter(model, steps_before)
         if any(w.per_replica for w in timetable.watches) and replicas_of(model) == 1:
-            reporter.notice(
-                "gradients(per_replica=True): this training has no replicas whose gradients could "
-                "be told apart, so only the gradients themselves are recorded."
-            )
+            reporter.notice(NO_REPLICAS)
         keeper = make_keeper(model, self._backend, reporter)
         self._reruns: Reruns | None = None
         if keeper is not None:
@@ -91,10 +88,12 @@ class FitCapture:
         self._measured_step = MeasuredStep(model, self._backend, keeper, tracer)
         self._plan.make_if_built()
         self._twins: TwinPlace | None = None
+        twin = None
         if keeper is not None and self._backend.has_state:
             # On JAX, all that a compiled step refers to comes with its arguments.
             self._twins = TwinPlace(self._own_function)
-        self._observer = self._make_observer(self._taken_twin())
+            twin = self._twins.take(self._plan.current, self._timetable.kinds)
+        self._observer = self._make_observer(twin)
 
     reports_each_step = True
 
@@ -220,11 +219,6 @@ class FitCapture:
                 observer, plan, kinds = self._observer, self._plan.current, self._timetable.kinds
                 made, tables = self._measured_step.compiled_for(observer), self._recorder.tables
                 self._twins.leave(plan, kinds, observer.observation, made, tables)
-
-    def _taken_twin(self) -> Twin | None:
-        if self._twins is None or self._plan.current is None:
-            return None
-        return self._twins.take(self._plan.current, self._timetable.kinds)
 
     def _run_own(self, moments: list[Moment]) -> None:
         """The model's own step comes next: after measured ones, it is yet to be compiled."""

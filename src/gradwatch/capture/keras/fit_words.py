@@ -9,6 +9,11 @@ RANDOM_STATE = (
     "the model with run_eagerly=True."
 )
 
+NO_REPLICAS = (
+    "gradients(per_replica=True): this training has no replicas whose gradients could "
+    "be told apart, so only the gradients themselves are recorded."
+)
+
 STILL_COMPILING = (
     "fit ended before the measured step was compiled; another fit of this model with this monitor "
     "uses it, and every=1 waits for it"

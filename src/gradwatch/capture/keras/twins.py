@@ -45,10 +45,10 @@ class TwinPlace:
         self._function = function
         self._twin: Twin | None = None
 
-    def take(self, plan: Plan, kinds: Collection[Kind]) -> Twin | None:
+    def take(self, plan: Plan | None, kinds: Collection[Kind]) -> Twin | None:
         """The twin that was left, if it is the one that is needed."""
         twin: Twin | None = getattr(self._function, "__dict__", {}).get(_NAME)
-        if twin is not None and twin.is_for(plan, kinds):
+        if twin is not None and plan is not None and twin.is_for(plan, kinds):
             del vars(self._function)[_NAME]
             twin.owner, self._twin = self, twin
         return self._twin
