@@ -305,7 +305,7 @@ def main():
     text = report(rows, time.perf_counter() - began)
     print(text)
     if not options.part and options.runs > LOOPS:
-        (RESULTS / "planted-spikes.md").write_text(text)
+        (RESULTS / "planted_spikes.md").write_text(text)
 
 
 if __name__ == "__main__":
