@@ -131,6 +131,10 @@ def test_a_training_that_ends_at_the_constant_guess_has_learned_nothing(rng):
     assert (finding.rule, finding.detected) == ("learned-nothing", 80)
     assert "labels did not depend on the inputs" in finding.evidence["reason 1"]
     assert diagnosis.verdict.word == "learned nothing"
+    # Validation that is no worse than training says nothing for either.
+    same = [{"loss": 1.38, "val_loss": 1.34}] * 4
+    [finding] = ended(math.log(4) + 0.02 * rng.standard_normal(80), CLASSES, epochs=same).alarms
+    assert finding.rule == "learned-nothing"
     # One that was hardly begun may learn yet.
     assert ended([math.log(4)] * 30, CLASSES).alarms == []
 

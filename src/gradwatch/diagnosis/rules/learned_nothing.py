@@ -70,12 +70,8 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
         if so_far.is_falling and so_far.fall > _ON_ITS_WAY and not _rests(history, so_far):
             return False
         # A tenth is little, unless just as much is gained on other data.
-        is_little = so_far.skill.high < SKILL or so_far.skill.value < 0.5 * SKILL
-        return (
-            is_little
-            and (so_far.is_flat or so_far.skill.high < SKILL)
-            and not (held and held.is_good)
-        )
+        is_little = so_far.skill.high < SKILL and not (held and held.is_good)
+        return is_little or (so_far.is_flat and so_far.skill.value < 0.5 * SKILL)
     # A signed loss, such as that of a policy or an adversary, need not fall.
     is_judged = not so_far.is_signed and so_far.word is not Word.GOT_WORSE
     return is_judged and so_far.is_flat
