@@ -66,8 +66,9 @@ class Diagnosis:
         self.silences = [silence] if isinstance(silence, Silence) else list(silence)
         self._on_error = on_error
         chosen = [*RULES, *RANK_RULES] if rules is None else list(rules)
-        # non-finite runs first: NaN explains everything else.
-        names = sorted(chosen, key=lambda name: (name != "non-finite", name))
+        # NaN explains everything else, but nothing about the inputs.
+        first = {"input-scale": 0, "non-finite": 1}
+        names = sorted(chosen, key=lambda name: (first.get(name, 2), name))
         changes = thresholds or {}
         for name in [*names, *changes, *(each.rule for each in self.silences)]:
             _require_known(name)

@@ -11,7 +11,7 @@ from gradwatch.util import counted
 
 _NORM_OR_EMBEDDING = re.compile(r"norm|embed", re.IGNORECASE)
 _NO_MATRIX = re.compile(
-    r"(bias|beta|gamma|scale|offset|alpha|embeddings?|moving_\w+|running_\w+|num_batches_tracked"
+    r"((\w+_)?bias|beta|gamma|scale|offset|alpha|embeddings?|moving_\w+|running_\w+|num_batches_tracked"
     r"|bias_[a-z0-9_]+|seed_generator_state|seed|count|mean|variance)(#\d+)?"
 )
 _CALL = re.compile(r"(@\d+)?(:\d+)?$")

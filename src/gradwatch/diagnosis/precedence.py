@@ -85,8 +85,8 @@ def explains(cause: str, symptom: str) -> bool:
     if cause == "non-finite-rank":
         return symptom not in (cause, *_NOT_BY_TENSORS)
     if cause == "non-finite":
-        # What the model shows by itself was there before.
-        others = cause, "non-finite-rank", "structural-mismatch"
+        # What the model and the inputs show by themselves was there before.
+        others = cause, "non-finite-rank", "structural-mismatch", "input-scale"
         return symptom not in (*others, *_NOT_BY_TENSORS)
     if symptom == "representation-collapse" and cause in _SIGNALS:
         return True

@@ -104,7 +104,7 @@ def test_a_run_that_was_diagnosed_while_it_was_recorded_is_not_diagnosed_again(r
             assert known.is_complete
             assert [f.rule for f in known.findings] == ["non-finite"] * (name == "sick")
     with gradwatch.open(runs / "silent") as run:
-        assert known_findings(run, max_rows=0) == (None, False)
+        assert known_findings(run, max_rows=0) == (None, False, None)
 
 
 def test_findings_of_an_earlier_part_of_a_run_are_not_taken_for_all(tmp_path, capsys):

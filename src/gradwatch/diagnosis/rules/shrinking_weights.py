@@ -21,6 +21,7 @@ from gradwatch.diagnosis.rule import Limits, Threshold, rule
         "left": Threshold(0.3, "of the norm that a matrix had; training changes norms by less"),
         "share": Threshold(0.7, "of the matrices; a single one may be pruned"),
         "measured steps": Threshold(5, "norms may fall at first"),
+        "growth": Threshold(2.0, "of the norm before it shrinks; after a blow-up it is more"),
         "losses": Threshold(10, "before the loss is called flat"),
     },
     needs=[Kind.WEIGHT],
@@ -42,9 +43,9 @@ def shrinking_weights(history: History, facts: ModelFacts, limits: Limits) -> Sy
     judged = judgement(history, facts)
     if judged.has_learned or (judged.has_moved and not judged.is_flat):
         return
-    # They have shrunk all the time: after a blow-up they would shrink back.
-    middle = norms[len(norms) // 2, chosen][has_shrunk]
-    if not np.median(norms[0, chosen][has_shrunk] / middle) > 1.0:
+    # After a blow-up, they would shrink back.
+    highest = norms.max(axis=0)
+    if not np.median(highest[chosen] / norms[0, chosen]) < limits["growth"]:
         return
     worst = int(np.flatnonzero(chosen)[int(np.nanargmin(left))])
     yield Symptom(
@@ -57,5 +58,5 @@ def shrinking_weights(history: History, facts: ModelFacts, limits: Limits) -> Sy
         },
         sites=table.sites_where(chosen),
         layer=table.sites[worst].layer,
-        since=int(table.steps[0]),
+        since=int(table.steps[int(np.argmax(np.median(norms[:, chosen], axis=1)))]),
     )

@@ -11,7 +11,7 @@ from gradwatch.core import Kind, LayerFacts, ModelFacts
 from gradwatch.diagnosis.equal_weights import equal_weights
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.judgement import SKILL, judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.static_checks import static_symptoms
 from gradwatch.diagnosis.value_table import ValueTable
@@ -282,8 +282,11 @@ _HARMLESS = frozenset({_sigmoid_for_classes, _labels_below_one})
 
 
 def _learns_nothing(history: History, facts: ModelFacts, limits: Limits) -> bool:
+    so_far = judgement(history, facts)
     least = limits["losses" if history.has_ended else "losses without an end"]
-    return len(history.losses) >= least and judgement(history, facts).is_flat
+    # Whatever the loss has come from: at the end, a constant guess is as good.
+    is_at_end = history.has_ended and so_far.skill.high < 0.5 * SKILL and not so_far.has_learned
+    return so_far.losses >= least and (so_far.is_flat or is_at_end)
 
 
 def _model_end(history: History, facts: ModelFacts, slack: float) -> ModelEnd | None:

@@ -28,6 +28,7 @@ _ACCEPTS_ANY = re.compile(
     thresholds={
         "large": Threshold(100.0, "RMS of the inputs; initializations expect about 1"),
         "small": Threshold(1e-4, "RMS of the inputs"),
+        "losses": Threshold(100, "within which a loss that is lost shows that they are too large"),
         "huge": Threshold(1e4, "RMS of the inputs; reported at once, unless the loss has halved"),
     },
     needs=[Kind.INPUT],
@@ -51,7 +52,8 @@ def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
         return
     so_far = judgement(history, facts)
     is_huge = sizes[worst] > limits["huge"] and not so_far.has_learned
-    if not (so_far.is_flat or is_huge):
+    is_lost = bool(np.any(~np.isfinite(history.losses.values[: int(limits["losses"])])))
+    if not (so_far.is_flat or is_huge or (is_lost and large[worst])):
         return
     yield Symptom(
         title=f"The inputs have the wrong scale: their RMS is {sizes[worst]:.3g}.",
@@ -61,7 +63,8 @@ def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
             "largest": float(table.latest("max")[worst]),
         },
         sites=table.sites_where(strange),
-        since=table.since(3),
+        # A NaN that follows from them would hide what begins after it.
+        since=history.first_step if is_lost else table.since(3),
     )
 
 

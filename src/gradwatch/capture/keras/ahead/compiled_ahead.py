@@ -7,8 +7,8 @@ from typing import Any
 from gradwatch.capture.keras.ahead.tracer import Tracer
 from gradwatch.util import leaving
 
-QUICK = {"jax": 0.4, "tensorflow": 3.0}
-"""Seconds of the thread. What is traced as fast is compiled in a second or two. Training waits for
+QUICK = {"jax": 1.5, "tensorflow": 3.0}
+"""Seconds of the thread. What is traced as fast is compiled in some seconds. Training waits for
 that, so that the first steps of small models are measured. Where tracing is slow, compiling is not.
 """
 SHARE = 0.05
