@@ -20,6 +20,13 @@ def test_weights_that_shrink_while_nothing_is_learned_are_found():
     assert finding.detected == 13
 
 
+def test_weights_that_begin_to_shrink_on_the_way_are_found():
+    losses = [*falling(30), *[2.3] * 40]
+    readings = course(70, lambda step: shrinking(max(step - 30, 0)), losses)
+    finding = found(observed(readings, rules=["shrinking-weights"]), "shrinking-weights")
+    assert finding.since <= 30
+
+
 @pytest.mark.parametrize(
     ("arrays", "losses"),
     [

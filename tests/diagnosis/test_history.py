@@ -142,6 +142,7 @@ def test_biases_norms_and_embeddings_are_no_matrices():
         "net/dense/kernel": 12, "net/dense/bias": 3, "net/batch_norm/gamma": 3,
         "net/lstm/lstm_cell/recurrent_kernel": 12, "net/words/embeddings": 40,
         "net/4/weight": 6, "net/4/bias": 6, "net/5/weight": 12, "net/5/bias": 6,
+        "net/attention/in_proj_bias": 9,
     }  # fmt: skip
     history.add(reading(1, {(G, path): np.ones(size) for path, size in paths.items()}))
     facts = facts_of([("net/words", "Embedding", None, 8)])

@@ -441,6 +441,12 @@ def test_inputs_of_a_wild_scale_are_said_while_the_loss_is_flat(scale, expected)
     assert rules_of(course(15, lambda s: given(x), falling(15))) == []
 
 
+def test_inputs_that_are_too_large_are_said_beside_a_nan():
+    x = 1e3 * np.array([-1.0, 0.5, 1.3])
+    readings = course(15, lambda s: given(x), [1.0, 1e30, *[np.nan] * 13])
+    assert sorted(rules_of(readings)) == ["input-scale", "non-finite"]
+
+
 def test_inputs_that_are_names_or_are_normalised_first_may_have_any_scale():
     words = np.array([3.0, 4000.0, 12.0])
     assert "input-scale" not in rules_of(course(15, lambda s: given(words), FLAT))

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from gradwatch import Kind
-from gradwatch.capture.constant_guess import CONSTANT_LOSS
+from gradwatch.capture.keras.step_inputs import OF_WHOLE_BATCH
 from gradwatch.core import SiteFilter
 from tests.distributed.jax.models import BATCH, STEPS, Model
 
@@ -54,7 +54,7 @@ def assert_same_summaries(found: Iterable[Any], expected: Iterable[Any], model: 
     pairs = list(zip(found, expected, strict=True))
     assert len(pairs) == STEPS
     needs_whole_batch = SiteFilter(
-        lambda site: site.path == CONSTANT_LOSS or site.kind is Kind.SAMPLE_LOSS
+        lambda site: site.path in OF_WHOLE_BATCH or site.kind is Kind.SAMPLE_LOSS
     )
     for (one, single), rtol in zip(pairs, model.tolerances, strict=True):
         other = needs_whole_batch(single)

@@ -26,6 +26,8 @@ from gradwatch.util import Reporter
 LOSS = "loss"
 BATCH_SIZE, LEARNING_RATE, LOSS_SCALE = "batch_size", "learning_rate", "loss_scale"
 INPUT_SPREAD, AGREEMENT = "input_spread", "agreement"
+OF_WHOLE_BATCH = frozenset({CONSTANT_LOSS, INPUT_SPREAD, AGREEMENT})
+"""Numbers that need all samples of a batch at once, which several devices share."""
 _ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar", Kind.SAMPLE_LOSS: "sample_loss"}
 
 

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 import gradwatch
 from gradwatch import Kind
-from gradwatch.capture.constant_guess import CONSTANT_LOSS
 from gradwatch.capture.keras import refusal
+from gradwatch.capture.keras.step_inputs import OF_WHOLE_BATCH
 from gradwatch.core import SiteFilter
 from tests.distributed.tensorflow.models import BATCH, Task, making, tasks
 from tests.distributed.tensorflow.on_two_devices.conftest import Keep
@@ -49,7 +49,7 @@ def one_device() -> Any:
     return tf.distribute.OneDeviceStrategy("CPU:0")
 
 
-_OF_REPLICAS = SiteFilter(lambda site: site.path == CONSTANT_LOSS)
+_OF_REPLICAS = SiteFilter(lambda site: site.path in OF_WHOLE_BATCH)
 """Leaves out what needs all targets of a batch at once."""
 
 
