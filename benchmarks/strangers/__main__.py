@@ -34,6 +34,7 @@ def main() -> None:
         if name == "score":
             command.add_argument("--previous", type=Path, help="results of earlier rules")
             command.add_argument("--note", default="", help="how it was run, for the report")
+            command.add_argument("--machine", default="", help="where it was run, if not here")
             command.add_argument("--misses", action="store_true", help="list what was not right")
             command.add_argument("--write", type=Path, help="write .md and .json beside this path")
     args = parser.parse_args()

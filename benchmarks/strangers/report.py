@@ -38,7 +38,8 @@ def report(args: argparse.Namespace, cases: Mapping[str, Case]) -> None:
             },
         }
     dropped = confirmed["these rules"][1]
-    text = "\n".join(_tables(judged, dropped, args.note))
+    machine = args.machine or _machine()
+    text = "\n".join(_tables(judged, dropped, machine, args.note))
     if args.misses:
         text += "\n\n## What was not right\n\n"
         text += "Run, mode and kind of fault; what was said; the verdict.\n\n"
@@ -47,29 +48,28 @@ def report(args: argparse.Namespace, cases: Mapping[str, Case]) -> None:
     if args.write:
         args.write.with_suffix(".md").write_text(text + "\n")
         facts = {
-            "machine": _machine(),
+            "machine": machine,
             "note": args.note,
             "dropped": dropped,
             "rows": {name: _numbers(each) for name, each in judged.items()},
-            "runs": [
-                {"rules": name, **_facts(run)} for name, each in judged.items() for run in each
-            ],
         }
-        args.write.with_suffix(".json").write_text(_line_by_line(facts))
+        args.write.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def _run(judged: Judged) -> tuple[str, int, str]:
     return judged.line["name"], judged.line["seed"], judged.line["mode"]
 
 
-def _tables(judged: Mapping[str, Sequence[Judged]], dropped: Sequence[str], note: str) -> list[str]:
+def _tables(
+    judged: Mapping[str, Sequence[Judged]], dropped: Sequence[str], machine: str, note: str
+) -> list[str]:
     ours = judged["these rules"]
     modes = sorted({each.line["mode"] for each in ours})
     numbers = summarise(ours)
     lines = [
         "# Strangers' programs",
         "",
-        f"{_machine()}. {numbers['healthy_programs']} healthy and {numbers['faulty_programs']} "
+        f"{machine}. {numbers['healthy_programs']} healthy and {numbers['faulty_programs']} "
         f"faulty programs, {numbers['kinds']} kinds of fault. {len(ours)} runs have an outcome "
         f"that confirms the label; {len(dropped)} have not and are left out.",
         *(("", note) if note else ()),
@@ -166,14 +166,6 @@ def _numbers(judged: Sequence[Judged]) -> dict[str, Any]:
     }
 
 
-def _facts(each: Judged) -> dict[str, Any]:
-    keep = ("name", "seed", "mode", "score", "verdict")
-    said = [f"{a['rule']}@{a['step']} {a['layer']}".strip() for a in each.alarms]
-    kind = each.case.fault.kind if each.case.fault else None
-    return {**{key: each.line.get(key) for key in keep}, "kind": kind, "alarms": said,
-            "right": None if each.right is None else each.right["rule"]}  # fmt: skip
-
-
 def _machine() -> str:
     import os
 
@@ -191,14 +183,3 @@ def _share(hits: int, of: int, interval: tuple[float, float] | None = None) -> s
     if interval is None:
         return text
     return f"{text} ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})"
-
-
-def _line_by_line(facts: dict[str, Any]) -> str:
-    """JSON with a line for each fact, and for each entry of a list."""
-    lines = []
-    for name, value in facts.items():
-        text = json.dumps(value)
-        if isinstance(value, list):
-            text = "[\n" + ",\n".join(f"  {json.dumps(each)}" for each in value) + "\n ]"
-        lines.append(f" {json.dumps(name)}: {text}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
