@@ -180,3 +180,11 @@ def test_nan_in_weights_keeps_its_name_while_losses_alone_are_known():
     diagnosis.observe(reading(10, step_with(LAYERS, weights=LAYERS), 1.0))
     finding = found(diagnosis, "non-finite")
     assert (finding.title, finding.is_open) == ("NaN in step 2, first in output net/b.", True)
+
+
+def test_an_infinity_that_is_gone_is_closed():
+    def at(step):
+        return {(Kind.WEIGHT, "a/kernel"): [np.inf if step == 9 else 1.0]}
+
+    finding = found(observed(course(20, at, 1.0)), "non-finite")
+    assert (finding.since, finding.until) == (9, 9)

@@ -201,7 +201,7 @@ class Diagnosis:
                     found = self._symptoms(rule, group.history, limits, facts)
                     if found is not None:
                         group.update(rule, found)
-                if group.is_broken:
+                if rule.name == "non-finite" and group.is_broken:
                     break
         group.explain()
         return group.new_findings()
