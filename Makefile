@@ -1,7 +1,8 @@
 # make demo   train a small network with the monitor on, and write a report of it
+# make docs   build the documentation into build/site
 # make test   everything that must hold before a change is done
-# Both set up their own virtual environment, .venv, and build the viewer's front end, on a bare
-# machine with Python 3.11 or newer and Node.js 20 or newer.
+# Each sets up a virtual environment of its own, with uv where it is installed, on a bare machine
+# with Python 3.11 or newer. The viewer's front end is built with Node.js 20 or newer.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,13 +12,38 @@ READY := $(VENV)/.ready
 MODULES := viewer/node_modules/.package-lock.json
 STATIC := src/gradwatch/view/static/index.html
 VIEWER := $(shell find viewer/src viewer/index.html viewer/*.json viewer/*.ts -type f)
+HAS_NODE := node --eval 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null
+# The demo's own: the product, Keras and one backend.
+BACKEND := $(or $(KERAS_BACKEND),jax)
+DEMO := .venv-demo
+DEMO_READY := $(DEMO)/.ready-$(BACKEND)
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-all viewer browser lint types test-viewer test-core test-tensorflow test-jax test-torch
+.PHONY: demo demo-viewer test test-all viewer browser lint types test-viewer test-core test-tensorflow test-jax test-torch
 .PHONY: test-distributed test-faults test-twins benchmark screenshots clean
 
-demo: $(READY) $(STATIC)
-	KERAS_BACKEND=$${KERAS_BACKEND:-jax} TF_ENABLE_ONEDNN_OPTS=0 $(BIN)/python examples/demo.py
+demo: $(DEMO_READY) demo-viewer
+	@KERAS_BACKEND=$(BACKEND) TF_ENABLE_ONEDNN_OPTS=0 $(DEMO)/bin/gradwatch demo --directory . --no-view
+
+# Where there is no Node.js, the demo goes without what it would build.
+demo-viewer:
+	@if $(HAS_NODE); then $(MAKE) --no-print-directory viewer; \
+	elif ! test -f $(STATIC); then echo "Node.js 20 or newer (https://nodejs.org) is not installed:" \
+	  "the demo goes without the viewer and the report, which are built with it."; fi
+
+# `$(call install,DIRECTORY,WHAT)`: with uv where it is, with pip where not.
+install = if command -v uv >/dev/null; then \
+	  test -x $(1)/bin/python || uv venv --quiet --python $(PYTHON) $(1); \
+	  uv pip install --quiet --python $(1)/bin/python $(2); \
+	else \
+	  test -x $(1)/bin/python || $(PYTHON) -m venv $(1); \
+	  $(1)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check $(2); \
+	fi
+
+$(DEMO_READY): pyproject.toml
+	@echo "Installing gradwatch, Keras and $(BACKEND) into $(DEMO) ..."
+	@$(call install,$(DEMO),--editable '.[$(BACKEND),view]')
+	@touch $@
 
 test: lint types test-viewer test-core test-tensorflow test-jax test-torch test-distributed
 
@@ -76,21 +102,23 @@ benchmark: $(READY)
 	$(BIN)/python benchmarks/overhead.py
 
 # The pictures of the README, from the run of `make demo`.
-screenshots: demo
+screenshots: $(READY) demo
 	$(BIN)/python examples/screenshots.py
 
 viewer: $(STATIC)
 
 $(MODULES): viewer/package-lock.json
-	@node --eval 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null || { \
+	@$(HAS_NODE) || { \
 	  echo "The viewer is built with Node.js 20 or newer and npm, which are not installed." \
 	    "Install them (https://nodejs.org) and run make again." >&2; exit 1; }
-	cd viewer && npm ci --no-audit --no-fund --loglevel=error
-	touch $@
+	@echo "Installing what the viewer is built with ..."
+	@cd viewer && npm ci --no-audit --no-fund --loglevel=error >/dev/null
+	@touch $@
 
 $(STATIC): $(MODULES) $(VIEWER)
-	cd viewer && npm run --silent build -- --logLevel=warn
-	touch $@
+	@echo "Building the viewer ..."
+	@cd viewer && npm run --silent build -- --logLevel=warn
+	@touch $@
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -101,5 +129,5 @@ $(READY): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -rf viewer/node_modules src/gradwatch/view/static

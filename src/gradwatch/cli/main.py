@@ -8,6 +8,7 @@ import click
 
 from gradwatch.cli.check import check
 from gradwatch.cli.compare import compare
+from gradwatch.cli.demo import demo
 from gradwatch.cli.diagnose import diagnose
 from gradwatch.cli.exit_codes import user_errors
 from gradwatch.cli.export import export
@@ -67,5 +68,6 @@ for command in (
     repair,
     import_tensorboard,
     upload,
+    demo,
 ):
     main.add_command(command)

@@ -40,12 +40,10 @@ def view(
     Ctrl-C to end it.
     """
     place = run_place(directory) if directory else (HOME if HOME.is_dir() else Path())
+    check_viewer()
+    from gradwatch.view.web import Server, is_loopback, open_browser
+
     with user_errors():
-        try:
-            from gradwatch.view.web import NotBuiltError, Server, is_loopback, load, open_browser
-        except ModuleNotFoundError as error:
-            raise _not_installed(error) from error
-        _check_installed()
         found = _opened(place)
     if not is_loopback(host) and not allow_remote:
         raise CommandError(
@@ -53,10 +51,6 @@ def view(
             "who reads the traffic can read the link's token. If you want that, add "
             "--allow-remote. It is safer to use ssh -L 6007:localhost:6007 to this machine."
         )
-    try:
-        load()
-    except NotBuiltError as error:
-        raise CommandError(str(error)) from error
     # A URL is shown without the credentials that may be in it.
     given = str(getattr(found, "url", place))
     server = Server(found, given, host, _PORT if port is None else port, rank)
@@ -83,14 +77,18 @@ def _opened(place: Path) -> Run | Runs:
     return open_place(place)
 
 
-def _check_installed() -> None:
+def check_viewer(otherwise: str = "") -> None:
+    """That all the viewer consists of is there; a CommandError if not, with what to do then."""
     try:
         import starlette
         import uvicorn
+
+        from gradwatch.view.web import NotBuiltError, load
     except ModuleNotFoundError as error:
-        raise _not_installed(error) from error
+        words = f"The viewer needs {error.name}: pip install 'gradwatch[view]'"
+        raise CommandError(f"{words}\n{otherwise}".strip()) from error
     del starlette, uvicorn
-
-
-def _not_installed(error: ModuleNotFoundError) -> CommandError:
-    return CommandError(f"The viewer needs {error.name}: pip install 'gradwatch[view]'")
+    try:
+        load()
+    except NotBuiltError as error:
+        raise CommandError(f"{error}\n{otherwise}".strip()) from error
