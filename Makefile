@@ -17,6 +17,7 @@ HAS_NODE := node --eval 'process.exit(parseInt(process.versions.node) < 20 ? 1 :
 BACKEND := $(or $(KERAS_BACKEND),jax)
 DEMO := .venv-demo
 DEMO_READY := $(DEMO)/.ready-$(BACKEND)
+DEMO_NEEDS := --editable '.[$(BACKEND),view]'
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: demo demo-viewer test test-all viewer browser lint types test-viewer test-core test-tensorflow test-jax test-torch
@@ -32,7 +33,7 @@ demo-viewer:
 	  "the demo goes without the viewer and the report, which are built with it."; fi
 
 # `$(call install,DIRECTORY,WHAT)`: with uv where it is, with pip where not.
-install = if command -v uv >/dev/null; then \
+install = set -e; if command -v uv >/dev/null; then \
 	  test -x $(1)/bin/python || uv venv --quiet --python $(PYTHON) $(1); \
 	  uv pip install --quiet --python $(1)/bin/python $(2); \
 	else \
@@ -42,7 +43,7 @@ install = if command -v uv >/dev/null; then \
 
 $(DEMO_READY): pyproject.toml
 	@echo "Installing gradwatch, Keras and $(BACKEND) into $(DEMO) ..."
-	@$(call install,$(DEMO),--editable '.[$(BACKEND),view]')
+	@$(call install,$(DEMO),$(DEMO_NEEDS))
 	@touch $@
 
 test: lint types test-viewer test-core test-tensorflow test-jax test-torch test-distributed
