@@ -32,7 +32,7 @@ def test_it_leaves_a_healthy_run_and_a_report(tmp_path, monkeypatch):
 )
 def test_it_says_what_to_install(missing, words, monkeypatch):
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
-    monkeypatch.setattr(demo, "find_spec", lambda name: None if name in missing else find_spec(name))
+    monkeypatch.setattr(demo, "find_spec", lambda x: None if x in missing else find_spec(x))
     assert words in invoke("demo", code=2).output
 
 
