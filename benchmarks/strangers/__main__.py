@@ -31,6 +31,11 @@ def main() -> None:
             command.add_argument("--seeds", type=int, nargs="+", default=[0])
             command.add_argument("--kind", choices=("healthy", "faulty", "all"), default="all")
             command.add_argument("--processes", type=int, default=2)
+            command.add_argument(
+                "--backend",
+                choices=("tensorflow", "jax", "torch"),
+                help="the Keras backend, instead of each program's own",
+            )
         if name == "score":
             command.add_argument("--previous", type=Path, help="results of earlier rules")
             command.add_argument("--note", default="", help="how it was run, for the report")
@@ -53,7 +58,10 @@ def main() -> None:
             for case in chosen.values()
             if args.kind in ("all", "faulty" if case.fault else "healthy")
         ]
-        for line in run_all(kept, args.seeds, args.modes, args.file, args.processes):
+        results = run_all(
+            kept, args.seeds, args.modes, args.file, processes=args.processes, backend=args.backend
+        )
+        for line in results:
             print(_described(cases()[line["name"]], line), flush=True)
     else:
         from .report import report

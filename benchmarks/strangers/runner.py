@@ -29,7 +29,13 @@ def read(file: Path) -> list[Line]:
 
 
 def run_all(
-    chosen: Sequence[Case], seeds: Sequence[int], modes: Sequence[str], file: Path, processes: int
+    chosen: Sequence[Case],
+    seeds: Sequence[int],
+    modes: Sequence[str],
+    file: Path,
+    *,
+    processes: int,
+    backend: str | None = None,
 ) -> Iterator[Line]:
     """Run what is not in the file yet, and yield each result.
 
@@ -45,19 +51,21 @@ def run_all(
     tasks = [*sorted(task for task in twins if task[:2] not in scored), *tasks]
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as out:
-        for line in _results(tasks, processes):
+        for line in _results(tasks, processes, backend):
             out.write(json.dumps(line) + "\n")
             out.flush()
             yield line
 
 
-def _results(tasks: Iterable[tuple[str, int, str]], processes: int) -> Iterator[Line]:
+def _results(
+    tasks: Iterable[tuple[str, int, str]], processes: int, backend: str | None
+) -> Iterator[Line]:
 
-    def backend(task: tuple[str, int, str]) -> str:
-        return BACKENDS.get(task[0].partition(":")[0], "torch")
+    def backend_of(task: tuple[str, int, str]) -> str:
+        return backend or BACKENDS.get(task[0].partition(":")[0], "torch")
 
     context = multiprocessing.get_context("spawn")
-    for name, of_backend in groupby(sorted(tasks, key=backend), backend):
+    for name, of_backend in groupby(sorted(tasks, key=backend_of), backend_of):
         with context.Pool(processes, prepare, (name,), _RUNS_PER_PROCESS) as pool:
             yield from pool.imap_unordered(_run, list(of_backend))
 
