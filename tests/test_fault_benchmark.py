@@ -238,6 +238,7 @@ def test_a_saved_trace_is_read_back_as_it_was(tmp_path):
     assert second.losses() == {"loss": np.inf}
 
 
+@pytest.mark.slow
 def test_a_program_trains_to_the_same_numbers_twice_and_its_label_says_how(tmp_path):
     # In a process of its own: Keras has one backend a process, and these programs run on torch.
     script = (

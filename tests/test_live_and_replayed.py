@@ -30,7 +30,9 @@ def compare(*arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("half", "every"), [("tuning", 7), ("test", 1)])
+@pytest.mark.parametrize(
+    ("half", "every"), [("tuning", 7), pytest.param("test", 1, marks=pytest.mark.slow)]
+)
 def test_a_program_of_each_kind_of_fault_is_diagnosed_alike_live_and_replayed(half, every):
     compare("--half", half, "live", *one_of_each_kind(), "--every", str(every))
 

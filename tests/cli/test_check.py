@@ -70,8 +70,12 @@ def test_a_torch_script_that_trains_is_healthy_and_ended_after_its_steps(torch_s
     ("arguments", "given"),
     [
         (("SCRIPT", "--steps", 30, "a", "--b"), "given a --b"),
-        (("SCRIPT", "--b", "--steps=30"), "given --b"),
-        (("--steps", 30, "SCRIPT", "a", "--", "--steps", 9), "given a --steps 9"),
+        pytest.param(("SCRIPT", "--b", "--steps=30"), "given --b", marks=pytest.mark.slow),
+        pytest.param(
+            ("--steps", 30, "SCRIPT", "a", "--", "--steps", 9),
+            "given a --steps 9",
+            marks=pytest.mark.slow,
+        ),
         (("--steps", 30, "--", "SCRIPT", "--steps", 9), "given --steps 9"),
     ],
 )

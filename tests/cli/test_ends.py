@@ -24,6 +24,7 @@ COMMANDS = (
     "repair",
     "import-tensorboard",
     "upload",
+    "demo",
 )
 
 

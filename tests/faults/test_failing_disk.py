@@ -19,7 +19,14 @@ from tests.faults import truth
 SEED, APART, FIRST = 9, 50, 500
 
 
-@pytest.mark.parametrize("fault", ["EIO", "EROFS", "EACCES", "deleted"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "EIO",
+        "deleted",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("EROFS", "EACCES")),
+    ],
+)
 def test_a_fault_at_each_of_the_first_writes_costs_only_what_is_counted(
     nursery, tmp_path, count, fault
 ):

@@ -18,7 +18,9 @@ def rows_lost(message):
     return int(re.search(r"Store lost \d+ readings? \((\d+) rows?\)", message).group(1))
 
 
-@pytest.mark.parametrize("store", [gradwatch.Store, programs.SmallStore])
+@pytest.mark.parametrize(
+    "store", [pytest.param(gradwatch.Store, marks=pytest.mark.slow), programs.SmallStore]
+)
 def test_recording_resumes_when_there_is_space_again(disk, store):
     place, filler = disk(256) / "run", disk.place / "filler"
     filler.write_bytes(bytes(150_000))

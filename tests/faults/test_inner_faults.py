@@ -24,7 +24,7 @@ OWN_OF_KERAS = "capture,record"
         ("torch_loop", "torch", 8, 0, ""),
         ("torch_seen", "torch", 4, 0, "capture,record"),
         ("keras_fit", "torch", 8, 0, ""),
-        ("keras_fit", "jax", 2, 150, OWN_OF_KERAS),
+        pytest.param("keras_fit", "jax", 2, 150, OWN_OF_KERAS, marks=pytest.mark.slow),
     ],
 )
 def test_no_fault_of_ours_stops_training_or_changes_it(

@@ -151,7 +151,7 @@ MANY += [normal(20 + 77 * i) for i in range(20)]
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("number", [1.0, np.nan])
+@pytest.mark.parametrize("number", [pytest.param(1.0, marks=pytest.mark.slow), np.nan])
 def test_each_of_a_thousand_tensors_has_its_own_summary(mode, number):
     tensors = [MANY[0].copy(), *MANY[1:]]
     tensors[0][0] = number

@@ -19,7 +19,9 @@ def count_cells(tensors, due=True):
 
 # torch's own compiler uses what torch itself has deprecated.
 @pytest.mark.filterwarnings("ignore:.torch.jit.:DeprecationWarning")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, pytest.param(torch.float32, marks=pytest.mark.slow)]
+)
 def test_a_compiled_function_measures_without_breaking_the_graph(dtype):
     @torch.compile(fullgraph=True)
     def measure(x):

@@ -91,7 +91,7 @@ SEAL_AND_DIE = """
 """
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.slow)])
 def test_sealing_that_is_killed_at_any_step_leaves_every_row_once(
     journal, tmp_path, run_script, when
 ):

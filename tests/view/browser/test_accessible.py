@@ -11,8 +11,15 @@ from tests.view.serving import serving
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "size"),
+    [
+        pytest.param("light", DESK, id="light-desk"),
+        pytest.param("dark", PHONE, id="dark-phone"),
+        pytest.param("dark", DESK, id="dark-desk", marks=pytest.mark.slow),
+        pytest.param("light", PHONE, id="light-phone", marks=pytest.mark.slow),
+    ],
+)
 def test_axe_finds_nothing_on_any_page(visit, ids, scheme, size):
     golden = ids["golden"]
     opened = visit("/", color_scheme=scheme, viewport=size)
@@ -35,7 +42,7 @@ def test_axe_finds_nothing_on_any_page(visit, ids, scheme, size):
     assert found == {name: [] for name in pages}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["dark", pytest.param("light", marks=pytest.mark.slow)])
 def test_axe_finds_nothing_in_what_opens(visit, ids, scheme):
     opened = visit(f"/run/{ids['golden']}", color_scheme=scheme).diagnosed()
     opened.heatmap()

@@ -54,7 +54,9 @@ def test_rows_beyond_the_bound_are_merged_into_their_blocks(wide_run, tmp_path):
     assert "plots of" in said["left out of this report"]
 
 
-@pytest.mark.parametrize("bound", [2_000, 20_000, 200_000])
+@pytest.mark.parametrize(
+    "bound", [20_000, *(pytest.param(each, marks=pytest.mark.slow) for each in (2_000, 200_000))]
+)
 def test_the_data_is_no_larger_than_the_bound(wide_run, tmp_path, monkeypatch, bound):
     monkeypatch.setattr(module, "MAX_BYTES", bound)
     found = snapshot_of(gradwatch.report(wide_run, tmp_path / "a.html"))
