@@ -1,13 +1,17 @@
 """What the benchmarks share: taking turns, medians with their spread, tables, the machine."""
 
 import json
+import math
 import os
 import platform
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
 ANSWER = "BENCHMARK_ANSWER"
@@ -36,21 +40,31 @@ def row(label, values, bare):
     return f"| {' | '.join(label)} | {middle} | {spread} | x{ratio(values, bare):.3f} |"
 
 
-def turns(fit, variants, rounds):
+def clocks():
+    """The wall time and the CPU time of all threads by now, in seconds."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def turns(fit, variants, rounds, seconds=math.inf):
     """Have variants take turns, with a bare run between any two.
 
     Args:
-        fit: trains with what a variant is, or with None, and says how long that took.
+        fit: trains with what a variant is, or with None, and says how long that took: a number, or
+            an array of several.
         variants: by name.
         rounds: how often it is each one's turn.
+        seconds: no round begins later than that, but the first.
 
     Returns:
         For each variant its times, and of each the mean of the bare ones before and after it.
     """
     times = {name: [] for name in variants}
     beside = {name: [] for name in variants}
+    until = time.monotonic() + seconds
     before = fit(None)
-    for _ in range(rounds):
+    for done in range(rounds):
+        if done and time.monotonic() > until:
+            break
         for name, variant in variants.items():
             times[name].append(fit(variant))
             after = fit(None)
@@ -74,8 +88,8 @@ def worker(script, arguments, **environment):
 
 
 def answer(result):
-    """What a worker hands back."""
-    Path(os.environ[ANSWER]).write_text(json.dumps(result))
+    """What a worker hands back; arrays as lists."""
+    Path(os.environ[ANSWER]).write_text(json.dumps(result, default=lambda array: array.tolist()))
 
 
 def keep(name, text, facts, write):

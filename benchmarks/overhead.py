@@ -1,30 +1,35 @@
-"""What the monitor adds to a step of Keras `fit` on a CPU.
+"""What the monitor adds to Keras `fit` on a CPU: as typed, and measuring alone.
 
 Runs each backend and model in a process of its own, since Keras has one backend a process:
 
-    python benchmarks/overhead.py --write                # all, some minutes
+    python benchmarks/overhead.py --write                # all, half an hour
     python benchmarks/overhead.py --backends jax --models mlp --rounds 5
-    python benchmarks/overhead.py --models mlp --steps 1000 --variants "bare again" default
+    python benchmarks/overhead.py --models mlp --steps 1000 --variants "bare again" "Monitor(dir)"
 
 Within a process all variants train one and the same model, since on a CPU two models of one
 shape differ in speed by where their memory lies. All are warmed up, and then they take turns, with
 a bare `fit` between any two; a ratio is to the bare ones before and after, so that a slow spell
 of the machine falls on both. "bare again" shows what is noise. Each turn is one epoch of a
 `fit`, its beginning and end included. The default is given time to settle before.
+
+`Monitor(dir)` and `Monitor(dir, every=1)` are as typed: with diagnosis and all sinks. The others
+measure gradients and weights alone, without diagnosis. The first fit of those as typed, with all
+that is compiled for it, has a process of its own, and so has the bare one. Times are of
+the wall clock and, after it, of the CPU in all threads, which says more on a busy machine.
 """
 
 import argparse
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from common import answer, keep, machine, row, turns, worker
+from common import answer, clocks, keep, machine, turns, worker
 
 BACKENDS = ("tensorflow", "jax", "torch")
 MODELS = ("mlp", "cnn", "deep")
-VARIANTS = ("bare again", "never", "default", "every 10th", "every step")
+TYPED = ("Monitor(dir)", "Monitor(dir, every=1)")
+VARIANTS = (*TYPED, "bare again", "never", "every 10th", "every step")
 STEPS = {"mlp": 200, "cnn": 60, "deep": 150}
 SETTLING = 400
 
@@ -47,9 +52,9 @@ def build(name, steps):
             layers += [keras.layers.BatchNormalization(), keras.layers.MaxPooling2D()]
         layers += [keras.layers.Flatten(), dense(128, "relu"), dense(10)]
         x = rng.normal(size=(steps * 64, 28, 28, 1)).astype("float32")
-    else:  # 100 layers, 200 small tensors
-        layers = [keras.Input((64,)), *(dense(64, "tanh") for _ in range(99)), dense(10)]
-        x = rng.normal(size=(steps * 64, 64)).astype("float32")
+    else:  # 80 layers, 160 small tensors
+        layers = [keras.Input((48,)), *(dense(48, "tanh") for _ in range(79)), dense(10)]
+        x = rng.normal(size=(steps * 32, 48)).astype("float32")
     model = keras.Sequential(layers)
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model, x, rng.integers(0, 10, len(x))
@@ -59,67 +64,82 @@ def variants(directory):
     """What is compared: a name and the monitor that makes it."""
     import gradwatch
 
-    def monitor(name, **options):
-        sinks = [gradwatch.Store(), gradwatch.TensorBoard()]
-        return gradwatch.Monitor(Path(directory, name), sinks=sinks, **options)
-
-    def every(schedule):
-        return [kind(every=schedule) for kind in (gradwatch.gradients, gradwatch.weights)]
-
     def plain(name, schedule):
-        """Gradients and weights alone: a diagnosis wants updates and outputs as well."""
-        return monitor(name, watch=every(schedule), diagnose=False)
+        kinds = (gradwatch.gradients, gradwatch.weights)
+        return gradwatch.Monitor(
+            Path(directory, name),
+            sinks=[gradwatch.Store(), gradwatch.TensorBoard()],
+            watch=[kind(every=schedule) for kind in kinds],
+            diagnose=False,
+        )
 
     return {
+        "Monitor(dir)": gradwatch.Monitor(Path(directory, "default")),  # A budget of 1 %.
+        "Monitor(dir, every=1)": gradwatch.Monitor(Path(directory, "typed"), every=1),
         "bare again": None,
         "never": plain("never", gradwatch.schedule.never()),
-        "default": monitor("default"),  # A budget of 1 %, with diagnosis.
         "every 10th": plain("tenth", 10),
         "every step": plain("each", 1),
     }
 
 
 def measure(name, rounds, steps, chosen):
-    """Milliseconds per step of each variant in each round, and of the bare ones beside it."""
+    """Seconds per step, wall and CPU, of each variant in each round, and of the bare beside it."""
     model, x, y = build(name, steps)
-
-    def fit(monitor):
-        start = time.perf_counter()
-        model.fit(
-            x,
-            y,
-            batch_size=len(x) // steps,
-            callbacks=[monitor] if monitor else [],
-            verbose=0,
-            shuffle=False,
-        )
-        return 1e3 * (time.perf_counter() - start) / steps
-
     with tempfile.TemporaryDirectory() as directory:
         monitors = {v: m for v, m in variants(directory).items() if v in chosen}
+
+        def fit(monitor):
+            start = clocks()
+            model.fit(
+                x,
+                y,
+                batch_size=len(x) // steps,
+                callbacks=[monitor] if monitor else [],
+                verbose=0,
+                shuffle=False,
+            )
+            return (clocks() - start) / steps
+
+        if rounds == 0:  # The first fit of one, or a bare one.
+            return {"first": fit(next(iter(monitors.values()), None)) * steps}
         for monitor in monitors.values():  # Compile; and have the default find its interval.
             settles = monitor is not None and monitor.cost.budget is not None
             for _ in range(-(-SETTLING // steps) if settles else 1):
                 fit(monitor)
         times, beside = turns(fit, monitors, rounds)
         costs = {v: monitor.cost_facts() for v, monitor in monitors.items() if monitor is not None}
-    return {"ms_per_step": times, "bare_beside": beside, "cost": costs}
+    return {"warm": times, "beside": beside, "cost": costs}
+
+
+def row(label, own, beside):
+    """A line of the table: for each clock the median, the bare one, and the ratio of rounds."""
+    cells = []
+    for clock in (0, 1):
+        pairs = [(a[clock], b[clock]) for a, b in zip(own, beside, strict=True)]
+        middle, bare = (1e3 * statistics.median(each) for each in zip(*pairs, strict=True))
+        ratios = sorted(a / b for a, b in pairs)
+        spread = f" ({ratios[0]:.2f} to {ratios[-1]:.2f})" if len(ratios) > 1 else ""
+        cells.append(f"{middle:.2f} | {bare:.2f} | x{statistics.median(ratios):.2f}{spread}")
+    return f"| {' | '.join(label)} | {' | '.join(cells)} |"
 
 
 def table(results):
     lines = [
-        "| backend | model | variant | ms per step (median) | spread | against bare "
-        "| bare beside it, ms |",
-        "|---|---|---|---|---|---|---|",
+        "| backend | model | variant | fit | ms per step | bare | ratio | CPU ms | bare | ratio |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for backend, models in results.items():
         for name, result in models.items():
-            for variant, values in result["ms_per_step"].items():
+            for variant, seconds in result["first"].items():
+                per_step = [[each / result["steps"] for each in seconds]]
+                bare = [[each / result["steps"] for each in result["first"]["bare"]]]
+                if variant != "bare":
+                    lines.append(row((backend, name, variant, "first"), per_step, bare))
+            for variant, values in result["warm"].items():
                 chosen = result["cost"].get(variant, {}).get("interval")
                 label = f"{variant}: every {chosen}" if chosen else variant
-                bare = result["bare_beside"][variant]
-                middle = statistics.median(bare)
-                lines.append(f"{row((backend, name, label), values, bare)} {middle:.2f} |")
+                lines.append(row((backend, name, label, "warm"), values, result["beside"][variant]))
     return "\n".join(lines)
 
 
@@ -129,7 +149,7 @@ def main():
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, help="steps of each fit; else some, by the model")
-    parser.add_argument("--variants", nargs="+", default=VARIANTS, choices=VARIANTS)
+    parser.add_argument("--variants", nargs="+", default=VARIANTS, choices=[*VARIANTS, "bare"])
     parser.add_argument("--write", action="store_true", help="keep the result in results/")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -142,9 +162,19 @@ def main():
         results[backend] = {}
         for name in args.models:
             print(f"{backend} {name} ...", file=sys.stderr, flush=True)
-            options = ["--worker", name, "--rounds", args.rounds, "--variants", *args.variants]
-            options += ["--steps", args.steps] if args.steps else []
-            results[backend][name] = worker(__file__, options, KERAS_BACKEND=backend)
+            steps = args.steps or STEPS[name]
+
+            def run(rounds, variants, name=name, steps=steps, backend=backend):
+                options = ["--worker", name, "--rounds", rounds, "--steps", steps]
+                options += ["--variants", *variants]
+                return worker(__file__, options, KERAS_BACKEND=backend)
+
+            typed = [variant for variant in TYPED if variant in args.variants]
+            ways = ["bare", *typed] if typed else []
+            first = {way: run(0, [way])["first"] for way in ways}
+            own = {"steps": steps, "first": first, **run(args.rounds, args.variants)}
+            results[backend][name] = own
+            print(table({backend: {name: own}}), file=sys.stderr, flush=True)
     text = f"Machine: {machine()}. {args.rounds} rounds.\n\n{table(results)}"
     keep("overhead-cpu", text, {"machine": machine(), "results": results}, args.write)
 
