@@ -18,9 +18,11 @@ BACKEND := $(or $(KERAS_BACKEND),jax)
 DEMO := .venv-demo
 DEMO_READY := $(DEMO)/.ready-$(BACKEND)
 DEMO_NEEDS := --editable '.[$(BACKEND),view]'
+DOCS := .venv-docs
+DOCS_READY := $(DOCS)/.ready
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo demo-viewer test test-all viewer browser lint types test-viewer test-core test-tensorflow test-jax test-torch
+.PHONY: demo demo-viewer docs test test-all viewer browser lint types test-viewer test-core test-tensorflow test-jax test-torch
 .PHONY: test-distributed test-faults test-twins benchmark screenshots clean
 
 demo: $(DEMO_READY) demo-viewer
@@ -46,7 +48,15 @@ $(DEMO_READY): pyproject.toml
 	@$(call install,$(DEMO),$(DEMO_NEEDS))
 	@touch $@
 
-test: lint types test-viewer test-core test-tensorflow test-jax test-torch test-distributed
+docs: $(DOCS_READY)
+	@$(DOCS)/bin/python -m website.build
+
+$(DOCS_READY): pyproject.toml
+	@echo "Installing gradwatch and what builds its documentation into $(DOCS) ..."
+	@$(call install,$(DOCS),--editable '.[docs]')
+	@touch $@
+
+test: lint types docs test-viewer test-core test-tensorflow test-jax test-torch test-distributed
 
 lint: $(READY)
 	$(BIN)/ruff check .
