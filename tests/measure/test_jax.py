@@ -8,7 +8,7 @@ import pytest
 from gradwatch.core.reference import count_cells as true_cells
 from gradwatch.core.reference import summarize as true_summary
 from gradwatch.measure.jax import measure
-from gradwatch.measure.kernels import jax_rows
+from gradwatch.measure.kernels import jax_cells, jax_rows, row_layout
 
 
 def summarize(tensors):
@@ -64,3 +64,18 @@ def test_a_tensor_of_many_blocks_is_measured_whole(blocks, more, odd, monkeypatc
     rows = jax.jit(lambda tensors: summarize(tensors))([x, beside])
     np.testing.assert_allclose(rows[0], true_summary(x), rtol=1e-6, atol=1e-6 * np.sqrt(x.size))
     np.testing.assert_allclose(rows[1], true_summary(beside), rtol=1e-6)
+
+
+def test_cells_of_arrays_above_and_below_the_size_of_a_chunk(monkeypatch):
+    monkeypatch.setattr(jax_cells, "MAX_ELEMENTS", 1024)
+    monkeypatch.setattr(row_layout, "MAX_ELEMENTS", 1024)
+    rng = np.random.default_rng(0)
+    sizes = [1, 511, 512, 513, 700, 700, 700, 700, 1023, 1024, 1025, 2048, 5000]
+    arrays = [rng.normal(size=size).astype(kind) for size in sizes for kind in ("f4", "f2", "f8")]
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45], "float32")
+    arrays += [np.zeros(700, "float32"), special, np.zeros(0, "float32")]
+    with jax.enable_x64(True):
+        given = [jnp.asarray(x) for x in arrays]
+        for due in (True, jnp.asarray(True)):
+            cells = np.asarray(jax.jit(lambda xs, due=due: jax_cells.count_cells(xs, due))(given))
+            np.testing.assert_array_equal(cells, np.stack([true_cells(x) for x in arrays]))

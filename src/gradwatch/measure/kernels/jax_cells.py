@@ -1,4 +1,8 @@
-"""Histogram cells of JAX arrays."""
+"""Histogram cells of JAX arrays.
+
+XLA takes some 30 ms to compile a loop or a scatter, so arrays are counted together: laid out in
+rows, with counters of its own for each array. It is a copy, but only where histograms are due.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +14,11 @@ from jax import lax
 
 from gradwatch.core import BINS_A_SIDE, CELLS, NONFINITE, ZERO, Tensor
 from gradwatch.measure.kernels.jax_bits import bits_of, widen
+from gradwatch.measure.kernels.jax_layout import heads, laid_out, placed
+from gradwatch.measure.kernels.row_layout import MAX_ELEMENTS, Matrix, RowLayout
 
-_SMALL = 1 << 16
+_WIDTH = 512
+_GPU_LARGE = 1 << 16
 
 
 def count_cells(tensors: Sequence[Tensor | None], due: Any = True) -> Tensor:
@@ -30,16 +37,38 @@ def count_cells(tensors: Sequence[Tensor | None], due: Any = True) -> Tensor:
 
 
 def _count_all(tensors: Sequence[Tensor | None]) -> Tensor:
-    rows = dict.fromkeys(range(len(tensors)), jnp.zeros((CELLS,), jnp.int64))
-    cells = {i: _cell(x) for i, x in enumerate(tensors) if x is not None and x.size}
-    # Small ones in one scatter, each into a row of its own: a scatter takes long to compile.
-    small = [i for i, cell in cells.items() if cell.size < _SMALL]
-    if small:
-        shifted = [cells[i] + np.int32(k * CELLS) for k, i in enumerate(small)]
-        counts = _scatter(jnp.concatenate(shifted), len(small) * CELLS)
-        rows.update(zip(small, counts.reshape(-1, CELLS), strict=True))
-    rows.update({i: _scatter(cells[i], CELLS) for i in cells.keys() - set(small)})
-    return jnp.stack([rows[i] for i in range(len(tensors))])
+    wide = {i: widen(x) for i, x in enumerate(tensors) if x is not None and x.size}
+    floats = [i for i, x in wide.items() if x.dtype == jnp.float32]
+    others = [i for i, x in wide.items() if x.dtype == jnp.float64]
+    tables = [_scatter(_cell(wide[i].reshape(-1)), CELLS)[None] for i in others]
+    if floats:
+        tables.insert(0, _count_floats([tensors[i] for i in floats]))
+    if not tables:
+        return jnp.zeros((len(tensors), CELLS), jnp.int64)
+    return placed(jnp.concatenate(tables), floats + others, len(tensors), np.zeros(CELLS, np.int64))
+
+
+def _count_floats(tensors: Sequence[Tensor]) -> Tensor:
+    """Cells of float32 arrays or narrower ones, one row a tensor."""
+    large = MAX_ELEMENTS if jax.default_backend() != "gpu" else _GPU_LARGE
+    layout = RowLayout.of([x.size for x in tensors], _WIDTH, large, [x.dtype for x in tensors])
+    tables = [_count_rows(matrix, [len(matrix.values)]) for matrix in heads(layout, tensors)]
+    for chunk, matrix in zip(layout.chunks, laid_out(layout, tensors), strict=True):
+        tables.append(_count_rows(matrix, [layout.height(piece) for piece in chunk]))
+    nothing = np.zeros((1, CELLS), np.int64)
+    counts = jnp.concatenate([*tables, nothing])[layout.places].sum(1)
+    padding = np.zeros((len(tensors), CELLS), np.int64)
+    for piece in layout.pieces:
+        padding[piece.tensor, ZERO] = layout.padding(piece)
+    return counts - padding
+
+
+def _count_rows(matrix: Matrix, heights: Sequence[int]) -> Tensor:
+    """Cells of arrays that have so many rows of a matrix; further rows are not counted."""
+    values = matrix.values[: sum(heights)].astype(jnp.float32)
+    first = np.repeat(np.arange(len(heights), dtype=np.int32) * CELLS, heights)
+    cells = (_cell(values) + first[:, None]).reshape(-1)
+    return _scatter(cells, len(heights) * CELLS).reshape(-1, CELLS)
 
 
 def _scatter(cells: Tensor, length: int) -> Tensor:
@@ -73,8 +102,7 @@ def scatter_into_copies(cells: Tensor, length: int) -> Tensor:
 
 
 def _cell(x: Tensor) -> Tensor:
-    """The number of the cell that each element belongs to."""
-    x = widen(x).reshape(-1)
+    """The number of the cell of each element of a float32 or float64 array."""
     bits, form = bits_of(x)
     magnitude = bits & form.magnitude
     place = jnp.clip((magnitude >> form.shift) - form.lowest, -1, BINS_A_SIDE)
