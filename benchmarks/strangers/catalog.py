@@ -19,7 +19,7 @@ HELD_OUT = (
     "torch_rnn", "torch_modern", "torch_events", "torch_structures",
     "keras_forum", "keras_mid_training",
     "torch_transformers", "torch_vision_generative", "torch_mid_training",
-    "torch_science", "torch_representation",
+    "torch_science", "torch_representation", "torch_control", "keras_everyday",
 )  # fmt: skip
 BACKENDS = {
     "keras_regression/curve": "jax",
