@@ -52,6 +52,8 @@ class CaptureSession(Protocol):
     reporter: Reporter
     is_diagnosed: bool
     """Whether there is a diagnosis of what is recorded."""
+    watches_by_default: bool
+    """Whether the user has not said what to measure."""
 
     def open(self, capture: Capture) -> None:
         """Open the run, unless it is open."""

@@ -42,12 +42,15 @@ TAPED: Mapping[Kind, str] = {
 
 _AT_STEP = "parameter's .grad when optimizer.step() was called"
 _SINCE_BACKWARD = (
-    "accumulated over backward() calls, with the loss scale of a GradScaler divided out, after "
-    "any clipping that was done before"
+    "accumulated over backward() calls, with the loss scale of a GradScaler divided out"
+)
+_BEFORE_CLIPPING = (
+    "before torch.nn.utils.clip_grad_norm_ or the like clipped it; after clipping by other means"
 )
 
 WATCHED: Mapping[Kind, str] = {
-    Kind.GRADIENT: f"{_AT_STEP}: {_SINCE_BACKWARD}",
+    Kind.GRADIENT: f"{_AT_STEP}: {_SINCE_BACKWARD}, {_BEFORE_CLIPPING}",
+    Kind.APPLIED_GRADIENT: f"{_AT_STEP}: {_SINCE_BACKWARD}, after any clipping",
     Kind.WEIGHT: "value of the parameter after optimizer.step()",
     Kind.UPDATE: "change of the parameter in optimizer.step(): its value after minus before",
 }
@@ -66,7 +69,7 @@ REPLICATED: Mapping[Kind, str] = {
     **WATCHED,
     **_OF_RANK,
     Kind.GRADIENT: f"{_AT_STEP}: averaged over all ranks by DistributedDataParallel, "
-    f"{_SINCE_BACKWARD}",
+    f"{_SINCE_BACKWARD}, {_BEFORE_CLIPPING}",
 }
 """Of a module that several ranks have copies of."""
 
@@ -74,7 +77,7 @@ SHARDED: Mapping[Kind, str] = {
     **WATCHED,
     **_OF_RANK,
     Kind.GRADIENT: f"{_AT_STEP}, of the whole parameter: the shards of all ranks, reduced over "
-    f"the ranks, {_SINCE_BACKWARD}",
+    f"the ranks, {_SINCE_BACKWARD}, {_BEFORE_CLIPPING}",
 }
 """Of a module whose parameters are spread over the ranks."""
 

@@ -86,7 +86,8 @@ class Session:
         self.reporter = Reporter()
         self.alerts = as_alerts(diagnose, on_finding, stop_on, self.reporter, self.pacer.suspect)
         self.is_diagnosed = self.alerts is not None
-        if self.is_diagnosed and layers is None and watch is None:
+        self.watches_by_default = layers is None and watch is None
+        if self.is_diagnosed and self.watches_by_default:
             watches += diagnosis_watches()
         watches += number_watches()
         self.timetable = Timetable(watches, schedule)

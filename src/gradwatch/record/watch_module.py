@@ -24,15 +24,16 @@ def watch(
 ) -> Monitor:
     """Watch a `torch.nn.Module` while a torch optimizer trains it.
 
-    Each call of `optimizer.step()` is a step. Gradients are read when it begins, so
-    they are accumulated, unscaled (a `GradScaler`'s scale is divided out) and
-    clipped as far as your loop has done that by then; weights when it has ended. A
+    Each call of `optimizer.step()` is a step. Gradients are accumulated and unscaled (a
+    `GradScaler`'s scale is divided out), and read before `torch.nn.utils.clip_grad_norm_` or the
+    like clips them; `applied_gradients` when the step begins, weights when it has ended. A
     step that a `GradScaler` skips is not a call, and not counted. With a closure
     (`LBFGS`), the gradient is that of the closure's last evaluation.
 
     The module itself is not touched, so `torch.compile` is not disturbed; until the run is
     closed, outputs of submodules are seen through torch's hook for all modules, unless they
-    are compiled, and `torch.autograd.backward` looks at the loss before it begins. Only where
+    are compiled, and `torch.autograd.backward` looks at the loss before it begins, as clipping
+    functions do at the gradients. Only where
     `outputs` or `output_gradients` are asked for, the chosen submodules get hooks of their
     own, and a warning says what cannot be seen. A step that is not finite is recorded with
     the first tensor that was not, due or not. For the loss and the epoch, call

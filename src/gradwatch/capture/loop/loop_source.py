@@ -1,7 +1,7 @@
 """Captures the steps of a hand-written loop, for the methods of `Monitor`."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradwatch.capture.capture_session import CaptureSession
 from gradwatch.capture.errors import WrongPlaceError, require_framework
@@ -25,6 +25,9 @@ from gradwatch.capture.loop.step_count import Progress, group_name, whole_number
 from gradwatch.capture.replicas import replica_context
 from gradwatch.capture.sample_losses import fetched_samples
 from gradwatch.core import KerasOptimizer, Kind, Moment, SiteInfo, TorchModule, TorchOptimizer
+
+if TYPE_CHECKING:
+    from gradwatch.capture.torch.step_losses import StepLosses
 
 
 class LoopSource:
@@ -54,9 +57,12 @@ class LoopSource:
         """Follows the loop; made when a loop first asks for it."""
         if self._recorder is None:
             session = self._session
+            # The inputs and targets that a loop gives are recorded, whatever is watched.
+            timetable = session.timetable.along(Kind.INPUT, Kind.TARGET)
+            if session.watches_by_default:
+                timetable = timetable.along(Kind.APPLIED_GRADIENT)
             self._recorder = LoopCapture(
-                # The inputs and targets that a loop gives are recorded, whatever is watched.
-                session.timetable.along(Kind.INPUT, Kind.TARGET),
+                timetable,
                 session.pacer,
                 session.submit,
                 session.open,
@@ -270,3 +276,36 @@ class LoopSource:
         from gradwatch.capture.torch.torch_watch import TorchWatch
 
         TorchWatch(module, optimizer, self.recorder, group_name(group))
+
+    def step_losses(self) -> "StepLosses":
+        """Adds up the losses that torch differentiates, for `record_losses`."""
+        from gradwatch.capture.torch.step_losses import StepLosses
+
+        return StepLosses()
+
+    def record_losses(
+        self, losses: "StepLosses", optimizer: TorchOptimizer, group: str | None = None
+    ) -> None:
+        """Record the loss of each step of an optimizer that is watched."""
+        losses.follow(optimizer, lambda loss: self.record(StepArguments(loss=loss, group=group)))
+
+    def parallel_of(self, module: TorchModule) -> TorchModule:
+        """What holds the module if several processes train it; else the module."""
+        from gradwatch.capture.torch.torch_parallel import parallel_of
+
+        return parallel_of(module)
+
+    def continue_at(self, step: int, group: str | None = None) -> None:
+        """Have the next step of an optimizer that is watched counted after this one."""
+        progress = self.recorder.progress(group_name(group))
+        progress.step = max(progress.step, step)
+
+    def step_of(self, group: str | None = None) -> int:
+        """The number of the last step."""
+        return self.recorder.progress(group_name(group)).step
+
+    def new_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Those of these numbers that were not recorded at the last step."""
+        progress = self.recorder.progress("")
+        known = progress.metrics_at(progress.step)
+        return {name: number for name, number in metrics.items() if name not in known}

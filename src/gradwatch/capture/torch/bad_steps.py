@@ -36,6 +36,7 @@ class BadSteps:
         self._group = group
         self._tensors = tensors
         self._is_bad = self._is_told = False
+        self._is_looked_at = False
         self._gradients: tuple[list[Site], Tensor] | None = None
         progress = loop.progress(group)
         progress.sums_of_loss = self._sums_of_loss
@@ -47,12 +48,22 @@ class BadSteps:
         progress.is_under_way = lambda: False
         self._checks.close()
 
-    def begin(self, is_due: bool, scale: Tensor | None) -> None:
+    def before_clipping(self, is_due: bool) -> None:
+        """The gradients are about to be clipped: one NaN makes all of them NaN."""
+        self._look(is_due)
+        self._is_looked_at = True
+
+    def begin(self, is_due: bool, scale: Tensor | None, is_clipped: bool) -> None:
         """The step of the optimizer begins; with a `scale`, it may skip what is not finite."""
+        if not (is_clipped and self._is_looked_at):
+            self._look(is_due)
+        self._is_bad = self._is_bad and scale is None
+
+    def _look(self, is_due: bool) -> None:
         self._gradients = None
-        self._is_bad = scale is None and not self._checks.are_gradients_finite()
+        self._is_bad = not self._checks.are_gradients_finite()
         if self._is_bad and not is_due and not self._checks.is_told_already:
-            # Now: the optimizer may change them.
+            # Now: they are about to be changed.
             self._gradients = self._measured(Kind.GRADIENT)
 
     def end(self, moment: Moment, is_measured: bool) -> dict[Site, float]:
@@ -67,7 +78,7 @@ class BadSteps:
         if has_kept is not None:
             numbers[Site(Kind.SCALAR, under(self._group, KEPT_GRADIENTS))] = float(has_kept)
         self._checks.step_ended(not self._is_bad)
-        self._is_told = False
+        self._is_told = self._is_looked_at = False
         return numbers
 
     def _send(self, moment: Moment, sums: Mapping[Site, float]) -> None:

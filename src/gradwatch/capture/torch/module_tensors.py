@@ -13,11 +13,15 @@ from gradwatch.capture.variable_names import NamedVariable
 from gradwatch.core import Kind, Site, Tensor
 from gradwatch.measure import framework
 
+GRADIENTS = (Kind.GRADIENT, Kind.APPLIED_GRADIENT)
+
 
 class ModuleTensors:
     """Parameters, gradients and updates of a module, and the tables of its sites.
 
     `outputs` is None if outputs are not watched, and `shards` if parameters are not sharded.
+    `is_clipped` is set when gradients have been clipped once: then those that the optimizer applies
+    are others.
     """
 
     def __init__(
@@ -28,6 +32,7 @@ class ModuleTensors:
         outputs: LayerWatch | None,
     ) -> None:
         self.shards: Shards | None = None
+        self.is_clipped = False
         self._named = named
         self._loop = loop
         self._group = group
@@ -39,10 +44,14 @@ class ModuleTensors:
     def parameter(self, site: Site) -> Tensor:
         return self._by_path[site.path]
 
+    def gradients(self) -> list[Tensor]:
+        """Those of all parameters that have one."""
+        return [n.value.grad for n in self._named if n.value.grad is not None]
+
     def tensor(self, site: Site, before: Mapping[Site, Tensor]) -> Tensor | None:
         """The tensor of a site, as far as this rank counts it; `before` is used for updates."""
         parameter = self.parameter(site)
-        whole = parameter.grad if site.kind is Kind.GRADIENT else parameter
+        whole = parameter.grad if site.kind in GRADIENTS else parameter
         if whole is None or (self.shards is not None and not self.shards.is_counted(whole)):
             return None
         tensor = self._local(whole)
@@ -64,7 +73,10 @@ class ModuleTensors:
         if self._outputs is not None:
             return self._new_table(layers or StepTensors(self._outputs.infos(self._group)))
         # Parameters rarely change except in their values, and making a table is slow.
-        form = tuple([(n.value.requires_grad, n.value.shape, n.value.dtype) for n in self._named])
+        form = (
+            self.is_clipped,
+            *[(n.value.requires_grad, n.value.shape, n.value.dtype) for n in self._named],
+        )
         if self._known is None or self._known[0] != form:
             self._known = form, self._new_table(StepTensors())
         return self._known[1]
@@ -75,11 +87,20 @@ class ModuleTensors:
             Kind.WEIGHT: [n.value for n in self._named],
             Kind.GRADIENT: learned,
         }
+        if self._has_applied_gradients:
+            by_kind[Kind.APPLIED_GRADIENT] = learned
         parameters = sum(n.value.numel() for n in self._named)
         if Kind.UPDATE in self._loop.timetable.affordable(parameters).kinds:
             by_kind[Kind.UPDATE] = learned
         tensors = variable_tensors(self._named, by_kind, framework("torch").difference, self._group)
         return self._loop.table(tensors + layers, self._group)
+
+    @property
+    def _has_applied_gradients(self) -> bool:
+        watches = [w for w in self._loop.timetable.watches if w.kind is Kind.APPLIED_GRADIENT]
+        # The table of shards cannot change: all ranks have agreed on it.
+        is_new = self.is_clipped and self.shards is None
+        return any(is_new or not watch.optional for watch in watches)
 
     def subtable(self, table: SiteTable, of_layers: bool) -> SiteTable:
         """The rows of layers, or all others; always the same object for the same rows."""

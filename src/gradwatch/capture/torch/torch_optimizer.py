@@ -5,6 +5,19 @@ from gradwatch.capture.variable_names import NamedVariable, variables_of
 from gradwatch.core import Tensor, TorchModule, TorchOptimizer
 from gradwatch.util import Reporter
 
+_WRAPPERS = ("accelerate", "lightning", "lightning_fabric", "pytorch_lightning")
+"""Packages whose optimizers call one of torch's, their `optimizer`."""
+
+
+def innermost(optimizer: TorchOptimizer) -> TorchOptimizer:
+    """The optimizer of torch that one of a library calls; any other is returned as it is."""
+    while type(optimizer).__module__.partition(".")[0] in _WRAPPERS:
+        inner = getattr(optimizer, "optimizer", None)
+        if inner is None:
+            break
+        optimizer = inner
+    return optimizer
+
 
 def owned(
     module: TorchModule, optimizer: TorchOptimizer, reporter: Reporter

@@ -1,5 +1,6 @@
 """How a torch module is distributed over processes, and which shards this rank counts."""
 
+import gc
 import sys
 from collections.abc import Sequence
 from enum import Enum
@@ -54,6 +55,15 @@ def replicated_by(module: TorchModule) -> TorchModule | None:
             return None
         module = module._orig_mod
     return module
+
+
+def parallel_of(module: TorchModule) -> TorchModule:
+    """The DistributedDataParallel that holds a module, if there is one; else the module."""
+    parallel = torch.nn.parallel.DistributedDataParallel
+    if not is_one_of_many() or replicated_by(module) is not None:
+        return module
+    found = [x for x in gc.get_objects() if issubclass(type(x), parallel) and x.module is module]
+    return found[0] if found else module
 
 
 def refusal(module: TorchModule) -> str | None:

@@ -1,6 +1,6 @@
 """Watches a torch module through the hooks of its optimizer."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,10 +15,11 @@ from gradwatch.capture.step_tensors import SiteTensor, under
 from gradwatch.capture.torch import torch_own_time
 from gradwatch.capture.torch.bad_steps import BadSteps
 from gradwatch.capture.torch.begun_step import BegunStep
+from gradwatch.capture.torch.clipping import Clipping
 from gradwatch.capture.torch.loss_watch import LossWatch
 from gradwatch.capture.torch.module_outputs import ModuleOutputs
-from gradwatch.capture.torch.module_tensors import ModuleTensors
-from gradwatch.capture.torch.torch_optimizer import owned, scale_of
+from gradwatch.capture.torch.module_tensors import GRADIENTS, ModuleTensors
+from gradwatch.capture.torch.torch_optimizer import innermost, owned, scale_of
 from gradwatch.capture.torch.torch_parallel import (
     Spread,
     is_first_of,
@@ -35,18 +36,14 @@ from gradwatch.measure import Fetched, framework
 from gradwatch.measure.torch_eager import MeasuredRow
 from gradwatch.watches.budget import START, is_in_floor
 
-_MEANINGS = {
-    Spread.OWN: WATCHED,
-    Spread.REPLICATED: REPLICATED,
-    Spread.SHARDED: SHARDED,
-}
+_MEANINGS = {Spread.OWN: WATCHED, Spread.REPLICATED: REPLICATED, Spread.SHARDED: SHARDED}
 
 
 class TorchWatch:
     """Records each step of an optimizer that is due.
 
-    Gradients are read when `optimizer.step()` begins, so they are what it will use: accumulated,
-    unscaled and clipped if the loop has done that. Weights are read when it has ended. Of many
+    Gradients are read before they are clipped, and those that are applied when `optimizer.step()`
+    begins; both are accumulated and unscaled. Weights are read when it has ended. Of many
     processes that train together, the first records what they share, and each records what differs;
     see `Spread`. The module may be compiled, or wrapped for data parallelism.
     """
@@ -58,6 +55,7 @@ class TorchWatch:
             raise WrongTypeError(
                 f"watch() takes a torch.nn.Module. Received: {type(module).__name__}"
             )
+        optimizer = innermost(optimizer)
         if not isinstance(optimizer, torch.optim.Optimizer):
             raise WrongTypeError(
                 f"watch() takes a torch optimizer. Received: {type(optimizer).__name__}"
@@ -72,7 +70,7 @@ class TorchWatch:
             loop.reporter.notice(why)
             return
         named = owned(module, optimizer, loop.reporter)
-        self._loop = loop
+        self._loop, self._reporter = loop, loop.reporter
         self._group = group
         self._step: BegunStep | None = None
         self._moment: Moment | None = None
@@ -81,6 +79,7 @@ class TorchWatch:
         self._seen = ModuleOutputs(module, loop, group, lambda: self._moment or self._next_moment())
         self._outputs = self._seen.layers
         self._tensors = ModuleTensors(named, loop, group, self._outputs)
+        self._clipping = Clipping(optimizer, self._tensors, self._before_clipping)
         spread = spread_of(module, named)
         self._is_one_of_many = is_one_of_many()
         self._parallel = replicated_by(module) if spread is Spread.REPLICATED else None
@@ -134,6 +133,7 @@ class TorchWatch:
             handles.append(module.register_forward_pre_hook(begins, prepend=True))
             handles.append(module.register_forward_hook(own_time.forward_ended))
         at_end = self._loop.at_end
+        at_end.extend(self._clipping.listen())
         at_end.extend(handle.remove for handle in handles)
         if self._outputs is not None:
             hooks = ExitStack()
@@ -149,6 +149,21 @@ class TorchWatch:
             self._loop.is_meeting = False
         self._step = None
 
+    @guarded("reading gradients before they are clipped", "the gradients of that step")
+    def _before_clipping(self) -> None:
+        moment = self._moment or self._next_moment()
+        is_due = self._clipping.is_due = self._is_due(moment)
+        if self._bad_steps is not None:
+            self._bad_steps.before_clipping(is_due)
+        if not is_due or not self._is_recorder:
+            return
+        step = BegunStep(moment, self._tensors.table(), self._seen.eager_step(moment))
+        rows = [row for row in step.table.rows if row[1].kind is Kind.GRADIENT]
+        tensors = self._clipping.gradients([site for _, site in rows])
+        if tensors is not None:
+            self._clipping.rows = self._measured(step, rows, tensors)
+            self._clipping.values = step.values
+
     @guarded("reading gradients before optimizer.step()", "that step")
     def _before_step(self, optimizer: TorchOptimizer, args: Any, kwargs: Any) -> None:
         self._step = None
@@ -156,13 +171,14 @@ class TorchWatch:
             self._own_time.step_begins()
         moment = self._next_moment()
         self._loop.enter_epoch(moment.epoch)
-        is_due = self._is_due(moment)
+        # What was not due before the gradients were clipped is not now.
+        is_due = self._is_due(moment) and self._clipping.is_due
         # Layer outputs are measured where they arise, in the forward pass before this.
         were_outputs = self._seen.are_due(moment)
         self._loop.advance(self._group, moment, was_measured=were_outputs, is_due=is_due)
         self._moment = moment
         if self._bad_steps is not None:
-            self._bad_steps.begin(is_due, scale_of(optimizer))
+            self._bad_steps.begin(is_due, scale_of(optimizer), self._clipping.is_clipped)
         if not is_due:
             return
         if self._parallel is not None and not self._parallel.require_backward_grad_sync:
@@ -194,6 +210,7 @@ class TorchWatch:
                 self._record(step, numbers)
             self._loop.progress(self._group).step_ended()
         finally:
+            self._clipping.step_ended()
             self._surroundings.step_ended(moment)
             if self._own_time is not None:
                 self._own_time.step_ended()
@@ -203,14 +220,24 @@ class TorchWatch:
 
     def _measure_gradients(self, step: BegunStep, scale: Tensor | None) -> None:
         """Measure the gradients before the step: an optimizer may change them."""
-        rows = [row for row in step.table.rows if row[1].kind is Kind.GRADIENT]
-        tensors = [self._tensors.tensor(site, {}) for _, site in rows]
+        clipping = self._clipping
+        kept = clipping.kept()
+        rows = [r for r in step.table.rows if r[1].kind in GRADIENTS and r[1] not in clipping.rows]
+        sites = [site for _, site in rows if site not in kept]
+        tensors = {site: self._tensors.tensor(site, {}) for site in sites}
         if scale is not None:
-            tensors = [None if x is None else x / scale for x in tensors]
+            tensors = {s: None if x is None else x / scale for s, x in tensors.items()}
+        tensors |= kept
+        step.gradients = self._measured(step, rows, [tensors[site] for _, site in rows])
+
+    def _measured(
+        self, step: BegunStep, rows: Sequence[tuple[int, Site]], tensors: Sequence[Tensor | None]
+    ) -> dict[Site, MeasuredRow]:
+        """Measure tensors now, and keep copies of those that probes need."""
         counted = step.table.plan.with_histogram
         measured = step.eager.add_now(tensors, [position in counted for position, _ in rows])
-        step.gradients = dict(zip((site for _, site in rows), measured, strict=True))
-        step.values = self._values(step, zip(rows, tensors, strict=True))
+        step.values |= self._values(step, zip(rows, tensors, strict=True))
+        return dict(zip((site for _, site in rows), measured, strict=True))
 
     def _record(self, step: BegunStep, numbers: Mapping[Site, float]) -> None:
         """Measure the rest of a step, and send it with further numbers."""
@@ -236,9 +263,10 @@ class TorchWatch:
         self, step: BegunStep, table: SiteTable, outputs: Mapping[Site, SiteTensor]
     ) -> dict[str, Tensor]:
         """The summaries, cells and values of a table, as arrays on the device."""
+        measured = {**self._clipping.rows, **step.gradients}
         tensors = [
-            step.gradients[site]
-            if site in step.gradients
+            measured[site]
+            if site in measured
             else outputs[site].tensor()
             if site in outputs
             else self._tensors.tensor(site, step.before)
@@ -251,7 +279,7 @@ class TorchWatch:
                 rows, [x if site.kind is Kind.WEIGHT else None for (_, site), x in pairs]
             )
         values = self._values(step, zip(table.rows, tensors, strict=True))
-        return {"rows": rows, "cells": cells, **step.values, **values}
+        return {"rows": rows, "cells": cells, **self._clipping.values, **step.values, **values}
 
     def _values(
         self,
