@@ -66,9 +66,9 @@ def timed(monkeypatch, directory, added, per_epoch, **options):
     clock = Clock(added, per_epoch)
     monkeypatch.setattr(
         session_module,
-        "Pacer",
+        "make_pacer",
         # Threads do not live in the clock's time: how far they lag behind is left out.
-        lambda budget, *_: Pacer(budget, lambda: True, clock=lambda: clock.now),
+        lambda budget, *_: Pacer(budget, clock=lambda: clock.now),
     )
     # Nor do these long steps end the floor.
     monkeypatch.setattr(floor, "SECONDS", np.inf)

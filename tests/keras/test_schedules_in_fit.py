@@ -229,3 +229,33 @@ def test_compiling_is_announced_while_it_lasts_and_counted(
     assert text.count("gradwatch · compiling the measured step ...") == 1
     assert text.index("compiling the measured step") < text.index("gradwatch · epoch 1")
     assert monitor.cost.compile_seconds > 0
+
+
+def test_what_only_the_diagnosis_wants_is_measured_at_some_steps_and_the_rest_at_each(
+    make_monitor: Any,
+) -> None:
+    monitor, keep = make_monitor(every=1)
+    model, kinds = linear_model(), {}
+
+    def is_thinned() -> bool:
+        kinds.update({r.step: {s.kind for s in r.sites} for r in keep.readings if len(r.sites) > 2})
+        return any(Kind.OUTPUT not in found for found in kinds.values())
+
+    for _ in range(50):  # On JAX and TensorFlow, the lesser step is compiled meanwhile.
+        fit(model, 40, monitor)
+        if is_thinned():
+            break
+    assert is_thinned()
+    assert sorted(kinds) == list(range(1, len(kinds) + 1))
+    assert all({Kind.GRADIENT, Kind.WEIGHT} <= found for found in kinds.values())
+    assert all({Kind.OUTPUT, Kind.UPDATE, Kind.INPUT} <= kinds[step] for step in range(1, 21))
+    for found in kinds.values():
+        assert len(found & {Kind.OUTPUT, Kind.UPDATE, Kind.INPUT}) in (0, 3)
+
+
+def test_what_the_user_asks_for_is_measured_at_each_step(make_monitor: Any) -> None:
+    watch = [gradwatch.gradients(), gradwatch.updates(), gradwatch.outputs()]
+    monitor, keep = make_monitor(every=1, watch=watch)
+    fit(linear_model(), 40, monitor)
+    steps = [r.step for r in keep.readings if Kind.OUTPUT in {s.kind for s in r.sites}]
+    assert steps == list(range(1, 41))

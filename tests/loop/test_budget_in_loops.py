@@ -17,9 +17,9 @@ class World:
         self.now = 0.0
         monkeypatch.setattr(
             session_module,
-            "Pacer",
+            "make_pacer",
             # These loops take no time at all, so that no sink could ever keep up.
-            lambda budget, *_: Pacer(budget, lambda: True, clock=lambda: self.now),
+            lambda budget, *_: Pacer(budget, clock=lambda: self.now),
         )
         # Nor do steps of a second end the floor.
         monkeypatch.setattr(floor, "SECONDS", np.inf)

@@ -1,11 +1,14 @@
 """Which sites are due at which step."""
 
+from dataclasses import replace
+
 import pytest
 
-from gradwatch import Kind, Site, gradients, updates, weights
+from gradwatch import Kind, Site, gradients, losses, updates, weights
 from gradwatch.core import SiteInfo, schedule
 from gradwatch.core.schedule import Moment, every
 from gradwatch.core.select import SelectionError
+from gradwatch.watches import diagnosis_watches
 from gradwatch.watches.plan import Plan, Timetable
 
 
@@ -94,3 +97,38 @@ def test_a_watch_reads_as_it_was_written():
     watch = gradients("conv*", 0, every=5, histogram="epoch")
     assert str(watch) == "gradients('conv*', 0, every=every(5), histogram=each_epoch(1))"
     assert str(weights(histogram=True)) == "weights(histogram=True)"
+
+
+def thinned(asked_for, chosen):
+    watches = [gradients("b"), losses(), *diagnosis_watches()]
+    available = [*AVAILABLE, SiteInfo(Site(Kind.LOSS, "loss"), (), "float32", "")]
+    table = Timetable(
+        [replace(w, optional=True) if w.kind is Kind.LOSS else w for w in watches],
+        asked_for,
+        schedule.at(*chosen),
+    )
+    return table, Plan(table, available)
+
+
+def test_what_only_the_diagnosis_wants_is_due_at_some_of_the_steps_that_are_asked_for():
+    table, p = thinned(every(2), [3, 4])
+    for step in (2, 6):
+        assert due(p, step) == (["gradient b/kernel", "loss loss"], set())
+        assert not table.is_whole(Moment(step))
+    assert "update b/kernel" in due(p, 4)[0]
+    assert table.is_whole(Moment(4))
+    assert due(p, 3) == ([], set())
+    assert not table.is_due(Moment(3))
+
+
+def test_a_step_that_is_run_again_has_what_was_not_measured_the_first_time():
+    _, p = thinned(every(2), [4])
+    assert "gradient b/kernel" not in due(p, 2, is_again=True)[0]
+    assert "update b/kernel" in due(p, 2, is_again=True)[0]
+    assert {"gradient b/kernel", "update b/kernel"} <= set(due(p, 3, is_again=True)[0])
+
+
+def test_steps_that_are_not_whole_have_a_timetable_of_their_own():
+    table, _ = thinned(every(2), [4])
+    assert table.without_diagnosis().kinds == {Kind.GRADIENT, Kind.LOSS}
+    assert Timetable(table.watches, every(2)).without_diagnosis() is None

@@ -58,7 +58,8 @@ class FitSource:
             session.reporter.notice(why)
             return
         if known is None or not known.serves(model):
-            session.forget()
+            if known is None or not known.is_of(model):
+                session.forget()
             # The same model, if it was compiled again, goes on where it was.
             steps_before = 0 if known is None else known.steps_of(model)
             known = FitCapture(

@@ -50,7 +50,9 @@ class Monitor(KerasCallback, LoopInterface):
             URL such as `"s3://bucket/runs/a"`, or a `gradwatch.store.Remote`: sealed segments
             are uploaded there, see docs/remote.md.
         every: how often to measure, see `gradwatch.schedule`: a number of batches,
-            `"epoch"`, a list of steps, ... Instead of a budget.
+            `"epoch"`, a list of steps, ... Instead of a budget. It is for gradients and weights, or
+            what `layers` or `watch` name. What only the diagnosis wants is measured at as many
+            of these steps as a budget of 0.01 allows.
         budget: how much measuring may slow training down, as a fraction; 0.01 if neither
             this nor `every` is given. The monitor measures its cost, on this
             machine and model, and measures every step, every 2nd, 5th, 10th, 20th, ...

@@ -21,14 +21,13 @@ from gradwatch.record.continuation import Beginning
 from gradwatch.record.directory import RunDirectory, claim_directory
 from gradwatch.record.monitor_arguments import as_alerts, as_place, as_sinks, as_watches
 from gradwatch.record.open_run import OpenRun, close_abandoned, now
-from gradwatch.record.pipeline_state import quiet_and_hasten
+from gradwatch.record.pipeline_state import make_pacer
 from gradwatch.record.run_description import as_description
 from gradwatch.record.sink_view import SinkView
 from gradwatch.sinks import CLOSING_TIME, Pipeline, RunInfo, Sink, Store
 from gradwatch.store.remote import Remote, as_remote
 from gradwatch.util import Reporter, environment, exits
 from gradwatch.watches import Timetable, Watch, diagnosis_watches, number_watches
-from gradwatch.watches.budget import Pacer
 
 if TYPE_CHECKING:
     from gradwatch.store.remote import Uploader
@@ -75,8 +74,9 @@ class Session:
             budget = BUDGET
         # Weak references: threads hold the pacer and the directory, and must not hold the session.
         weak = weakref.ref(self)
-        self.pacer = Pacer(budget, *quiet_and_hasten(weak))
-        schedule = self.pacer.schedule if every is None else schedules.as_schedule(every)
+        given = None if every is None else schedules.as_schedule(every)
+        self.pacer = make_pacer(budget, given, BUDGET, weak)
+        schedule = given or self.pacer.schedule
         self._description = as_description(config, tags, note)
         self._remote = as_remote(directory)
         self.directory = as_place(directory, self._remote)
@@ -90,7 +90,7 @@ class Session:
         if self.is_diagnosed and self.watches_by_default:
             watches += diagnosis_watches()
         watches += number_watches()
-        self.timetable = Timetable(watches, schedule)
+        self.timetable = Timetable(watches, schedule, self.pacer.thinned)
         self.rank = ranks.Rank()
         self.sources: Sequence[Source] = ()
         self.pipeline: Pipeline | None = None
@@ -120,6 +120,7 @@ class Session:
         if self.pipeline is not None:
             return
         self.rank = rank = ranks.current()
+        self.pacer.agree(rank.is_one_of_many)
         facts, beginning = ModelFacts(), Beginning(capture.next_step)
         with self.reporter.guard("reading the model", "the facts about the model"):
             facts = capture.facts()

@@ -128,6 +128,15 @@ class Pipeline:
             fetcher.has_handled(self._marked) and all(o.is_quiet for o in self._outlets)
         )
 
+    @property
+    def submitted(self) -> int:
+        """How many readings were submitted."""
+        return 0 if self._fetcher is None else self._fetcher.submitted
+
+    def has_made(self, count: int) -> bool:
+        """Whether that many readings have arrived from the device, or were dropped."""
+        return self._fetcher is None or self._fetcher.has_handled(count)
+
     def flush_soon(self) -> None:
         """Have what waits for more of its kind written now."""
         if self._is_open() and self._fetcher is not None:

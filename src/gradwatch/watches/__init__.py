@@ -1,15 +1,14 @@
 """What to measure, where and when: watches, the plan, the budget, probes."""
 
 from gradwatch.watches.budget import Cost
+from gradwatch.watches.optional_watches import diagnosis_watches, number_watches
 from gradwatch.watches.plan import Due, Plan, Timetable
 from gradwatch.watches.probes.probe import Pictures, Probe, SpectralNorms
 from gradwatch.watches.watch import (
     Watch,
     applied_gradients,
-    diagnosis_watches,
     gradients,
     losses,
-    number_watches,
     output_gradients,
     outputs,
     pictures,

@@ -16,15 +16,33 @@ in float32, during a measured step."""
 
 
 class Timetable:
-    """The watches of a monitor, for any model; those without a schedule follow `every`."""
+    """The watches of a monitor, for any model; those without a schedule follow `every`.
 
-    def __init__(self, watches: Sequence[Watch], every: Schedule) -> None:
+    What only the diagnosis wants is due when anything else is; with a schedule `thinned`, only at
+    those of these steps that it chooses.
+    """
+
+    def __init__(
+        self, watches: Sequence[Watch], every: Schedule, thinned: Schedule | None = None
+    ) -> None:
         self.watches = tuple(watches)
         self.every = every
         self.kinds = frozenset(watch.kind for watch in watches)
         asked_for = [watch.every or every for watch in watches if not watch.optional]
         along = _any_of(asked_for) if asked_for else every
-        self._summaries = [along if watch.optional else watch.every or every for watch in watches]
+        self._thinned = thinned
+        if thinned is not None:
+            thinned = Schedule("thinned", lambda m: along.due(m) and self._is_chosen(m))
+        self._diagnosis = thinned or along
+        self._asked_for = along
+        self._summaries = [
+            watch.every or every
+            if not watch.optional
+            else self._diagnosis
+            if watch.is_for_diagnosis
+            else along
+            for watch in watches
+        ]
         self._histograms: list[Schedule | None] = []
         for watch, schedule in zip(watches, self._summaries, strict=True):
             taken = schedule if watch.histogram is True else watch.histogram
@@ -41,14 +59,31 @@ class Timetable:
     def along(self, *kinds: Kind) -> Timetable:
         """The same, and these kinds where they can be measured."""
         more = [Watch(kind, optional=True) for kind in kinds if kind not in self.kinds]
-        return Timetable([*self.watches, *more], self.every)
+        return self.with_watches([*self.watches, *more])
+
+    def with_watches(self, watches: Sequence[Watch]) -> Timetable:
+        """The same schedules for these watches."""
+        return Timetable(watches, self.every, self._thinned)
+
+    def without_diagnosis(self) -> Timetable | None:
+        """What is measured at steps that are not whole; None if all are."""
+        kept = [watch for watch in self.watches if not watch.is_for_diagnosis]
+        is_whole = self._thinned is None or len(kept) == len(self.watches)
+        return None if is_whole else self.with_watches(kept)
+
+    def is_whole(self, moment: Moment) -> bool:
+        """Whether what only the diagnosis wants is measured at a step, if anything is."""
+        return self._thinned is None or moment.is_again or self._is_chosen(moment)
+
+    def _is_chosen(self, moment: Moment) -> bool:
+        return self._thinned is None or self._thinned.due(moment)
 
     def affordable(self, parameters: int) -> Timetable:
         """The same, without updates that the user has not asked for if the model is too large."""
         if parameters <= MOST_COPIED:
             return self
         kept = [w for w in self.watches if not (w.optional and w.kind is Kind.UPDATE)]
-        return Timetable(kept, self.every)
+        return self.with_watches(kept)
 
     @property
     def is_asked_for_outputs(self) -> bool:
@@ -74,7 +109,12 @@ class Timetable:
     def summaries_due(self, moment: Moment) -> list[bool]:
         """For each watch, whether summaries are due."""
         if moment.is_again:
-            return [watch.probe is None for watch in self.watches]
+            # What was measured the first time is not measured again.
+            known = self._thinned is not None and self._asked_for.due(moment)
+            return [
+                watch.probe is None and (watch.is_for_diagnosis or not known)
+                for watch in self.watches
+            ]
         # A histogram needs its summary.
         return [
             summary.due(moment) or (histogram is not None and histogram.due(moment))

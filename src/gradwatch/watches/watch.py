@@ -52,6 +52,11 @@ class Watch:
         return f"{self.function_name}({', '.join(arguments)})"
 
     @property
+    def is_for_diagnosis(self) -> bool:
+        """Whether only the diagnosis wants it, and it costs more than a number of the step."""
+        return self.optional and self.kind not in (Kind.LOSS, Kind.SCALAR)
+
+    @property
     def function_name(self) -> str:
         """The function that makes such a watch, for messages."""
         return self.probe.function_name if self.probe else self.kind.plural
@@ -330,19 +335,3 @@ def scalars(*, every: schedules.Spec | None = None) -> Watch:
     >>> watch = gradwatch.scalars()
     """
     return _watch(Kind.SCALAR, (), every, False)
-
-
-def diagnosis_watches() -> list[Watch]:
-    """Watches for the diagnosis, besides gradients and weights; each where it can be measured.
-
-    Updates relative to weights, outputs of layers with their dead and saturated units, and
-    the batch that the step is given, with the losses of its samples.
-    """
-    batch = [Watch(Kind.INPUT), Watch(Kind.TARGET), Watch(Kind.SAMPLE_LOSS)]
-    watches = [*batch, updates(), outputs(per_unit=True)]
-    return [replace(watch, optional=True) for watch in watches]
-
-
-def number_watches() -> list[Watch]:
-    """The numbers of a step that cost next to nothing: its loss, its learning rate."""
-    return [replace(watch, optional=True) for watch in (losses(), scalars())]

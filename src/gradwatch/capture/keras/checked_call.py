@@ -13,7 +13,7 @@ from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.layers import LayersOf
 from gradwatch.capture.keras.outputs import name_of_call
-from gradwatch.capture.keras.stand_in import StandIn
+from gradwatch.capture.keras.stand_in import StandIn, restored_train_function
 from gradwatch.capture.keras.variables import variables_by_path
 from gradwatch.capture.torch.finite_checks import FiniteChecks
 from gradwatch.capture.variable_names import NamedVariable
@@ -50,8 +50,9 @@ class StepChecks:
     def is_off(self) -> bool:
         return self._checks.is_off
 
-    def call(self, moment: Moment) -> CheckedCall:
-        return CheckedCall(self._model, self, moment)
+    def call(self, moment: Moment, *, is_measured: bool = False) -> CheckedCall:
+        """A call of the model's train function, or of what stands in for it to measure."""
+        return CheckedCall(self._model, self, moment, is_measured)
 
     def taps(self) -> list[tuple[Any, dict[str, Any]]]:
         """The layers, with calls in place of their own that note what they return."""
@@ -77,8 +78,8 @@ class StepChecks:
 
         return noting_call
 
-    def step_ended(self, moment: Moment, logs: Any) -> None:
-        """A step has returned these logs."""
+    def step_ended(self, moment: Moment, logs: Any, *, is_measured: bool) -> None:
+        """A step has returned these logs; gradients and weights are sent unless it is measured."""
         checks, bad_loss = self._checks, _bad_loss(logs)
         is_finite = checks.are_weights_finite() and checks.are_gradients_finite()
         # The mean of the epoch stays NaN: only that it was finite before tells whose loss it is.
@@ -92,20 +93,34 @@ class StepChecks:
                 for path, x in values.items()
                 if self._variables[path].trainable
             }
-            rows = own.measure(list(tensors.values()))[0].numpy()
             numbers = checks.sums() | bad_loss
-            packed = {site: Summary.of(np.array([x])).pack() for site, x in numbers.items()}
-            self._send(moment, {**dict(zip(tensors, rows, strict=True)), **packed})
+            rows = {site: Summary.of(np.array([x])).pack() for site, x in numbers.items()}
+            if not is_measured:
+                measured = own.measure(list(tensors.values()))[0].numpy()
+                rows |= zip(tensors, measured, strict=True)
+            self._send(moment, rows)
         checks.step_ended(is_finite)
 
 
 class CheckedCall(StandIn):
-    """Runs the model's own train function, and looks at what it computes."""
+    """Runs the model's train function, measured or not, and looks at what it computes."""
 
-    def __init__(self, model: KerasModel, checks: StepChecks, moment: Moment) -> None:
+    def __init__(
+        self, model: KerasModel, checks: StepChecks, moment: Moment, is_measured: bool
+    ) -> None:
         super().__init__(model)
         self._checks = checks
         self._moment = moment
+        self._is_measured = is_measured
+
+    @property
+    def inner(self) -> Any:
+        """What is called: the model's own train function, or what measures it."""
+        return self._own_function
+
+    def put_back(self) -> None:
+        super().put_back()
+        restored_train_function(self._model)
 
     def __call__(self, *args: Any) -> Any:
         # As in `MeasuredCall`: the model's step is run in any case, and once.
@@ -119,7 +134,7 @@ class CheckedCall(StandIn):
         with taps:
             result = self._own_function(*args)
         try:
-            self._checks.step_ended(self._moment, result)
+            self._checks.step_ended(self._moment, result, is_measured=self._is_measured)
         except Exception as error:
             reporter.internal_error(error, "looking at a step", "that step")
         return result

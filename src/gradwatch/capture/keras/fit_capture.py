@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -10,31 +11,27 @@ from gradwatch.capture.keras.again import (
     Rerun,
     Reruns,
     StepSearch,
-    is_harmed,
     make_keeper,
 )
 from gradwatch.capture.keras.ahead import make_tracer
 from gradwatch.capture.keras.backends import make_backend
 from gradwatch.capture.keras.describe_model import facts_of
-from gradwatch.capture.keras.fit_plan import FitPlan
 from gradwatch.capture.keras.fit_reports import FitReports, numbers_in
 from gradwatch.capture.keras.fit_words import NO_REPLICAS, RANDOM_STATE, STILL_COMPILING, Announce
-from gradwatch.capture.keras.observation import Observation
-from gradwatch.capture.keras.optimizers import find_optimizers, skips_overflows
+from gradwatch.capture.keras.optimizers import find_optimizers
 from gradwatch.capture.keras.replica_refusal import replicas_of
-from gradwatch.capture.keras.single_replicas import of_replica
 from gradwatch.capture.keras.slow_start import SlowStart
 from gradwatch.capture.keras.stand_in import StandIn, restored_train_function
 from gradwatch.capture.keras.step import MeasuredCall, MeasuredStep, Observer, StepRequest
 from gradwatch.capture.keras.step_counter import FitStepCounter
-from gradwatch.capture.keras.twins import Twin, TwinPlace
+from gradwatch.capture.keras.step_view import StepView
+from gradwatch.capture.keras.twins import TwinPlace
 from gradwatch.capture.loss_signs import LossSigns
 from gradwatch.capture.meaning import fit_meaning
 from gradwatch.capture.number_log import NumberLog
 from gradwatch.capture.recorder import Recorder, Submit
-from gradwatch.capture.replicas import replica_name
-from gradwatch.capture.values import names_due
 from gradwatch.core import KerasModel, Kind, ModelFacts, Moment, Site, SiteInfo
+from gradwatch.measure import Fetched
 from gradwatch.util import Reporter
 from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
@@ -63,10 +60,8 @@ class FitCapture:
         self._model = model
         parameters = sum(math.prod(variable.shape) for variable in model.trainable_variables)
         self._timetable = timetable.affordable(parameters)
-        self._plan = FitPlan(model, self._timetable)
         self._pacer = pacer
         self._reporter = reporter
-        self._recorder = Recorder(submit, reporter)
         self._reports, self._numbers = FitReports(), NumberLog(submit)
         self._signs = LossSigns(pacer)
         self._announce = announce
@@ -86,23 +81,43 @@ class FitCapture:
             self._reruns = Reruns(keeper, self._step_search, self._send_rerun, self._say, reporter)
         tracer = make_tracer(model, keeper)
         self._measured_step = MeasuredStep(model, self._backend, keeper, tracer)
-        self._plan.make_if_built()
-        self._twins: TwinPlace | None = None
-        twin = None
-        if keeper is not None and self._backend.has_state:
-            # On JAX, all that a compiled step refers to comes with its arguments.
-            self._twins = TwinPlace(self._own_function)
-            twin = self._twins.take(self._plan.current, self._timetable.kinds)
-        self._observer = self._make_observer(twin)
+        # On JAX, all that a compiled step refers to comes with its arguments.
+        has_twins = keeper is not None and self._backend.has_state
+
+        def view(timetable: Timetable, name: str, is_spare: bool) -> StepView:
+            return StepView(
+                model,
+                timetable,
+                self._backend,
+                Recorder(submit, reporter),
+                self._measured_step,
+                partial(self._observer, is_spare=is_spare),
+                self._measured,
+                TwinPlace(self._own_function, name) if has_twins else None,
+            )
+
+        self._whole = view(self._timetable, "whole", False)
+        self._partial: StepView | None = None
+        """What the user has asked for, without what only the diagnosis wants."""
+        asked_for = self._timetable.without_diagnosis()
+        if asked_for is not None and (tracer is not None or self._backend.runs_eagerly(model)):
+            self._partial = view(asked_for, "partial", True)
+            self._measured_step.takes_batches = True
 
     reports_each_step = True
 
     def serves(self, model: KerasModel) -> bool:
-        """Whether this capture, with all that it has compiled, can be used for another `fit`."""
+        """Whether it can be used for another `fit`, with all that it has compiled."""
+        return self.is_of(model) and all(view.take_back() for view in self._views)
+
+    def is_of(self, model: KerasModel) -> bool:
+        """Whether it is the same model, which was not compiled again since."""
         # compile() makes Keras build a new train function.
-        if model is not self._model or restored_train_function(model) is not self._own_function:
-            return False
-        return self._twins is None or self._twins.take_back()
+        return model is self._model and restored_train_function(model) is self._own_function
+
+    @property
+    def _views(self) -> list[StepView]:
+        return [view for view in (self._whole, self._partial) if view is not None]
 
     def steps_of(self, model: KerasModel) -> int:
         """How many steps a model has trained here; 0 if it is another."""
@@ -136,20 +151,22 @@ class FitCapture:
             self._numbers.add(Moment(step, epoch), lambda: numbers)
 
     def _step_search(self, waits: bool) -> StepSearch | None:
-        request = self._request(Moment(self.next_step))
-        if self._reruns is None or self._plan.is_outdated:
+        view, moment = self._whole, Moment(self.next_step)
+        request = self._request(view, moment)
+        if self._reruns is None or view.plan.is_outdated:
             return None
-        if not waits and self._measured_step.is_awaited(self._observer):
+        if not waits and self._measured_step.is_awaited(view.observer):
             return None
         if not self._measured_step.prepare([[request]]):
             return None
-        function = self._measured_step.function_for(self._observer)
-        fetch, tables = self._backend.framework.fetch, self._recorder.tables
-        return StepSearch(self._reruns.keeper, function, fetch, tables, self._may_skip)
+        function = self._measured_step.function_for(view.observer)
+        fetch, tables = self._backend.framework.fetch, view.recorder.tables
+        return StepSearch(self._reruns.keeper, function, fetch, tables, self._whole.may_skip)
 
     def _send_rerun(self, rerun: Rerun) -> None:
         if rerun.moment is not None:
-            self._send(StepRequest(rerun.moment, False, self._observer), rerun.measured)
+            request = StepRequest(rerun.moment, False, self._whole.observer)
+            self._whole.send(request, rerun.measured)
 
     def facts(self) -> ModelFacts:
         return facts_of(self._model, self._reporter)
@@ -166,7 +183,8 @@ class FitCapture:
 
     def infos(self) -> list[SiteInfo]:
         """The descriptions of the chosen sites; none before the model's variables exist."""
-        known = [] if self._plan.current is None else self._plan.current.infos
+        plan = self._whole.plan.current
+        known = [] if plan is None else plan.infos
         # Sites that surround the network are known only in the step.
         return [info for info in known if info.kind.is_of_variable or info.kind.is_of_layer]
 
@@ -188,15 +206,18 @@ class FitCapture:
             self._reruns.look_at_copies()
         self._batch = batch
         moments = self._counter.moments(batch)
-        self._plan.make_if_built()
+        for view in self._views:
+            view.plan.make_if_built()
         due = [moment for moment in moments if self._timetable.is_due(moment)]
-        if self._measured_step.is_awaited(self._observer) and not any(map(self._may_wait, due)):
+        observer = self._whole.observer
+        if self._measured_step.is_awaited(observer) and not any(map(self._may_wait, due)):
             due = []
+        whole = [moment for moment in due if self._is_whole(moment)]
         if self._reruns is not None:
-            self._reruns.keeper.begin(moments, is_measured=len(due) == len(moments))
+            self._reruns.keeper.begin(moments, is_measured=len(whole) == len(moments))
         is_ordinary = not due or all(map(self._timetable.is_ordinary, due))
-        self._pacer.tick(moments, len(due), counts=is_ordinary)
-        if self._observer.is_refused:
+        self._pacer.tick(moments, len(due), counts=is_ordinary, whole=len(whole))
+        if observer.is_refused:
             self._reporter.notice(RANDOM_STATE)
         elif due or self._backend.holds_random_state:
             self._measure_next(moments)
@@ -205,20 +226,18 @@ class FitCapture:
             self._run_own(moments)
 
     def end_batch(self, batch: int) -> None:
-        """The execution that ends with that batch has ended; on any thread."""
+        """The execution up to that batch has ended; on any thread."""
         if self._own_start is not None:
             self._own_start.end()
         self._counter.end_batch(batch)
 
     def end(self) -> None:
         self._counter.end()
-        if self._measured_step.is_awaited(self._observer):
+        if self._measured_step.is_awaited(self._whole.observer):
             self._say(STILL_COMPILING)
         with self._reporter.guard("keeping the measured step", "nothing"):
-            if self._twins is not None:
-                observer, plan, kinds = self._observer, self._plan.current, self._timetable.kinds
-                made, tables = self._measured_step.compiled_for(observer), self._recorder.tables
-                self._twins.leave(plan, kinds, observer.observation, made, tables)
+            for view in self._views:
+                view.keep()
 
     def _run_own(self, moments: list[Moment]) -> None:
         """The model's own step comes next: after measured ones, it is yet to be compiled."""
@@ -228,16 +247,17 @@ class FitCapture:
                 self._own_start.begin()
         # Another monitor that watches this fit keeps or measures the step, so this one cannot.
         is_free = not isinstance(vars(self._model)["train_function"], StandIn)
-        if not is_free or self._plan.current is None:
+        if not is_free or self._whole.plan.current is None:
             return
         if self._reruns is not None:
             KeptCall(self._model, self._reruns.keeper).install()
-        elif len(moments) == 1 and self._checks is not None and not self._checks.is_off:
-            self._checks.call(moments[0]).install()
+        else:
+            self._check(moments)
 
-    @cached_property
-    def _may_skip(self) -> bool:
-        return skips_overflows(self._model)
+    def _check(self, moments: list[Moment], *, is_measured: bool = False) -> None:
+        """Have the step looked at that comes next: nothing is known of outputs."""
+        if len(moments) == 1 and self._checks is not None and not self._checks.is_off:
+            self._checks.call(moments[0], is_measured=is_measured).install()
 
     @cached_property
     def _checks(self) -> Any:
@@ -251,7 +271,7 @@ class FitCapture:
     def _send_rows(self, moment: Moment, rows: Mapping[Site, Any]) -> None:
         """Send packed summaries by site, whatever is due."""
         self._numbers.close_batch()
-        self._recorder.send(moment, numbers=lambda table: rows)
+        self._whole.recorder.send(moment, numbers=lambda table: rows)
 
     def _say(self, words: str) -> None:
         self._announce(words, is_below_bar=self._batch > 0)
@@ -261,26 +281,42 @@ class FitCapture:
         restored_train_function(self._model)
 
     def _measure_next(self, moments: list[Moment]) -> None:
-        if self._plan.is_outdated:
-            self._plan.renew()
-            if self._twins is not None:
-                self._twins.forget()
-            self._observer = self._make_observer()
+        if self._whole.plan.is_outdated:
+            for view in self._views:
+                view.renew()
         every = self._backend.holds_random_state
         requests = [
-            [self._request(m)] if every or self._timetable.is_due(m) else [] for m in moments
+            [self._request_for(m)] if every or self._timetable.is_due(m) else [] for m in moments
         ]
         replaced = vars(self._model)["train_function"]
+        replaced = getattr(replaced, "inner", replaced)
         if isinstance(replaced, MeasuredCall):
             # By another monitor that watches this fit.
             replaced.join(requests)
-        else:
-            restored_train_function(self._model)
-            MeasuredCall(self._measured_step, self._model, requests).install()
+            return
+        restored_train_function(self._model)
+        MeasuredCall(self._measured_step, self._model, requests).install()
+        if requests[0] and requests[0][0].instead is not None:
+            self._check(moments, is_measured=True)
 
-    def _request(self, moment: Moment) -> StepRequest:
-        histograms = any(self._timetable.histograms_due(moment))
-        return StepRequest(moment, histograms, self._observer, self._may_wait(moment))
+    def _is_whole(self, moment: Moment) -> bool:
+        """Whether what only the diagnosis wants is measured, too."""
+        part = self._partial
+        if part is None or self._timetable.is_whole(moment):
+            return True
+        return self._measured_step.is_compiled and not self._measured_step.is_there(part.observer)
+
+    def _request_for(self, moment: Moment) -> StepRequest:
+        request = self._request(self._whole, moment)
+        if self._partial is None or self._timetable.is_whole(moment):
+            return request
+        # Nobody waits for what measures less.
+        part = self._request(self._partial, moment)
+        return replace(part, may_wait=self._backend.runs_eagerly(self._model), instead=request)
+
+    def _request(self, view: StepView, moment: Moment) -> StepRequest:
+        histograms = any(view.plan.timetable.histograms_due(moment))
+        return StepRequest(moment, histograms, view.observer, self._may_wait(moment))
 
     def _may_wait(self, moment: Moment) -> bool:
         """Whether training may wait for a measured step to be compiled.
@@ -289,61 +325,24 @@ class FitCapture:
         which cannot be traced apart from being run.
         """
         is_chosen = self._pacer.budget is None or self._timetable.is_asked_for(moment)
-        return is_chosen or self._plan.current is None
+        return is_chosen or self._whole.plan.current is None
 
-    def _send(self, request: StepRequest, measured: Mapping[str, Any]) -> None:
-        """Send a measurement, without waiting for it."""
-        if not measured:
-            return
-        try:
-            plan, moment = self._plan.require(), request.moment
-            due = plan.due(moment)
-            if not due.summaries:
-                return  # It was measured for the sake of its random numbers alone.
-            fetch = self._backend.framework.fetch
-            wait = fetch(measured, names_due(due, measured))
-            if self._reruns is not None:
-                tables = self._recorder.tables
-                self._reruns.add_measured(
-                    moment.step, lambda: is_harmed(wait(), tables, may_skip=self._may_skip)
-                )
-            # What is reported from now on comes after this.
-            self._numbers.close_batch()
-            self._recorder.send(
-                moment,
-                wait,
-                count=len(due.summaries),
-                unseen=request.observer.observation.coverage.unseen,
-            )
-            if due.per_replica and "replicas" in measured:
-                of_replicas = fetch(measured, ["replicas"])
-                for replica in range(replicas_of(self._model)):
-                    self._recorder.send(
-                        moment,
-                        numbers=partial(of_replica, replica, plan, due, of_replicas),
-                        group=replica_name(replica),
-                        count=len(due.per_replica),
-                    )
-        except Exception as error:
-            self._reporter.internal_error(error, "sending a measured step", "that step")
+    def _measured(self, view: StepView, moment: Moment, wait: Fetched) -> None:
+        """A step was measured, and is about to be sent."""
+        if self._reruns is not None:
+            harmed = partial(view.is_harmed, wait)
+            self._reruns.add_measured(moment.step, harmed, is_whole=view is self._whole)
+        # What is reported from now on comes after this.
+        self._numbers.close_batch()
 
-    def _make_observer(self, twin: Twin | None = None) -> Observer:
-        if twin is not None:
-            observation = twin.observation
-        else:
-            observation = self._backend.observation(
-                lambda backend: Observation(self._model, self._plan, backend, self._recorder)
-            )
-        observer = Observer(
+    def _observer(self, view: StepView, observation: Any, *, is_spare: bool) -> Observer:
+        return Observer(
             self._backend,
             observation,
-            self._send,
+            view.send,
             self._reporter,
             self._say,
-            self._pacer.compiled,
-            self._pacer.missed,
+            (lambda seconds: None) if is_spare else self._pacer.compiled,
+            (lambda: None) if is_spare else self._pacer.missed,
+            is_spare,
         )
-        if twin is not None:
-            self._measured_step.adopt(observer, twin.compiled)
-            self._recorder.tables.adopt(twin.tables, self._plan.require())
-        return observer

@@ -34,6 +34,8 @@ class Observer:
     """Takes the seconds for which the step was compiled."""
     missed: Callable[[], object]
     """Told if a step is not measured after all, because what measures it is being compiled."""
+    is_spare: bool = False
+    """Whether training never waits for what measures for it: another observer does instead."""
 
     @property
     def is_refused(self) -> bool:
@@ -49,7 +51,8 @@ class StepRequest:
     histograms: bool
     observer: Observer
     may_wait: bool = True
-    """Whether the step waits until what measures it is compiled; else it is not measured."""
+    """Whether the step waits until what measures it is compiled; else `instead` is measured."""
+    instead: StepRequest | None = None
 
 
 class MeasuredCall(StandIn):
@@ -69,7 +72,8 @@ class MeasuredCall(StandIn):
     def join(self, requests: Sequence[Sequence[StepRequest]]) -> None:
         """Measure for another monitor of the same `fit` as well."""
         for own, others in zip(self._requests, requests, strict=True):
-            own.extend(others)
+            # Not a step compiled for each combination.
+            own[:] = [request.instead or request for request in (*own, *others)]
 
     def __call__(self, *args: Any) -> Any:
         # Before the model's step is run, nothing of gradwatch is called outside of this `try`:
@@ -79,7 +83,8 @@ class MeasuredCall(StandIn):
         try:
             # Another callback may have raised after the request was made. The step was
             # then never run, and this is one of another `fit`.
-            if fit_of(self._model) is self._fit and self._step.prepare(self._requests):
+            wanted = [*self._requests, *filter(None, map(_instead, self._requests))]
+            if fit_of(self._model) is self._fit and self._step.prepare(wanted):
                 tracer = self._step.tracer_for(self._requests)
                 if tracer is None:
                     call = self._step.call_of(self._requests, self._own_function)
@@ -97,6 +102,8 @@ class MeasuredCall(StandIn):
         own, call, failure = tracer.on_batch(self._own_function, taken), None, None
         try:
             call = self._step.call_ahead(self._requests[0], taken, own)
+            if call is None and (instead := _instead(self._requests[0])):
+                call = self._step.call_ahead(instead, taken, own)
             if call is None:
                 for request in self._requests[0]:
                     request.observer.missed()
@@ -133,6 +140,8 @@ class MeasuredStep:
         self._compiled: dict[tuple[Observer, ...], _Compiled] = {}
         self.has_run = False
         """Whether any measured step was run."""
+        self.takes_batches = False
+        """Whether measured functions are called on batches also where training waits for them."""
 
     @property
     def is_compiled(self) -> bool:
@@ -142,7 +151,7 @@ class MeasuredStep:
     def tracer_for(self, requests: Sequence[Sequence[StepRequest]]) -> Tracer | None:
         """What compiles the measured step on a thread; None if that is waited for."""
         waits = any(request.may_wait for each in requests for request in each)
-        return None if waits else self._tracer
+        return None if waits and not self.takes_batches else self._tracer
 
     def adopt(self, observer: Observer, compiled: Any) -> None:
         """Measure for this observer by what `compiled_for` has returned for another."""
@@ -151,6 +160,11 @@ class MeasuredStep:
     def compiled_for(self, observer: Observer) -> Any:
         """What was made to measure for this observer alone; None if nothing was."""
         return self._compiled.get((observer,))
+
+    def is_there(self, observer: Observer) -> bool:
+        """Whether what measures for this observer alone can be called, for some kind of batch."""
+        compiled = self._compiled.get((observer,))
+        return compiled is not None and (compiled.ahead is None or compiled.ahead.is_there)
 
     def is_awaited(self, observer: Observer) -> bool:
         """Whether all that measures for an observer is still being compiled."""
@@ -209,7 +223,7 @@ class MeasuredStep:
     def call_ahead(
         self, requests: Sequence[StepRequest], taken: Taken, plain: Any
     ) -> Callable[..., Any] | None:
-        """A single step on a batch that was taken; None if it is not compiled yet."""
+        """A single step on a batch that was taken; None if compiling it is not waited for."""
         compiled = self._compiled[tuple(request.observer for request in requests)]
         if self._tracer is None or compiled.ahead is None:
             return None
@@ -217,7 +231,8 @@ class MeasuredStep:
         args = self._tracer.arguments(taken)
         for request in requests:
             args = request.observer.backend.arguments(args, request.histograms)
-        if not compiled.ahead.is_ready(function, args):
+        waits = any(request.may_wait for request in requests)
+        if not waits and not compiled.ahead.is_ready(function, args):
             return None
         seconds = compiled.ahead.take_seconds()
         if seconds is not None:
@@ -306,7 +321,8 @@ class MeasuredStep:
             model.make_train_function(force=True)
             function = model.train_function
         noting = function if self.keeper is None else self.keeper.noting(function)
-        ahead = None if self._tracer is None else CompiledAhead(self._tracer)
+        is_spare = any(observer.is_spare for observer in observers)
+        ahead = None if self._tracer is None else CompiledAhead(self._tracer, waits=not is_spare)
         return _Compiled(function, noting, train_step, FirstCalls(self.is_compiled), ahead)
 
 
@@ -321,6 +337,11 @@ class _Compiled(NamedTuple):
     train_step: Any
     first_calls: FirstCalls
     ahead: CompiledAhead | None
+
+
+def _instead(requests: Sequence[StepRequest]) -> list[StepRequest]:
+    """What is measured while what measures these is being compiled, if anything is."""
+    return [request.instead for request in requests if request.instead is not None]
 
 
 def _report(requests: Sequence[Sequence[StepRequest]], error: Exception, doing: str) -> None:

@@ -39,17 +39,18 @@ class Twin:
 
 
 class TwinPlace:
-    """Where one monitor takes the twin of a train function from, and leaves it."""
+    """Where one monitor takes a twin of a train function from, by name, and leaves it."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, name: str) -> None:
         self._function = function
+        self._name = f"{_NAME}_{name}"
         self._twin: Twin | None = None
 
     def take(self, plan: Plan | None, kinds: Collection[Kind]) -> Twin | None:
         """The twin that was left, if it is the one that is needed."""
-        twin: Twin | None = getattr(self._function, "__dict__", {}).get(_NAME)
+        twin: Twin | None = getattr(self._function, "__dict__", {}).get(self._name)
         if twin is not None and plan is not None and twin.is_for(plan, kinds):
-            del vars(self._function)[_NAME]
+            del vars(self._function)[self._name]
             twin.owner, self._twin = self, twin
         return self._twin
 
@@ -59,8 +60,8 @@ class TwinPlace:
             return True
         if self._twin.owner is not self:
             return False
-        if vars(self._function).get(_NAME) is self._twin:
-            del vars(self._function)[_NAME]
+        if vars(self._function).get(self._name) is self._twin:
+            del vars(self._function)[self._name]
         return True
 
     def leave(
@@ -75,7 +76,7 @@ class TwinPlace:
         if self._twin is None and plan is not None and compiled is not None:
             self._twin = Twin(plan, kinds, observation, compiled, tables, self)
         if self._twin is not None and hasattr(self._function, "__dict__"):
-            vars(self._function)[_NAME] = self._twin
+            vars(self._function)[self._name] = self._twin
 
     def forget(self) -> None:
         """The twin is of no use any more."""

@@ -134,6 +134,7 @@ class LoopCapture:
                 is_due,
                 counts=not is_due or self.timetable.is_ordinary(moment),
                 was_measured=is_due and was_measured,
+                whole=is_due and self.timetable.is_whole(moment),
             )
 
     def is_due(self, moment: Moment, *, histograms: bool = False) -> bool:

@@ -90,7 +90,7 @@ def narrowed(timetable: Timetable, infos: Sequence[SiteInfo]) -> Timetable:
             except selectors.SelectionError:
                 continue  # All that it chooses here is excluded again.
             watches.append(kept_watch)
-    return Timetable(watches, timetable.every)
+    return timetable.with_watches(watches)
 
 
 def _excludes(spec: selectors.Spec) -> bool:

@@ -55,6 +55,10 @@ class ModuleOutputs:
     def step_ended(self) -> None:
         self._eager = None
 
+    def is_whole(self) -> bool:
+        """Whether what only the diagnosis wants is measured in the current step, if it is due."""
+        return self._loop.timetable.is_whole(self._current())
+
     def are_due(self, moment: Moment) -> bool:
         if self.layers is None:
             return False

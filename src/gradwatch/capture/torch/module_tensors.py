@@ -10,7 +10,7 @@ from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.step_tensors import ABSENT, StepTensors, under, variable_tensors
 from gradwatch.capture.torch.torch_parallel import Shards
 from gradwatch.capture.variable_names import NamedVariable
-from gradwatch.core import Kind, Site, Tensor
+from gradwatch.core import Kind, Moment, Site, Tensor
 from gradwatch.measure import framework
 
 GRADIENTS = (Kind.GRADIENT, Kind.APPLIED_GRADIENT)
@@ -52,6 +52,8 @@ class ModuleTensors:
         """The tensor of a site, as far as this rank counts it; `before` is used for updates."""
         parameter = self.parameter(site)
         whole = parameter.grad if site.kind in GRADIENTS else parameter
+        if site.kind is Kind.UPDATE and site not in before:
+            return None  # It is not due.
         if whole is None or (self.shards is not None and not self.shards.is_counted(whole)):
             return None
         tensor = self._local(whole)
@@ -59,9 +61,10 @@ class ModuleTensors:
             return framework("torch").difference(tensor, before[site])
         return tensor
 
-    def values_before(self, table: SiteTable) -> dict[Site, Tensor]:
-        """Copies of the parameters whose updates are watched."""
-        updates = [site for site in table.plan.sites if site.kind is Kind.UPDATE]
+    def values_before(self, table: SiteTable, moment: Moment) -> dict[Site, Tensor]:
+        """Copies of the parameters whose updates are due."""
+        due = (table.plan.sites[i] for i in table.plan.due(moment).summaries)
+        updates = [site for site in due if site.kind is Kind.UPDATE]
         snapshot = framework("torch").snapshot
         return {site: snapshot(self._local(self.parameter(site))) for site in updates}
 

@@ -109,7 +109,7 @@ class TorchWatch:
             optimizer,
             loop,
             group,
-            lambda: self._is_due(self._moment or self._next_moment()),
+            lambda: self._seen.is_whole() and self._is_due(self._moment or self._next_moment()),
         )
         self._seen.activation_of = self._surroundings.activation_of
         loop.known.add(group, self._surroundings.facts, module)
@@ -188,7 +188,7 @@ class TorchWatch:
             )
         step = BegunStep(moment, self._tensors.table(), self._seen.eager_step(moment))
         if self._is_recorder:
-            step.before = self._tensors.values_before(step.table)
+            step.before = self._tensors.values_before(step.table, moment)
             has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
             if not has_closure:
                 self._measure_gradients(step, scale_of(optimizer))

@@ -3,5 +3,6 @@
 from gradwatch.watches.budget.cost import Cost, in_words
 from gradwatch.watches.budget.floor import is_in_floor
 from gradwatch.watches.budget.pacer import GAP, START, Pacer
+from gradwatch.watches.budget.thinning import ThinningPacer
 
-__all__ = ["GAP", "START", "Cost", "Pacer", "in_words", "is_in_floor"]
+__all__ = ["GAP", "START", "Cost", "Pacer", "ThinningPacer", "in_words", "is_in_floor"]

@@ -23,6 +23,8 @@ FIRST_GAP = 8
 """The steps that are left out to compare with, while nothing is decided yet."""
 LONGEST_WAIT = 256
 KEPT_CHANGES = 64
+FAR = 64
+"""Steps between two that the user asks for, beyond which all of these may be whole."""
 ENOUGH = 8
 """Episodes, and steps outside of any, without which there is no telling the cost."""
 UNSTEADY = 1 / 3
@@ -49,6 +51,8 @@ class Pacer:
     The budget is a fraction of the time of training; None to only measure the cost of steps that
     the user has chosen. `is_quiet` tells whether all results have arrived and are written, and
     `hasten` asks for that to be soon.
+
+    With `asked_for`, the user's schedule, it chooses among those steps; see `ThinningPacer`.
     """
 
     def __init__(
@@ -57,7 +61,9 @@ class Pacer:
         is_quiet: Callable[[], bool] = lambda: True,
         hasten: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.perf_counter,
+        asked_for: Schedule | None = None,
     ) -> None:
+        self._asked_for = asked_for
         self.budget = None if budget is None else _fraction(budget)
         self.schedule = Schedule(f"budget({budget:g})" if budget else "budget()", self._due)
         self._is_quiet = is_quiet
@@ -90,6 +96,12 @@ class Pacer:
         self._has_sign = False
         self._last_step = 0
         self._steps = self._measured_steps = self._measured_ticks = 0
+
+    thinned: Schedule | None = None
+    """The steps that may be whole; None if all may be."""
+
+    def agree(self, is_one_of_many: bool) -> None:
+        """Do not choose by the clock which steps are whole, if several processes train."""
 
     def follow(self, is_chosen: Callable[[int], bool] | None) -> None:
         """Follow a choice of steps that several processes have agreed on."""
@@ -140,8 +152,12 @@ class Pacer:
         *,
         counts: bool = True,
         was_measured: bool = False,
+        whole: int = 0,
     ) -> None:
-        """These steps begin now, and so many of them are measured; see `Meter.tick`."""
+        """These steps begin now, and so many of them are measured; see `Meter.tick`.
+
+        So many of those are `whole`: with what only the diagnosis wants, see `ThinningPacer`.
+        """
         learned = self._meter.tick(
             len(moments), measured > 0, self._quiet, counts=counts, was_measured=was_measured
         )
@@ -213,12 +229,22 @@ class Pacer:
         if moment.step < start:
             place = bisect_right(self._changes, moment.step, key=lambda change: change[0]) - 1
             _, interval, has_floor = self._changes[max(place, 0)]
-        if interval > 0 and moment.step % interval == 0:
+        if interval > 0 and self._is_multiple(moment, interval):
             return True
         if not has_floor:
             return False
         origin = moment.step if self._origin is None else self._origin
-        return moment.step % floor.floor_interval(moment.step - origin + 1) == 0
+        return self._is_multiple(moment, floor.floor_interval(moment.step - origin + 1))
+
+    def _is_multiple(self, moment: Moment, interval: int) -> bool:
+        """Whether the step is a multiple, or the first after one that the user has asked for."""
+        since, asked_for = moment.step % interval, self._asked_for
+        if since == 0 or asked_for is None:
+            return since == 0
+        if not asked_for.is_fixed:
+            return True  # A function of the user's, which is asked once per step.
+        before = range(moment.step - min(since, FAR), moment.step)
+        return not any(asked_for.due(Moment(step, moment.epoch)) for step in before)
 
     @property
     def _seconds_each(self) -> float:

@@ -33,9 +33,15 @@ class Reruns:
         self._breaks = LossBreaks()
         self._measured: deque[int] = deque(maxlen=MOST_STEPS)
 
-    def add_measured(self, step: int, is_harmed: Callable[[], bool]) -> None:
-        """A step was measured, and is sent; the function waits and says if it did harm."""
-        self._measured.append(step)
+    def add_measured(
+        self, step: int, is_harmed: Callable[[], bool], *, is_whole: bool = True
+    ) -> None:
+        """A step was measured, and is sent; the function waits and says if it did harm.
+
+        One that is not whole may be run again for the rest of it.
+        """
+        if is_whole:
+            self._measured.append(step)
         if self.keeper.kept.states:
             self._breaks.add_measured(step, is_harmed)
 

@@ -16,15 +16,20 @@ SHARE = 0.05
 
 
 class CompiledAhead:
-    """Begins to compile a train function for each kind of batch, and knows which are there."""
+    """Begins to compile a train function for each kind of batch, and knows which are there.
+
+    What is traced quickly is waited for, if `waits`.
+    """
 
     def __init__(
         self,
         tracer: Tracer,
         clock: Callable[[], float] = time.perf_counter,
         own_clock: Callable[[], float] = time.thread_time,
+        waits: bool = True,
     ) -> None:
         self._tracer = tracer
+        self._waits = waits
         self._clock = clock
         self._own_clock = own_clock
         self._programs: dict[Hashable, _Program] = {}
@@ -36,6 +41,11 @@ class CompiledAhead:
         """Whether nothing can be called yet, and something is being compiled."""
         programs = self._programs.values()
         return not any(p.is_ready for p in programs) and any(p.is_running for p in programs)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether something can be called."""
+        return any(program.is_ready for program in self._programs.values())
 
     def is_ready(self, function: Any, args: Any) -> bool:
         """Whether the function can be called without waiting long; if not, it is compiled.
@@ -72,7 +82,7 @@ class CompiledAhead:
         seconds = self._clock() - began
         self._tracing += seconds
         # By the thread's own time: also on a busy machine, the first steps are measured.
-        is_quick = self._own_clock() - own < QUICK[self._tracer.framework]
+        is_quick = self._waits and self._own_clock() - own < QUICK[self._tracer.framework]
         return _Program(None if is_quick else compile_it, seconds)
 
 

@@ -54,6 +54,10 @@ class KerasBackend(ABC):
         """Whether a step that is not run eagerly is compiled."""
         return bool(model.jit_compile)
 
+    def runs_eagerly(self, model: KerasModel) -> bool:
+        """Whether nothing is compiled, so that steps may differ in what is measured."""
+        return False
+
     def scope(self) -> Any:
         """Where tensors are being made: equal for two places that may use each other's."""
         return None

@@ -36,6 +36,9 @@ class TorchBackend(KerasBackend):
     def eager_step(self, model: KerasModel, size: Callable[[], int]) -> EagerStep | None:
         return None if _is_traced(model) else EagerStep(size(), self._histograms_due)
 
+    def runs_eagerly(self, model: KerasModel) -> bool:
+        return not _is_traced(model)
+
     def step_checks(self, model: KerasModel, send: Any, reporter: Reporter) -> Any:
         return None if _is_traced(model) else StepChecks(model, send, reporter)
 
