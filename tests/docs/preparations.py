@@ -1,0 +1,166 @@
+"""What is there before the blocks of a page run: models, data and runs, by page."""
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+
+import gradwatch
+
+ROOT = Path(__file__).parents[2]
+
+
+def images(count=32):
+    random = np.random.default_rng(0)
+    return random.normal(size=(count, 8, 8, 1)).astype("f"), random.integers(4, size=count)
+
+
+def network():
+    import keras
+
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            layers.Conv2D(4, 3, activation="relu", name="conv1"),
+            layers.Conv2D(4, 3, activation="relu", name="conv2"),
+            layers.Flatten(),
+            layers.Dense(4, activation="softmax", name="dense"),
+        ],
+        name="net",
+    )
+    model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
+    fit = model.fit
+    vars(model)["fit"] = lambda *args, **options: fit(*args, verbose=0, **options)
+    return model
+
+
+@contextlib.contextmanager
+def in_fit():
+    """A Keras model that fits `x` to `y`."""
+    x, y = images()
+    yield {"gradwatch": gradwatch, "model": network(), "x": x, "y": y, "make_model": network}
+
+
+def record(directory, steps=(1, 100, 200, 400), **options):
+    """A run with the sites that the pages about reading name."""
+    random = np.random.default_rng(1)
+    watch = [
+        gradwatch.gradients(every=1, histogram=True),
+        gradwatch.weights(every=1, histogram=True),
+        gradwatch.updates(every=1),
+        gradwatch.pictures("conv1/kernel", every=1),
+    ]
+    sinks = [gradwatch.Store()]
+    monitor = gradwatch.Monitor(directory, watch=watch, sinks=sinks, diagnose=False, **options)
+    paths = {"conv1/kernel": (3, 3, 1, 2), "conv1/bias": (2,), "dense/kernel": (4, 3)}
+    before = {path: random.normal(size=shape) for path, shape in paths.items()}
+    for step in steps:
+        after = {path: value + 0.01 for path, value in before.items()}
+        monitor.record(
+            gradients={path: random.normal(size=shape) for path, shape in paths.items()},
+            variables=after,
+            previous=before,
+            loss=1.0 / step,
+            losses=random.random(8),
+            metrics={"accuracy": 0.5},
+            step=step,
+        )
+        before = after
+    monitor.close()
+
+
+@contextlib.contextmanager
+def with_runs():
+    """Runs `mnist`, `other`, `a` and `b`, opened."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    for name in ("mnist", "other", "first", "a", "b", "lr1"):
+        record(f"runs/{name}")
+    run, other = gradwatch.open("runs/mnist"), gradwatch.open("runs/other")
+    with in_fit() as names:
+        yield names | {"run": run, "other": other}
+    plt.close("all")
+
+
+@contextlib.contextmanager
+def in_a_bucket():
+    """A run in a bucket that is in memory, see `test_blocks`."""
+    record("runs/a")
+    gradwatch.maintain.upload("runs/a", to="memory://bucket/runs/a")
+    yield {"gradwatch": gradwatch}
+
+
+@contextlib.contextmanager
+def with_samples():
+    """A torch loop whose batches have the numbers of their samples, beside a `fit`."""
+    import torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4))
+    data = [(torch.randn(8, 3), torch.randint(4, (8,)), torch.arange(8)) for _ in range(3)]
+    with in_fit() as names:
+        yield names | {
+            "torch": torch,
+            "module": module,
+            "optimizer": torch.optim.SGD(module.parameters(), 0.1),
+            "batches": data,
+        }
+
+
+@contextlib.contextmanager
+def one_rank():
+    """A torch training of one process."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    store = dist.HashStore()
+    dist.init_process_group("gloo", rank=0, world_size=1, store=store)
+    names = {
+        "gradwatch": gradwatch,
+        "torch": torch,
+        "DistributedDataParallel": DistributedDataParallel,
+        "model": torch.nn.Linear(3, 2),
+    }
+    try:
+        yield names
+        names["monitor"].close()
+    finally:
+        dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def in_torch():
+    import torch
+
+    model = torch.nn.Linear(3, 2)
+    names = {"gradwatch": gradwatch, "model": model}
+    yield names | {"optimizer": torch.optim.SGD(model.parameters(), 0.1)}
+
+
+PREPARATIONS = {
+    "README.md": in_fit,
+    "ci.md": in_fit,
+    "clusters.md": one_rank,
+    "diagnosis.md": with_runs,
+    "distributed.md": one_rank,
+    "does-not-learn.md": in_fit,
+    "from-keras.md": in_fit,
+    "from-sagemaker.md": in_fit,
+    "from-wandb.md": in_torch,
+    "index.md": in_fit,
+    "inspect.md": in_fit,
+    "keras-fit.md": in_fit,
+    "loss-spike.md": with_samples,
+    "nan.md": in_fit,
+    "notebooks.md": with_runs,
+    "outputs.md": in_fit,
+    "pictures.md": in_fit,
+    "reading.md": with_runs,
+    "remote.md": in_a_bucket,
+    "schedules.md": in_fit,
+    "selecting.md": in_fit,
+}
