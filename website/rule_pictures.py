@@ -43,8 +43,9 @@ def draw(run, kind, statistic, file):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    rows = 0.22 * len(run.sites(kind)) + 0.8
     figure, (above, below) = plt.subplots(
-        2, 1, figsize=(8, 4.4), height_ratios=(1, 2), layout="constrained"
+        2, 1, figsize=(8, rows + 1.8), height_ratios=(1.8, rows), layout="constrained"
     )
     for name, (steps, values) in {**run.losses(), **_validation(run)}.items():
         above.plot(steps, values, label=name)
