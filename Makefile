@@ -23,7 +23,7 @@ DOCS_READY := $(DOCS)/.ready
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: demo demo-viewer docs test test-all viewer browser lint types test-viewer test-core test-tensorflow test-jax test-torch
-.PHONY: test-distributed test-faults test-twins benchmark screenshots clean
+.PHONY: test-distributed test-faults test-twins benchmark screenshots dist clean
 
 demo: $(DEMO_READY) demo-viewer
 	@KERAS_BACKEND=$(BACKEND) TF_ENABLE_ONEDNN_OPTS=0 $(DEMO)/bin/gradwatch demo --directory . --no-view
@@ -116,6 +116,18 @@ benchmark: $(READY)
 screenshots: $(READY) demo
 	$(BIN)/python examples/screenshots.py
 
+# The wheel and the sdist into dist, built twice from nothing but the sources: the bytes must agree.
+dist: $(READY)
+	@rm -rf dist build/dist
+	@for place in build/dist dist; do \
+	  rm -rf src/gradwatch/view/static viewer/licenses viewer/gradwatch.cdx.json; \
+	  $(BIN)/python -m hatchling build -d $$place >/dev/null || exit 1; done
+	diff --recursive build/dist dist
+	$(call install,.venv-dist,twine check-wheel-contents 'validate-pyproject[all]')
+	.venv-dist/bin/twine check --strict dist/*
+	.venv-dist/bin/check-wheel-contents dist/*.whl
+	.venv-dist/bin/validate-pyproject pyproject.toml
+
 viewer: $(STATIC)
 
 $(MODULES): viewer/package-lock.json
@@ -141,4 +153,4 @@ $(READY): pyproject.toml
 
 clean:
 	rm -rf $(VENV) .venv-* build .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	rm -rf viewer/node_modules src/gradwatch/view/static
+	rm -rf viewer/node_modules viewer/licenses viewer/gradwatch.cdx.json src/gradwatch/view/static dist

@@ -1,10 +1,13 @@
 """Builds the viewer's front end into the package, where a wheel or an sdist is made.
 
+The licences of the npm packages that it contains, and an SBOM that names them, are made with it.
 What an sdist carries is built already, so installing from one needs no Node.js.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +16,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 BUILT = ("index.html", "app.js", "app.css")
+SBOM = "viewer/gradwatch.cdx.json"
+LICENCES = "viewer/licenses"
 
 
 class FrontEnd(BuildHookInterface):  # type: ignore[type-arg]
@@ -27,17 +32,38 @@ class FrontEnd(BuildHookInterface):  # type: ignore[type-arg]
             return
         root = Path(self.root)
         viewer, static = root / "viewer", root / "src" / "gradwatch" / "view" / "static"
-        if is_current(viewer, static):
-            return
-        npm = shutil.which("npm")
-        if npm is None:
-            raise RuntimeError(
-                f"The viewer's front end is not built: {static} lacks files, or they are older "
-                f"than {viewer}. Install Node.js 20 or newer, which brings npm, and build again."
-            )
-        if not is_installed(viewer):
-            subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=viewer, check=True)
-        subprocess.run([npm, "run", "build"], cwd=viewer, check=True)
+        if not is_current(viewer, static):
+            npm = npm_command(f"{static} lacks files, or they are older than {viewer}")
+            if not is_installed(viewer):
+                install(npm, viewer)
+            subprocess.run([npm, "run", "build"], cwd=viewer, check=True)
+        packages = bundled_packages(viewer)
+        texts = {name: root / LICENCES / f"{name}.txt" for name in packages}
+        if not all(text.is_file() for text in texts.values()):
+            if not is_installed(viewer):
+                install(npm_command(f"{root / LICENCES} lacks licences"), viewer)
+            copy_licences(viewer, texts)
+        sbom = json.dumps(bill_of_materials(self.metadata.version, packages), indent=2) + "\n"
+        (root / SBOM).write_text(sbom, encoding="utf-8")
+        # hatch has looked for them already, perhaps before they were there.
+        licences = self.metadata.core.license_files
+        licences[:] = sorted({*licences, *(f"{LICENCES}/{name}.txt" for name in packages)})
+        if self.target_name == "wheel":
+            build_data["sbom_files"].append(SBOM)
+
+
+def npm_command(why: str) -> str:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise RuntimeError(
+            f"The viewer's front end is not built: {why}. Install Node.js 20 or newer, which "
+            "brings npm, and build again."
+        )
+    return npm
+
+
+def install(npm: str, viewer: Path) -> None:
+    subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=viewer, check=True)
 
 
 def is_installed(viewer: Path) -> bool:
@@ -51,6 +77,60 @@ def is_current(viewer: Path, static: Path) -> bool:
     built = [static / name for name in BUILT]
     if not all(file.is_file() for file in built):
         return False
-    sources = [*viewer.glob("*.*"), *(viewer / "src").rglob("*")]
+    made = viewer / Path(SBOM).name
+    sources = [*(f for f in viewer.glob("*.*") if f != made), *(viewer / "src").rglob("*")]
     newest = max((file.stat().st_mtime for file in sources if file.is_file()), default=0.0)
     return newest <= min(file.stat().st_mtime for file in built)
+
+
+def bundled_packages(viewer: Path) -> dict[str, dict[str, Any]]:
+    """What the lock file says of each npm package that the front end contains, by its name.
+
+    All others are only needed to build it.
+    """
+    lock = json.loads((viewer / "package-lock.json").read_text(encoding="utf-8"))
+    return {
+        path.removeprefix("node_modules/"): package
+        for path, package in sorted(lock["packages"].items())
+        if path and not package.get("dev")
+    }
+
+
+def copy_licences(viewer: Path, texts: dict[str, Path]) -> None:
+    for name, text in texts.items():
+        text.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(viewer / "node_modules" / name / "LICENSE", text)
+
+
+def bill_of_materials(version: str, packages: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """CycloneDX; without the time and the random number of a build, so that builds are equal."""
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": component("library", "pypi", "gradwatch", version, "Apache-2.0")},
+        "components": [
+            {
+                **component("library", "npm", name, package["version"], package["license"]),
+                "hashes": [{"alg": "SHA-512", "content": sha512(package["integrity"])}],
+            }
+            for name, package in packages.items()
+        ],
+    }
+
+
+def component(kind: str, registry: str, name: str, version: str, licence: str) -> dict[str, Any]:
+    purl = f"pkg:{registry}/{name.replace('@', '%40')}@{version}"
+    return {
+        "type": kind,
+        "bom-ref": purl,
+        "name": name,
+        "version": version,
+        "purl": purl,
+        "licenses": [{"license": {"id": licence}}],
+    }
+
+
+def sha512(integrity: str) -> str:
+    """The hash of a package in hexadecimal, from npm's form."""
+    return base64.b64decode(integrity.removeprefix("sha512-")).hex()

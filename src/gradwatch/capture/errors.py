@@ -1,6 +1,6 @@
 """Errors caused by the caller: raised, unlike internal ones."""
 
-from importlib import import_module
+from gradwatch import compat
 
 
 class MisuseError(Exception):
@@ -26,7 +26,9 @@ class WrongPlaceError(MisuseError, RuntimeError):
 def require_framework(module: str, name: str, call: str, instead: str) -> None:
     """Raise MissingFrameworkError, with the way to install it, if a module cannot be imported."""
     try:
-        import_module(module)
+        compat.require_supported(module)
+    except compat.UnsupportedVersionError:
+        raise
     except ImportError as error:
         raise MissingFrameworkError(
             f"{call} needs {name}, which cannot be imported: {error}. Install it: "

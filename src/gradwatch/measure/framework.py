@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from gradwatch import compat
 from gradwatch.core import Tensor, Tree
 
 Fetched = Callable[[], dict[str, Any]]
@@ -73,7 +74,8 @@ _ROOTS = {"tensorflow": "tensorflow", "jax": "jax", "jaxlib": "jax", "torch": "t
 
 @cache
 def framework(name: str) -> Framework:
-    """The module of a framework, imported only now."""
+    """The module of a framework, imported only now; an ImportError if its version is too old."""
+    compat.require_supported(name)
     return cast(Framework, import_module(f"gradwatch.measure.{name}"))
 
 

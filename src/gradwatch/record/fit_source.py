@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from gradwatch import compat
 from gradwatch.core import KerasModel, SelectionError, SiteInfo
 from gradwatch.parallel import ranks
 from gradwatch.record.session import Session
@@ -50,6 +51,11 @@ class FitSource:
                 f"{type(model).__module__}.{type(model).__name__}. Nothing is recorded. "
                 "Record a loop with monitor.tape() or monitor.record() instead."
             )
+            return
+        backend = sys.modules["keras"].backend.backend()
+        why = compat.unsupported("keras") or compat.unsupported(backend)
+        if why is not None:
+            session.reporter.notice(f"{why} Nothing is recorded.")
             return
         from gradwatch.capture.keras import FitCapture, refusal
 

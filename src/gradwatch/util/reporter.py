@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from gradwatch import compat
+
 logger = logging.getLogger("gradwatch")
 
 
@@ -96,6 +98,9 @@ class Reporter:
         """
         with suppress(Exception):
             if (doing, lost) not in self._failures:
+                if isinstance(error, compat.UnsupportedVersionError):
+                    self.notice(f"{error} Not recorded: {lost}. Training is not affected.")
+                    return
                 self.notice(
                     f"Internal error in gradwatch while {doing}. Not recorded: {lost}. "
                     f"Training is not affected. {described(error)}"

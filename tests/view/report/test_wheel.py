@@ -1,5 +1,7 @@
 """What is shipped has the front end in it, and making a report needs nothing else."""
 
+import email
+import json
 import subprocess
 import sys
 import zipfile
@@ -13,7 +15,10 @@ BUILT = {f"gradwatch/view/static/{name}" for name in ("index.html", "app.js", "a
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    place = tmp_path_factory.mktemp("wheel")
+    return build_in(tmp_path_factory.mktemp("wheel"))
+
+
+def build_in(place):
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -27,6 +32,36 @@ def test_the_wheel_has_the_front_end_as_it_is_built(wheel):
         for name in BUILT:
             assert packed.read(name) == (ROOT / "src" / name).read_bytes()
         assert not [name for name in packed.namelist() if "node_modules" in name]
+
+
+def test_two_builds_have_the_same_bytes(wheel, tmp_path):
+    assert build_in(tmp_path).read_bytes() == wheel.read_bytes()
+
+
+def test_every_npm_package_in_the_front_end_is_named_with_its_licence(wheel):
+    lock = json.loads((ROOT / "viewer" / "package-lock.json").read_text())
+    bundled = lock["packages"][""]["dependencies"]
+    # What they need themselves would be bundled too.
+    packages = lock["packages"]
+    assert not [name for name in bundled if "dependencies" in packages[f"node_modules/{name}"]]
+    with zipfile.ZipFile(wheel) as packed:
+        (place,) = {name.split("/")[0] for name in packed.namelist() if ".dist-info/" in name}
+        sbom = json.loads(packed.read(f"{place}/sboms/gradwatch.cdx.json"))
+        metadata = email.message_from_bytes(packed.read(f"{place}/METADATA"))
+        texts = {
+            name: packed.read(f"{place}/licenses/viewer/licenses/{name}.txt").decode()
+            for name in bundled
+        }
+    assert sbom["bomFormat"] == "CycloneDX"
+    found = {each["name"]: each for each in sbom["components"]}
+    assert found.keys() == bundled.keys()
+    for name, each in found.items():
+        version = lock["packages"][f"node_modules/{name}"]["version"]
+        assert each["purl"] == f"pkg:npm/{name}@{version}"
+        assert each["licenses"] == [{"license": {"id": "MIT"}}]
+        assert "MIT" in texts[name]
+        assert f"viewer/licenses/{name}.txt" in metadata.get_all("License-File")
+    assert metadata["License-Expression"] == "Apache-2.0 AND MIT"
 
 
 def test_a_report_is_made_from_the_wheel_alone(wheel, golden_run, tmp_path):
