@@ -16,9 +16,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from gradwatch.diagnosis import all_rules
 from website.check import problems
 from website.navigation import contents
-from website.pages import all_rules, api_pages, commands_page, rule_page
+from website.pages import api_pages, commands_page, rule_page
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"

@@ -5,6 +5,7 @@ from importlib import import_module
 
 import click
 
+from gradwatch.diagnosis.rank_rule import RANK_RULES
 from website.navigation import API
 
 SILENCE = """\
@@ -27,19 +28,8 @@ gradwatch.diagnose(run, silence=gradwatch.silence("{name}", because="by design")
 """
 
 
-def all_rules():
-    """The rules by name, in the order of their names."""
-    from gradwatch.diagnosis.rank_rule import RANK_RULES
-    from gradwatch.diagnosis.rule import RULES
-
-    import_module("gradwatch.diagnosis")
-    return dict(sorted({**RULES, **RANK_RULES}.items()))
-
-
 def rule_page(rule, written):
     """A rule's page: what is written about it, and what the code says."""
-    from gradwatch.diagnosis.rank_rule import RANK_RULES
-
     title, _, rest = written.partition("\n")
     lines = [title, "", f"**{rule.about}** Severity: {rule.severity}.", rest.rstrip()]
     if rule.remedy:

@@ -16,6 +16,7 @@ COMMANDS = (
     "view",
     "diagnose",
     "check",
+    "rules",
     "compare",
     "report",
     "export",

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import gradwatch
+from gradwatch.diagnosis import all_rules
 from tests.docs.preparations import PREPARATIONS, ROOT
 
 sys.path.insert(0, str(ROOT))
 
-from website.pages import all_rules, rule_page
+from website.pages import rule_page
 
 # By page, the tests that run its blocks.
 TESTED = {

@@ -51,3 +51,5 @@ def print_report(
         explained = [f for f in findings if f.explained_by == finding.rule]
         for each in explained if finding.is_alarm else ():
             echo(f"  so also: {printable(each.title)} [{each.rule}]")
+    if alarms:
+        echo(f"\ngradwatch rules {alarms[0].rule}: the numbers of the rule, and how to silence it.")

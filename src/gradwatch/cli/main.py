@@ -17,6 +17,7 @@ from gradwatch.cli.import_tensorboard import import_tensorboard
 from gradwatch.cli.ls import ls
 from gradwatch.cli.repair import repair
 from gradwatch.cli.report import report
+from gradwatch.cli.rules import rules
 from gradwatch.cli.show import show
 from gradwatch.cli.sql import sql
 from gradwatch.cli.tail import tail
@@ -60,6 +61,7 @@ for command in (
     view,
     diagnose,
     check,
+    rules,
     compare,
     report,
     export,

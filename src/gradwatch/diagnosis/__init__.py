@@ -6,6 +6,7 @@ from gradwatch.diagnosis.engine import Diagnosis
 from gradwatch.diagnosis.finding import Finding, Severity, Symptom, counted_alarms, worst_first
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.live import LiveDiagnosis
+from gradwatch.diagnosis.rank_rule import all_rules
 from gradwatch.diagnosis.replay import (
     KnownFindings,
     all_findings,
@@ -13,7 +14,7 @@ from gradwatch.diagnosis.replay import (
     findings_of,
     known_findings,
 )
-from gradwatch.diagnosis.rule import Threshold, rule
+from gradwatch.diagnosis.rule import Rule, Threshold, rule
 from gradwatch.diagnosis.settings import DiagnosisSpec, Settings, as_severity
 from gradwatch.diagnosis.silence import silence
 from gradwatch.diagnosis.verdict import Verdict
@@ -27,12 +28,14 @@ __all__ = [
     "KnownFindings",
     "LiveDiagnosis",
     "ModelFacts",
+    "Rule",
     "Settings",
     "Severity",
     "Symptom",
     "Threshold",
     "Verdict",
     "all_findings",
+    "all_rules",
     "as_severity",
     "counted_alarms",
     "diagnose",

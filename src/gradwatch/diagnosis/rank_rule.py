@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.network_order import LayerOrder
-from gradwatch.diagnosis.rule import Limits, Rule, Threshold
+from gradwatch.diagnosis.rule import RULES, Limits, Rule, Threshold
 
 if TYPE_CHECKING:
     from gradwatch.read import Run
@@ -93,3 +93,15 @@ def enumerate_ranks(ranks: Sequence[int], name: str = "rank") -> str:
         return f"{name} {ranks[0]}"
     shown = [str(rank) for rank in ranks[:4]] + [f"{len(ranks) - 4} more"] * (len(ranks) > 4)
     return f"{name}s {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def all_rules() -> dict[str, Rule]:
+    """All rules by name, sorted: those of single steps and those that compare ranks.
+
+    Example:
+
+    >>> from gradwatch.diagnosis import all_rules
+    >>> all_rules()["dead-units"].thresholds["warn share"].value
+    0.5
+    """
+    return dict(sorted({**RULES, **RANK_RULES}.items()))
