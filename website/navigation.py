@@ -120,6 +120,7 @@ def contents(rules: list[str], results: list[str]) -> list[dict[str, Any]]:
                     "Recording": [
                         "keras-fit.md",
                         "loops.md",
+                        "trainers.md",
                         "selecting.md",
                         "schedules.md",
                         "outputs.md",

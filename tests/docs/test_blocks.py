@@ -21,6 +21,7 @@ TESTED = {
     "loops.md": "tests/loop/test_docs.py",
     "start-keras.md": "tests/docs/test_tutorials.py",
     "start-torch.md": "tests/docs/test_tutorials.py",
+    "trainers.md": "tests/integrations/test_trainers_page.py",
 }
 # By page, the blocks that are not run here, by a word in them.
 LEFT_OUT = {

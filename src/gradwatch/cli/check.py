@@ -49,10 +49,11 @@ def check(
     --strict, it is 1 if there are only warnings.
     """
     # Imported late: it imports the monitor, which the other commands do not need.
-    from gradwatch.integrations.checking import run_script
+    from gradwatch.integrations.checking import CheckedTraining, run_script
 
     with tempfile.TemporaryDirectory(prefix="gradwatch-check-") as temporary:
-        outcome = run_script(script, arguments, steps, directory or Path(temporary))
+        training = CheckedTraining(directory or Path(temporary), steps)
+        outcome = run_script(script, arguments, training)
     found, came_to = outcome.findings, outcome.verdict
     if as_json:
         facts = {"script": str(script), "steps": outcome.steps, "failure": outcome.failure}

@@ -18,6 +18,7 @@ from gradwatch.cli.ls import ls
 from gradwatch.cli.repair import repair
 from gradwatch.cli.report import report
 from gradwatch.cli.rules import rules
+from gradwatch.cli.run_training import run
 from gradwatch.cli.show import show
 from gradwatch.cli.sql import sql
 from gradwatch.cli.tail import tail
@@ -62,6 +63,7 @@ for command in (
     diagnose,
     check,
     rules,
+    run,
     compare,
     report,
     export,

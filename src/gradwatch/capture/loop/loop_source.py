@@ -27,7 +27,7 @@ from gradwatch.capture.sample_losses import fetched_samples
 from gradwatch.core import KerasOptimizer, Kind, Moment, SiteInfo, TorchModule, TorchOptimizer
 
 if TYPE_CHECKING:
-    from gradwatch.capture.torch.step_losses import StepLosses
+    from gradwatch.capture.torch.backward_losses import BackwardLosses
 
 
 class LoopSource:
@@ -277,23 +277,23 @@ class LoopSource:
 
         TorchWatch(module, optimizer, self.recorder, group_name(group))
 
-    def step_losses(self) -> "StepLosses":
+    def backward_losses(self) -> "BackwardLosses":
         """Adds up the losses that torch differentiates, for `record_losses`."""
-        from gradwatch.capture.torch.step_losses import StepLosses
+        from gradwatch.capture.torch.backward_losses import BackwardLosses
 
-        return StepLosses()
+        return BackwardLosses()
 
     def record_losses(
-        self, losses: "StepLosses", optimizer: TorchOptimizer, group: str | None = None
+        self, losses: "BackwardLosses", optimizer: TorchOptimizer, group: str | None = None
     ) -> None:
         """Record the loss of each step of an optimizer that is watched."""
         losses.follow(optimizer, lambda loss: self.record(StepArguments(loss=loss, group=group)))
 
-    def parallel_of(self, module: TorchModule) -> TorchModule:
-        """What holds the module if several processes train it; else the module."""
-        from gradwatch.capture.torch.torch_parallel import parallel_of
+    def outermost(self, module: TorchModule) -> TorchModule:
+        """What wraps the module in a training, or the module itself."""
+        from gradwatch.capture.torch.torch_parallel import outermost
 
-        return parallel_of(module)
+        return outermost(module)
 
     def continue_at(self, step: int, group: str | None = None) -> None:
         """Have the next step of an optimizer that is watched counted after this one."""
@@ -304,8 +304,7 @@ class LoopSource:
         """The number of the last step."""
         return self.recorder.progress(group_name(group)).step
 
-    def new_metrics(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Those of these numbers that were not recorded at the last step."""
-        progress = self.recorder.progress("")
-        known = progress.metrics_at(progress.step)
+    def new_metrics(self, metrics: Mapping[str, float], step: int) -> dict[str, float]:
+        """Those of these numbers that were not recorded at a step."""
+        known = self.recorder.progress("").metrics_at(step)
         return {name: number for name, number in metrics.items() if name not in known}

@@ -90,8 +90,8 @@ class Clipping:
             self._note()
 
     def _are_own(self, gradients: Any) -> bool:
-        own = {id(x) for x in self._tensors.gradients()}
-        return any(id(x) in own for x in gradients)
+        given = set(map(id, gradients))
+        return any(id(x) in given for x in self._tensors.gradients())
 
     def _backward_begins(self, tensors: Any) -> None:
         # Not `torch.autograd.grad`: that leaves `.grad` as it is.

@@ -1,6 +1,6 @@
 """The tensors of a watched torch module, by site."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,9 +44,9 @@ class ModuleTensors:
     def parameter(self, site: Site) -> Tensor:
         return self._by_path[site.path]
 
-    def gradients(self) -> list[Tensor]:
+    def gradients(self) -> Iterator[Tensor]:
         """Those of all parameters that have one."""
-        return [n.value.grad for n in self._named if n.value.grad is not None]
+        return (n.value.grad for n in self._named if n.value.grad is not None)
 
     def tensor(self, site: Site, before: Mapping[Site, Tensor]) -> Tensor | None:
         """The tensor of a site, as far as this rank counts it; `before` is used for updates."""

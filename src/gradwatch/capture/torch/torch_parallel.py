@@ -57,13 +57,20 @@ def replicated_by(module: TorchModule) -> TorchModule | None:
     return module
 
 
-def parallel_of(module: TorchModule) -> TorchModule:
-    """The DistributedDataParallel that holds a module, if there is one; else the module."""
-    parallel = torch.nn.parallel.DistributedDataParallel
-    if not is_one_of_many() or replicated_by(module) is not None:
-        return module
-    found = [x for x in gc.get_objects() if issubclass(type(x), parallel) and x.module is module]
-    return found[0] if found else module
+def outermost(module: TorchModule) -> TorchModule:
+    """What wraps a module, for data parallelism or compiled; the module itself if nothing does.
+
+    Trainers tell their callbacks the module that they were given, and train what wraps it.
+    """
+    compiled = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", None)
+    wrappers = {"module": torch.nn.parallel.DistributedDataParallel, "_orig_mod": compiled}
+    known = tuple(each for each in wrappers.values() if each is not None)
+    found = [x for x in gc.get_objects() if issubclass(type(x), known)]
+    for _ in found:
+        for x in found:
+            if any(vars(x)["_modules"].get(name) is module for name in wrappers):
+                module = x
+    return module
 
 
 def refusal(module: TorchModule) -> str | None:

@@ -1,5 +1,7 @@
-"""Runs an unmodified training script for some steps and reports whether it trains."""
+"""Runs an unmodified training script under the monitor: for some steps, or to its end."""
 
+from gradwatch.integrations.checking.checked_training import CheckedTraining
 from gradwatch.integrations.checking.script import run_script
+from gradwatch.integrations.checking.script_training import ScriptTraining
 
-__all__ = ["run_script"]
+__all__ = ["CheckedTraining", "ScriptTraining", "run_script"]

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from gradwatch.integrations.checking.checked_training import CheckedTraining
+from gradwatch.integrations.checking.script_training import ScriptTraining
 
 
-def patch_fit(keras: Any, training: CheckedTraining) -> Callable[[], None]:
+def patch_fit(keras: Any, training: ScriptTraining) -> Callable[[], None]:
     """Add a monitor to each `fit` of a Keras model; returns a function that undoes it."""
     model_class = keras.Model
     own = vars(model_class).get("fit")
@@ -16,7 +16,7 @@ def patch_fit(keras: Any, training: CheckedTraining) -> Callable[[], None]:
     monitors: dict[int, tuple[Any, Any]] = {}
 
     class ScriptSteps(keras.callbacks.Callback):  # type: ignore[misc]
-        """Counts steps; `CheckedTraining` ends the script after the last one."""
+        """Counts steps; `CheckedTraining` may end the script after the last one."""
 
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
             # Not `self.model`: on JAX, that writes the whole state back.

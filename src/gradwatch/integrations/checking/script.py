@@ -1,4 +1,4 @@
-"""Runs a training script for a number of steps under the monitor."""
+"""Runs a training script under the monitor."""
 
 import runpy
 import sys
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradwatch.diagnosis import Finding, Verdict
-from gradwatch.integrations.checking.checked_training import CheckedTraining, EnoughSteps
+from gradwatch.integrations.checking.checked_training import EnoughSteps
 from gradwatch.integrations.checking.import_hook import after_import
 from gradwatch.integrations.checking.keras_fit import patch_fit
+from gradwatch.integrations.checking.script_training import ScriptTraining
 from gradwatch.integrations.checking.torch_steps import patch_optimizers
 
 
@@ -24,22 +25,23 @@ class Outcome:
         steps: how many steps were seen.
         verdict: on its only model; None if there are several.
         failure: how it failed itself; empty if it did not.
+        exit_code: the script's own.
     """
 
     findings: Sequence[Finding]
     steps: int
     verdict: Verdict | None = None
     failure: str = ""
+    exit_code: int = 0
 
 
-def run_script(script: Path, arguments: Sequence[str], steps: int, directory: Path) -> Outcome:
-    """Run a script as `python script arguments` would, with monitors, until `steps` have run.
+def run_script(script: Path, arguments: Sequence[str], training: ScriptTraining) -> Outcome:
+    """Run a script as `python script arguments` would, with monitors.
 
     Each `fit` of a Keras model is monitored, and each torch optimizer with the module that holds
     its parameters. The script's output passes through.
     """
-    training = CheckedTraining(directory, steps)
-    failure = ""
+    failure, code = "", 0
     with _monitored(training), _as_main(script, arguments):
         try:
             runpy.run_path(str(script), run_name="__main__")
@@ -47,15 +49,18 @@ def run_script(script: Path, arguments: Sequence[str], steps: int, directory: Pa
             pass
         except SystemExit as end:
             failure = f"It ended with the exit code {end.code}." if end.code else ""
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            if isinstance(end.code, str):
+                print(end.code, file=sys.stderr)
         except Exception as error:
             traceback.print_exc()
-            failure = f"{type(error).__name__}: {error}"
+            failure, code = f"{type(error).__name__}: {error}", 1
     training.close()
-    return Outcome(training.findings, training.steps, training.verdict, failure)
+    return Outcome(training.findings, training.steps, training.verdict, failure, code)
 
 
 @contextmanager
-def _monitored(training: CheckedTraining) -> Iterator[None]:
+def _monitored(training: ScriptTraining) -> Iterator[None]:
     with ExitStack() as undo:
         actions = {
             "keras": lambda keras: undo.callback(patch_fit(keras, training)),

@@ -6,17 +6,16 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from gradwatch.integrations.checking.checked_training import CheckedTraining
+from gradwatch.integrations.checking.script_training import ScriptTraining
 from gradwatch.record import watch
-from gradwatch.watches import watch as watches
 
 
-def patch_optimizers(torch: Any, training: CheckedTraining) -> Callable[[], None]:
+def patch_optimizers(torch: Any, training: ScriptTraining) -> Callable[[], None]:
     """Monitor each optimizer and the module that it trains; returns a function that undoes it."""
     step_hooks = import_module("torch.optim.optimizer")  # not exported by torch.optim
-    optimizer_class, tensor_class = torch.optim.Optimizer, torch.Tensor
-    init, backward = optimizer_class.__init__, tensor_class.backward
-    watched: dict[int, tuple[Any, Any]] = {}
+    optimizer_class = torch.optim.Optimizer
+    init = optimizer_class.__init__
+    watched: dict[int, Any] = {}
     losses: list[Any] = []
 
     @wraps(init)
@@ -24,37 +23,25 @@ def patch_optimizers(torch: Any, training: CheckedTraining) -> Callable[[], None
         init(self, *args, **kwargs)
         module = _module_of(self, torch.nn.Module)
         if module is not None and id(self) not in watched:
-            kinds = [watches.gradients(), watches.weights(), watches.updates()]
-            monitor = training.monitor(watch=[*kinds, watches.outputs(per_unit=True)])
             # Keeping the optimizer keeps its id from being reused.
-            watched[id(self)] = self, watch(module, self, monitor)
-
-    @wraps(backward)
-    def watched_backward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.numel() == 1:
-            losses[:] = [self.detach().reshape(())]
-        return backward(self, *args, **kwargs)
+            watched[id(self)] = self
+            monitor = training.monitor(is_torch=True)
+            watch(module, self, monitor)
+            losses[:] = losses or [monitor._loop.backward_losses()]
+            monitor._loop.record_losses(losses[0], self)
 
     def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
         training.begin_step()
 
-    def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if id(optimizer) in watched and losses:
-            watched[id(optimizer)][1].record(loss=losses.pop())
-
-    hooks = [
-        step_hooks.register_optimizer_step_pre_hook(before_step),
-        step_hooks.register_optimizer_step_post_hook(after_step),
-    ]
+    hook = step_hooks.register_optimizer_step_pre_hook(before_step)
 
     def undo() -> None:
         optimizer_class.__init__ = init
-        tensor_class.backward = backward
-        for hook in hooks:
-            hook.remove()
+        hook.remove()
+        for each in losses:
+            each.close()
 
     optimizer_class.__init__ = watched_init
-    tensor_class.backward = watched_backward
     return undo
 
 

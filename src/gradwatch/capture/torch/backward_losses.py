@@ -10,7 +10,7 @@ from gradwatch.capture.torch.torch_optimizer import innermost
 from gradwatch.core import Tensor, TorchOptimizer
 
 
-class StepLosses:
+class BackwardLosses:
     """Adds up the losses of the backward passes of a step, without the scale of a `GradScaler`."""
 
     def __init__(self) -> None:
