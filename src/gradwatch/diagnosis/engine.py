@@ -16,7 +16,7 @@ from gradwatch.diagnosis.rank_rule import RANK_RULES, RankData, RankSymptom
 from gradwatch.diagnosis.rule import RULES, Limits, Rule, ThresholdValues
 from gradwatch.diagnosis.silence import Silence, apply_silences
 from gradwatch.diagnosis.verdict import Verdict, verdict_on
-from gradwatch.util import counted, say
+from gradwatch.util import counted, plugins, say
 from gradwatch.util.display import notebook
 
 Thresholds: TypeAlias = Mapping[str, ThresholdValues]
@@ -65,6 +65,7 @@ class Diagnosis:
         self.facts = facts or ModelFacts()
         self.silences = [silence] if isinstance(silence, Silence) else list(silence)
         self._on_error = on_error
+        plugins.load_all(plugins.RULES)
         chosen = [*RULES, *RANK_RULES] if rules is None else list(rules)
         # NaN explains everything else, but nothing about the inputs.
         first = {"input-scale": 0, "non-finite": 1}

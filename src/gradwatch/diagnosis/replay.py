@@ -17,7 +17,7 @@ from gradwatch.diagnosis.rule import RULES, Rule
 from gradwatch.diagnosis.sequencer import Sequencer
 from gradwatch.diagnosis.silence import Silence
 from gradwatch.diagnosis.verdict import Verdict
-from gradwatch.util import Json, say, suggests_arguments
+from gradwatch.util import Json, plugins, say, suggests_arguments
 
 if TYPE_CHECKING:
     from gradwatch.read import Run
@@ -191,6 +191,7 @@ def _settings(facts: Mapping[str, Json]) -> dict[str, Any]:
     told = facts.get("diagnose")
     if not isinstance(told, Mapping):
         return {}
+    plugins.load_all(plugins.RULES)
     known: dict[str, Rule] = {**RULES, **RANK_RULES}
     rules, thresholds = told.get("rules"), told.get("thresholds")
     chosen: dict[str, Any] = {}

@@ -64,7 +64,8 @@ class Monitor(KerasCallback, LoopInterface):
             `outputs(...)`, `output_gradients(...)`, `pictures(...)`, `spectral_norms(...)`,
             `losses(...)`, `scalars(...)`.
         sinks: where readings go: a list of `Store()`, `TensorBoard()`, `Console()`,
-            `CSV()` or other `Sink`s; the first three by default.
+            `CSV()` or other `Sink`s, or names of those that other packages bring; the first
+            three by default.
         diagnose: False for no diagnosis; or a list of names of rules, of
             `gradwatch.silence(...)` and of thresholds by rule. Without `layers` and
             `watch`, the monitor also measures what the rules need: updates, outputs, inputs and
@@ -103,7 +104,7 @@ class Monitor(KerasCallback, LoopInterface):
         budget: float | None = None,
         layers: Sequence[selectors.Spec] | selectors.Spec | None = None,
         watch: Sequence[Watch] | Watch | None = None,
-        sinks: Sequence[Sink] | Sink | None = None,
+        sinks: Sequence[Sink | str] | Sink | str | None = None,
         diagnose: DiagnosisSpec = True,
         on_finding: Callable[[Finding], object] | None = None,
         stop_on: Severity | str | None = None,

@@ -16,7 +16,7 @@ from gradwatch.diagnosis import (
 )
 from gradwatch.sinks import Console, Sink, Store, TensorBoard
 from gradwatch.store.remote import Remote
-from gradwatch.util import Reporter, did_you_mean
+from gradwatch.util import Reporter, did_you_mean, plugins
 from gradwatch.watches import Watch, gradients, weights
 
 _EVERY, _HISTOGRAM = "every=", "watch=[gradwatch.gradients(histogram=True)]"
@@ -104,17 +104,37 @@ def as_alerts(
     return Alerts(LiveDiagnosis(settings, reporter, on_young), on_finding, worst, reporter)
 
 
-def as_sinks(sinks: Sequence[Sink] | Sink | None) -> list[Sink]:
+def as_sinks(sinks: Sequence[Sink | str] | Sink | str | None) -> list[Sink]:
+    """The sinks; those given by name are of other packages, and left out if they fail."""
     if sinks is None:
         return [Store(), TensorBoard(), Console()]
-    chosen = [sinks] if isinstance(sinks, Sink) else list(sinks)
-    for each in chosen:
-        if not isinstance(each, Sink):
+    chosen = []
+    for each in [sinks] if isinstance(sinks, Sink | str) else sinks:
+        if isinstance(each, str) and each in plugins.installed(plugins.SINKS):
+            made = _plugin_sink(each)
+            chosen += [] if made is None else [made]
+        elif isinstance(each, Sink):
+            chosen.append(each)
+        else:
             raise TypeError(
                 "sinks takes a list of gradwatch.Store(), TensorBoard(), Console() or other Sinks. "
                 f"{_call_instead(each, _SINKS)}Received: {each!r}"
             )
     return chosen
+
+
+def _plugin_sink(name: str) -> Sink | None:
+    make = plugins.load(plugins.SINKS, name)
+    if make is None:
+        return None
+    try:
+        made = make()
+        if not isinstance(made, Sink):
+            raise TypeError(f"It is no gradwatch.Sink: {made!r}")
+        return made
+    except Exception as error:
+        plugins.leave_out(plugins.SINKS, name, error)
+        return None
 
 
 def _call_instead(given: object, names: Sequence[str]) -> str:
