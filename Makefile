@@ -117,16 +117,17 @@ screenshots: $(READY) demo
 	$(BIN)/python examples/screenshots.py
 
 # The wheel and the sdist into dist, built twice from nothing but the sources: the bytes must agree.
-dist: $(READY)
+DIST := .venv-dist
+dist:
+	@$(call install,$(DIST),'hatchling>=1.28' twine check-wheel-contents 'validate-pyproject[all]')
 	@rm -rf dist build/dist
 	@for place in build/dist dist; do \
 	  rm -rf src/gradwatch/view/static viewer/licenses viewer/gradwatch.cdx.json; \
-	  $(BIN)/python -m hatchling build -d $$place >/dev/null || exit 1; done
+	  $(DIST)/bin/python -m hatchling build -d $$place >/dev/null || exit 1; done
 	diff --recursive build/dist dist
-	$(call install,.venv-dist,twine check-wheel-contents 'validate-pyproject[all]')
-	.venv-dist/bin/twine check --strict dist/*
-	.venv-dist/bin/check-wheel-contents dist/*.whl
-	.venv-dist/bin/validate-pyproject pyproject.toml
+	$(DIST)/bin/twine check --strict dist/*
+	$(DIST)/bin/check-wheel-contents dist/*.whl
+	$(DIST)/bin/validate-pyproject pyproject.toml
 
 viewer: $(STATIC)
 

@@ -101,7 +101,8 @@ def test_rules_and_sinks_of_a_package_work_and_broken_ones_are_named_once(place,
             monitor.record(gradients={"w": w}, variables={"w": w}, loss=1.0)
         monitor.close()
         print(*sorted(f.rule for f in monitor.findings if f.rule == "dummy"))
-    print(*[f.rule for f in gradwatch.diagnose(gradwatch.open(f"{sys.argv[1]}/0")).findings if f.rule == "dummy"])
+    diagnosis = gradwatch.diagnose(gradwatch.open(f"{sys.argv[1]}/0"))
+    print(*[f.rule for f in diagnosis.findings if f.rule == "dummy"])
     """
     done = run_with(place, code, tmp_path)
     assert done.stdout.splitlines()[-1] == "dummy"
