@@ -121,6 +121,24 @@ def test_what_moved_first_is_named(odd, layer, says):
     assert finding.evidence[says] > 3 * finding.evidence[f"usual {says}"]
 
 
+@pytest.mark.parametrize(("update", "layer"), [(1e-3, "b"), (1.0, "")])
+def test_weights_that_are_initialized_anew_are_named_although_their_norm_stays(update, layer):
+    def values(step):
+        other = np.zeros(8)
+        other[0] = np.sqrt(8.0) * 0.5
+        return {
+            (Kind.WEIGHT, "a/kernel"): np.full(8, 0.5),
+            (Kind.WEIGHT, "b/kernel"): np.full(8, 0.5) if step < AT else other,
+            (Kind.UPDATE, "a/kernel"): np.full(8, update),
+            (Kind.UPDATE, "b/kernel"): np.full(8, update),
+        }
+
+    losses = [float(x) for x in healthy() + SHAPES["lasting"][0]]
+    readings = course(STEPS.size, values, losses)
+    finding = found(observed(readings, rules=["loss-spike"]), "loss-spike")
+    assert finding.layer == layer
+
+
 def test_of_an_unmeasured_spike_the_steps_after_it_tell():
     losses = healthy() + SHAPES["lasting"][0]
     diagnosis = Diagnosis(rules=["loss-spike"])

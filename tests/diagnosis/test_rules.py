@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradwatch import Kind, Site
-from gradwatch.core import OptimizerFacts
+from gradwatch.core import LossFacts, OptimizerFacts
 from gradwatch.diagnosis import ModelFacts
 
 from .support import alarms, course, facts_of, falling, found, observed, reading
@@ -320,6 +320,53 @@ def test_a_loss_that_swings_without_falling_is_oscillating():
     assert rules_of(swinging, facts) == ["loss-oscillating"]
     calm = with_losses([1.0, 1.3] * 20)
     assert "loss-oscillating" not in rules_of(calm, facts)
+
+
+def test_weights_that_start_tiny_take_large_steps_for_a_while():
+    def growing(step):
+        sizes = {"a": (0.1, 1e-3), "b": (1e-4 * step, 1e-4), "c": (1e-4 * step, 1e-4)}
+        return {
+            **{(Kind.WEIGHT, f"{n}/kernel"): np.full((30, 30), w) for n, (w, _) in sizes.items()},
+            **{(Kind.UPDATE, f"{n}/kernel"): np.full((30, 30), u) for n, (_, u) in sizes.items()},
+        }
+
+    def large(step):
+        return {
+            **{(Kind.WEIGHT, f"{n}/kernel"): np.full((30, 30), 0.1) for n in "abc"},
+            **{(Kind.UPDATE, f"{n}/kernel"): np.full((30, 30), 0.03) for n in "abc"},
+        }
+
+    assert "learning-rate-too-high" not in rules_of(course(8, growing, 1.0))
+    flat = (1.0 + 0.01 * np.random.default_rng(0).standard_normal(60)).tolist()
+    assert "learning-rate-too-high" not in rules_of(course(60, growing, flat))
+    assert "learning-rate-too-high" in rules_of(course(60, large, flat))
+
+
+def test_a_loss_that_falls_ever_faster_below_0_has_no_bound_whatever_its_main_term_is():
+    steps = np.arange(120)
+    facts = ModelFacts(
+        loss=LossFacts("mean_squared_error", reduction="other", is_nonnegative=False)
+    )
+    falls = (100.0 - 1e-4 * steps**4.0).tolist()
+    assert "negative-loss" in rules_of(with_losses(falls), facts)
+    # That of a density falls ever slower.
+    likelihood = (100.0 - 2000.0 * np.log1p(steps)).tolist()
+    assert "negative-loss" not in rules_of(with_losses(likelihood), facts)
+
+
+def test_a_noisy_loss_is_not_oscillating_while_it_may_still_learn():
+    facts = ModelFacts(batch_size=32)
+    rng = np.random.default_rng(0)
+    noisy = np.exp(rng.normal(0.0, 1.0, 200)).tolist()
+    assert "loss-oscillating" not in rules_of(with_losses(noisy[:100]), facts)
+    assert "loss-oscillating" in rules_of(with_losses(noisy), facts)
+    # A constant guess finds the same batches hard.
+    guesses = course(
+        200,
+        lambda s: {**kernels({"a": 1.0}), (Kind.SCALAR, "constant_loss"): [1.1 * noisy[s - 1]]},
+        noisy,
+    )
+    assert "loss-oscillating" not in rules_of(guesses, facts)
 
 
 def test_the_loss_of_batches_that_differ_may_swing_at_first():

@@ -80,6 +80,8 @@ def test_what_many_models_learn_with_is_a_warning_only_if_nothing_is_learned(fac
         # Without its last layer, the model was not meant to be trained.
         (ParameterFacts(17, 8, unheld=["b"]), ["warning"]),
         (ParameterFacts(17, 8, unheld=["a"]), ["info"]),
+        # What was never trained is no pretrained model.
+        (ParameterFacts(17, 8, unheld=["a"], fresh=["a"]), ["warning"]),
     ],
 )
 def test_parameters_that_no_optimizer_holds_are_named_once_that_is_certain(parameters, expected):

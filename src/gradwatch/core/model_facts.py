@@ -42,8 +42,9 @@ class LossFacts:
     `name` is in snake case: `mean_squared_error`. `is_nonnegative` is about valid targets; None to
     decide by the name. A loss `is_of_own_step` if a custom training step computes it: it need not
     fall, for example that of two adversarial networks. `reduction` is `other` where a factor or
-    other terms make the loss no mean over samples. `axis` is the axis of the classes, counted from
-    the end, where a softmax computes them; 0 if it takes the samples for classes. `shapes` are
+    other terms make the loss no mean over samples; then `rest` is `penalties` where these are about
+    weights or the same output only, and else `terms`. `axis` is the axis of the classes, counted
+    from the end, where a softmax computes them; 0 if it takes the samples for classes. `shapes` are
     those of the output and of the targets as the loss receives them, if the loss broadcasts one to
     the other. `scale` is the constant factor of the logits before a softmax: one over its
     temperature. `through` are the other groups whose parameters the loss passes through, and it
@@ -56,6 +57,7 @@ class LossFacts:
     from_logits: bool | None = None
     is_nonnegative: bool | None = None
     reduction: str | None = None
+    rest: str | None = None
     is_of_own_step: bool | None = None
     axis: int | None = None
     shapes: Sequence[Sequence[int]] | None = None
@@ -112,17 +114,20 @@ class ParameterFacts:
 
     `total` and `trainable` are numbers of elements. `unheld` are paths of trainable parameters that
     no optimizer holds; `unregistered` those of layers that the model does not know, because they
-    are in a plain list for example.
+    are in a plain list for example; `uncalled` those of layers that the first step did not call.
+    `fresh` are those of `unheld` whose values are as they were initialized.
     """
 
     total: int | None = None
     trainable: int | None = None
     unheld: Sequence[str] = ()
     unregistered: Sequence[str] = ()
+    uncalled: Sequence[str] = ()
+    fresh: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "unheld", tuple(self.unheld))
-        object.__setattr__(self, "unregistered", tuple(self.unregistered))
+        for name in ("unheld", "unregistered", "uncalled", "fresh"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
 
 
 @dataclass(frozen=True)

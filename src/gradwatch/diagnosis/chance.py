@@ -10,6 +10,8 @@ from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.value_table import Array, ValueTable
 from gradwatch.diagnosis.vocabulary import SQUARED_ERROR, LossKind, loss_kind
 
+SKILL = 0.1
+"""The share of the constant guess's loss that a network must have removed to have learned."""
 _STEPS = 256
 """Measured steps whose targets are looked at, at most."""
 _PAIRS = 10
@@ -88,6 +90,33 @@ def paired_skill(history: History, guess: float) -> Level | None:
     left = float(values[is_usable].mean() / guesses.mean())
     away = values[is_usable] - left * guesses
     return Level(1.0 - left, float(away.std() / guesses.mean()) / math.sqrt(len(guesses)))
+
+
+def term_skill(history: History, facts: ModelFacts) -> Level | None:
+    """The share of the guess's loss that is removed, if only a term of the loss can be compared.
+
+    None if too few batches are known. Where other terms may matter as much, as the policy does
+    beside its critic, only success is known.
+    """
+    terms = history.numbers.get("term_loss", ())[-_STEPS:]
+    known = np.array(history.numbers.get("constant_loss", ())).reshape(-1, 2)
+    if facts.loss.is_mean or len(terms) < _PAIRS or not len(known):
+        return None
+    if differ_by_batch(history[Kind.TARGET]):
+        return None
+    own = np.array(terms[-max(len(terms) // 3, _PAIRS) :])
+    # Only changes are kept.
+    places = np.searchsorted(known[:, 0], own[:, 0], side="right") - 1
+    is_usable = (places >= 0) & np.isfinite(own[:, 1])
+    values, guesses = own[is_usable, 1], known[places[is_usable], 1]
+    usual = float(np.mean(known[-_STEPS:, 1]))
+    if values.size < _PAIRS or not usual > 0:
+        return None
+    guesses = guesses * (_for_many_samples(usual, history, facts) / usual)
+    left = float(values.mean() / guesses.mean())
+    away = values - left * guesses
+    found = Level(1.0 - left, float(away.std() / guesses.mean()) / math.sqrt(len(guesses)))
+    return found if facts.loss.rest != "terms" or found.low > SKILL else None
 
 
 def _for_many_samples(value: float, history: History, facts: ModelFacts) -> float:

@@ -29,7 +29,7 @@ def equal_weights(history: History, facts: ModelFacts) -> Iterator[Symptom]:
         return
     mixing = matrices(table, facts)
     chosen = equal & mixing & without_gradient(table, history, _STEPS)
-    chosen &= ~not_called(table, history, _STEPS)
+    chosen &= ~not_called(table, history, facts, _STEPS)
     if not chosen.any():
         return
     sites = table.sites_where(chosen)

@@ -6,19 +6,27 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradwatch.core import ModelFacts
-from gradwatch.diagnosis.chance import Level, constant_accuracy, constant_guess, paired_skill
+from gradwatch.diagnosis.chance import (
+    SKILL,
+    Level,
+    constant_accuracy,
+    constant_guess,
+    paired_skill,
+    term_skill,
+)
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.losses import Losses, median
 from gradwatch.diagnosis.value_table import Array
 
 _LEAST = 10
 """Losses before anything is said."""
-SKILL = 0.1
-"""The share of the constant guess's loss that a network must have removed to have learned."""
 _FALL = 0.05
 """The share by which the loss must have fallen to have moved at all; batches differ by as much."""
+_MOVED = 0.3
+"""The share by which a loss of unknown meaning may have fallen, with its noise, to be flat."""
 _SIGNIFICANT = 2.5
 """Standard errors; noise alone exceeds them once in a hundred times."""
 _FEW = 30
@@ -53,6 +61,7 @@ class Judgement:
         accuracy: the newest accuracy, or a similar score; NaN if unknown.
         best_constant: the accuracy of the best constant guess; NaN if unknown.
         paired: the skill by the same batches of both losses; None if too few are known.
+        term: the skill by a term of the loss, where only that can be compared.
     """
 
     losses: int
@@ -67,11 +76,14 @@ class Judgement:
     accuracy: float = math.nan
     best_constant: float = math.nan
     paired: Level | None = None
+    term: Level | None = None
 
     @property
     def skill(self) -> Level:
         """The share of the constant guess's loss that the network has removed; NaN if unknown."""
         guess = self.chance.value
+        if self.term is not None:
+            return self.term
         if not guess > 0:
             return Level(math.nan)
         # A guess that is uncertain makes the skill uncertain.
@@ -123,7 +135,8 @@ class Judgement:
     def is_nothing(self) -> bool:
         """Whether it is flat, and not only too noisy to tell."""
         if not math.isfinite(self.skill.value):
-            return self.is_flat
+            noise = math.hypot(self.start.error, self.now.error) / (abs(self.start.value) or 1.0)
+            return self.is_flat and not self.fall + 2.0 * noise > _MOVED
         return self.is_flat and (self.skill.high < SKILL or self.skill.value < -_FALL)
 
     @property
@@ -149,7 +162,8 @@ class Judgement:
             return Word.STILL_LEARNING
         if self.is_nothing:
             return Word.LEARNED_NOTHING
-        return Word.LEARNED if not math.isfinite(self.skill.value) else Word.UNKNOWN
+        is_known = math.isfinite(self.skill.value) or self.is_flat
+        return Word.UNKNOWN if is_known else Word.LEARNED
 
     def evidence(self) -> dict[str, float]:
         """The numbers behind it, as far as they are known."""
@@ -177,7 +191,12 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         fall = (start.value - now.value) / abs(start.value)
         is_significant = _is_significant(losses, start, now)
     accuracy = _accuracy(history)
-    is_falling, slope = _trend(losses)
+    term = term_skill(history, facts)
+    steps, values = losses.steps[-2000:], losses.last(2000)
+    if term is not None:
+        # Penalties may fall while nothing is learned.
+        steps, values = np.array(history.numbers["term_loss"]).T
+    is_falling, slope = _trend(steps, values)
     chance = constant_guess(history, facts)
     return Judgement(
         losses=len(losses),
@@ -192,6 +211,7 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         accuracy=accuracy,
         best_constant=constant_accuracy(history, facts) if math.isfinite(accuracy) else math.nan,
         paired=paired_skill(history, chance.value),
+        term=term,
     )
 
 
@@ -257,9 +277,8 @@ def _dependence(values: Array) -> float:
     return (1.0 + similar) / (1.0 - similar)
 
 
-def _trend(losses: Losses) -> tuple[bool, float]:
+def _trend(steps: Array | NDArray[np.int64], values: Array) -> tuple[bool, float]:
     """Whether the newest losses are below those before them, beyond the noise; and how fast."""
-    values, steps = losses.last(2000), losses.steps[-2000:]
     is_finite = np.isfinite(values)
     values, steps = values[is_finite], steps[is_finite]
     part = max(values.size // 3, 5)

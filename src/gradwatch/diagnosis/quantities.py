@@ -73,12 +73,14 @@ def known_fall(history: History, facts: ModelFacts) -> dict[str, float]:
     return {"loss improvement": share} if math.isfinite(share) else {}
 
 
-def not_called(table: ValueTable, history: History, count: int) -> Mask:
+def not_called(table: ValueTable, history: History, facts: ModelFacts, count: int) -> Mask:
     """The variables of layers that the last steps have not called.
 
     Those are spare parts, which many models have, or are called now and then.
     """
-    outputs = history[Kind.OUTPUT]
+    outputs, known = history[Kind.OUTPUT], set(facts.parameters.uncalled)
+    if known:
+        return np.array([site.layer in known for site in table.sites], bool)
     if not len(outputs):
         return np.zeros(len(table.sites), bool)
     is_called: Mask = np.any(np.isfinite(outputs.statistic("count", count)), axis=0)

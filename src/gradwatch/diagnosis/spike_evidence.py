@@ -133,7 +133,29 @@ def _other_weights(history: History, spike: Spike) -> list[_Unusual]:
         moved = np.array([largest.get(layer, 0.0) for layer in table.layers])
         is_explained = np.nan_to_num(moved) > 0.5 * changes
     chosen = np.flatnonzero((changes > _OTHER_WEIGHTS * then) & (then > 0) & ~is_explained)
+    if not chosen.size:
+        chosen = _replaced(history, now, int(earlier[-1]))
     return [_Unusual(int(i), float(norms[now, i]), float(then[i])) for i in chosen]
+
+
+def _replaced(history: History, now: int, then: int) -> NDArray[np.intp]:
+    """The layer whose largest or smallest weight has changed further than all updates reach.
+
+    So do weights that are initialized anew, whose norm stays what it was.
+    """
+    table, updates = history[Kind.WEIGHT], history[Kind.UPDATE]
+    if not len(updates):
+        return np.empty(0, np.intp)
+    reach = np.nanmax(updates.statistic("linf", len(updates)), axis=0, initial=0.0)
+    steps = int(table.steps[now] - table.steps[then])
+    known = dict(zip((site.path for site in updates.sites), steps * reach, strict=True))
+    reached = np.array([known.get(site.path, 0.0) for site in table.sites])
+    ends = [table.statistic(name, len(table)) for name in ("min", "max")]
+    change = np.max([np.abs(end[now] - end[then]) for end in ends], axis=0)
+    beyond = np.where(reached > 0, change / np.where(reached > 0, reached, 1.0), 0.0)
+    first = int(np.nanargmax(beyond))
+    chosen = [table.layer_index[first]] if beyond[first] > _UNUSUAL else []
+    return np.array(chosen, np.intp)
 
 
 def _rows(table: ValueTable, spike: Spike, exact: bool) -> tuple[int | None, NDArray[np.intp]]:

@@ -76,14 +76,17 @@ def _untrained(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
             about="unregistered",
         )
     if known.unheld:
-        # To train only what is behind them may be meant: the head of a pretrained model.
+        # To train only what is behind them may be meant: the head of a pretrained model. But what
+        # nothing has ever trained is no such model.
         is_last = facts.last_layer is not None and facts.last_layer.path in known.unheld
-        severity = Severity.WARNING if is_last or is_flat else Severity.INFO
+        is_mistake = is_last or is_flat or known.fresh
+        severity = Severity.WARNING if is_mistake else Severity.INFO
+        paths = known.fresh or known.unheld
         yield Symptom(
-            f"{_listed(known.unheld)} is not trained: no optimizer holds its parameters, although "
+            f"{_listed(paths)} is not trained: no optimizer holds its parameters, although "
             "they get gradients.",
             {"untrained parameters": series[-1][1]},
-            layer=known.unheld[0],
+            layer=paths[0],
             since=_since(history, severity),
             severity=severity,
             remedy="Create the optimizer from all parameters of the module, after it is complete; "

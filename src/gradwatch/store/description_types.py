@@ -24,7 +24,7 @@ _ONE_MODEL = {
     "layers": [_LAYER],
     "outputs": [str],
     "loss": {
-        **dict.fromkeys(("name", "reduction"), _TEXT),
+        **dict.fromkeys(("name", "reduction", "rest"), _TEXT),
         **dict.fromkeys(("from_logits", "is_nonnegative", "is_of_own_step"), _FLAG),
         "axis": _NUMBER,
         "shapes": (list, type(None)),
@@ -45,8 +45,7 @@ _ONE_MODEL = {
     "precision": _TEXT,
     "parameters": {
         **dict.fromkeys(("total", "trainable"), _NUMBER),
-        "unheld": [str],
-        "unregistered": [str],
+        **{key: [str] for key in ("unheld", "unregistered", "uncalled", "fresh")},
     },
     "is_linear": _FLAG,
 }  # fmt: skip

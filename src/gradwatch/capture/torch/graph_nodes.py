@@ -5,7 +5,7 @@ example under checkpointing.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 ACTIVATIONS = {
@@ -73,9 +73,12 @@ def _is_parameter(node: Any) -> bool:
     return operation(arranged(node)) == "AccumulateGrad"
 
 
-def ancestors(node: Any, limit: int) -> Iterator[Any]:
-    """A node and all that it is computed from, each once; at most `limit`."""
-    seen, stack = {node}, [node]
+def ancestors(node: Any, limit: int, without: Sequence[Any] = ()) -> Iterator[Any]:
+    """A node and all that it is computed from, each once; at most `limit`.
+
+    Those that only nodes in `without` are computed from are left out.
+    """
+    seen, stack = {node, *without}, [node]
     while stack and len(seen) <= limit:
         each = stack.pop()
         yield each
@@ -83,3 +86,24 @@ def ancestors(node: Any, limit: int) -> Iterator[Any]:
             if child not in seen:
                 seen.add(child)
                 stack.append(child)
+
+
+def form(root: Any) -> tuple[str, ...]:
+    """What the last operations of a loss are: that of another loss is mostly another."""
+    return tuple(str(node.name()) for node in ancestors(root, 8))
+
+
+def nodes_of(tensors: Any) -> Iterator[Any]:
+    """The nodes that compute what is differentiated."""
+    for tensor in tensors if isinstance(tensors, list | tuple) else [tensors]:
+        node = getattr(tensor, "grad_fn", None)
+        if node is not None:
+            yield node
+
+
+def unexpanded(tensor: Any) -> Any:
+    """The tensor before it was broadcast."""
+    for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        if size > 1 and stride == 0:
+            tensor = tensor.narrow(axis, 0, 1)
+    return tensor

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gradwatch.capture.torch.graph_nodes import (
     ACTIVATIONS,
     ARRANGING,
+    ancestors,
     arranged,
     operation,
     result_shape,
     sources,
+    unexpanded,
 )
 from gradwatch.core import LossFacts, Tensor
 
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
+_WEIGHTS = "_saved_weight", "_saved_pos_weight"
+"""Of classes or elements: what is best for these is not so for the mean."""
 _MOST_NODES = 64
+_MOST_PENALTY_NODES = 2000
+_LAYERS = frozenset({"Addmm", "Mm", "Bmm", "Linear", "Convolution", "Embedding"})
 # What may be between a loss and what is differentiated: reductions, factors, signs.
 _WRAPPING = ARRANGING | {"Mean", "Sum", "Neg", "Mul", "Div", "Add", "Sub", "Rsub", "NanToNum"}
 _FUSED = {
@@ -52,6 +58,7 @@ class LossTerm:
     is_nonnegative: bool | None = None
     chosen: Any = None
     """The node in which it was recognized."""
+    rest: str | None = None
 
     @property
     def facts(self) -> LossFacts:
@@ -60,6 +67,7 @@ class LossTerm:
             from_logits=self.from_logits,
             is_nonnegative=self.is_nonnegative,
             reduction=self.reduction,
+            rest=self.rest,
             axis=self.axis,
             shapes=self.shapes,
         )
@@ -83,9 +91,12 @@ def read_loss(root: Any) -> SeenLoss:
     if _are_of_discriminator(terms):
         facts = replace(term.facts, reduction="other", is_of_own_step=True)
         return SeenLoss(facts, term if len(terms) == 1 else None)
+    if any(getattr(term.chosen, name, None) is not None for name in _WEIGHTS):
+        surroundings.is_weighted = True
     if len(terms) > 1 or not surroundings.are_plain(term):
         # Weights and other terms may be negative.
-        term = replace(term, reduction="other", is_nonnegative=False)
+        rest = surroundings.rest_of(term)
+        term = replace(term, reduction="other", is_nonnegative=False, rest=rest)
     if surroundings.is_weighted and operation(term.chosen) in ("Gather", "Index"):
         return SeenLoss(LossFacts(is_nonnegative=False))  # A policy gradient, for example.
     return SeenLoss(term.facts, term if len(terms) == 1 else None)
@@ -113,6 +124,7 @@ class _Surroundings:
     def __init__(self) -> None:
         self.is_weighted = False
         self._has_others = False
+        self._others: list[Any] = []
         self._is_sum = False
         self._divisors: list[float] = []
         self._factors = 0
@@ -124,6 +136,15 @@ class _Surroundings:
         shape = result_shape(term.output)
         samples = shape[0] if shape else None
         return not self._divisors or (self._is_sum and self._divisors == [samples])
+
+    def rest_of(self, term: LossTerm) -> str:
+        """Whether all but a term is about weights, or about the output of the term."""
+        known = [arranged(term.output), term.chosen]
+        for other in self._others:
+            for node in ancestors(other, _MOST_PENALTY_NODES, known):
+                if operation(node) in _LAYERS and any(map(_is_computed, sources(node))):
+                    return "terms"
+        return "terms" if self.is_weighted else "penalties"
 
     def terms(self, root: Any) -> list[LossTerm]:
         """The losses that are recognized."""
@@ -138,6 +159,7 @@ class _Surroundings:
             name = operation(node)
             if name not in _WRAPPING or len(seen) > _MOST_NODES:
                 self._has_others = True
+                self._others.append(node)
                 continue
             self._is_sum |= name == "Sum"
             if name in ("Mul", "Div"):
@@ -159,7 +181,9 @@ class _Surroundings:
     def _add_factor(self, node: Any) -> None:
         factor: Any = getattr(node, "_saved_other", None)
         if hasattr(factor, "ndim") and factor.ndim > 0:
-            self.is_weighted = True
+            # A factor that is differentiated is among the other terms.
+            self.is_weighted |= len(sources(node)) < 2
+            self._factors += 1
         elif hasattr(factor, "device") and factor.device.type != "cpu":
             pass  # The scale of a GradScaler; reading it would wait for the device.
         elif factor is not None and float(factor) == 1.0:
@@ -272,6 +296,11 @@ def _of_difference(name: str, node: Any, reduction: str | None) -> LossTerm | No
     return LossTerm(name, output, None, reduction, _activation(output), None, shapes)
 
 
+def _is_computed(node: Any) -> bool:
+    """Whether a node is no parameter."""
+    return operation(arranged(node)) != "AccumulateGrad"
+
+
 def _activation(node: Any) -> str | None:
     """What is applied last to what a node returns; `linear` if that is a layer without one."""
     node = arranged(node)
@@ -312,21 +341,5 @@ def _unignored(node: Any) -> Tensor:
     return target[target != ignored]
 
 
-def unexpanded(tensor: Tensor) -> Tensor:
-    """The tensor before it was broadcast."""
-    for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
-        if size > 1 and stride == 0:
-            tensor = tensor.narrow(axis, 0, 1)
-    return tensor
-
-
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) else None
-
-
-def nodes_of(tensors: Any) -> Iterator[Any]:
-    """The nodes that compute what is differentiated."""
-    for tensor in tensors if isinstance(tensors, list | tuple) else [tensors]:
-        node = getattr(tensor, "grad_fn", None)
-        if node is not None:
-            yield node

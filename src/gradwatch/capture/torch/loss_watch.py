@@ -13,14 +13,18 @@ from gradwatch.capture.constant_guess import CONSTANT_LOSS, constant_loss
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch import backward_tap, module_calls
-from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm, nodes_of, read_loss
+from gradwatch.capture.torch.attention import attention_peak
+from gradwatch.capture.torch.first_calls import FirstCalls
+from gradwatch.capture.torch.graph_nodes import form, nodes_of
+from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm, read_loss
+from gradwatch.capture.torch.term_value import is_one_of, target_of_difference, term_value
 from gradwatch.capture.torch.torch_facts import (
     facts_of,
     functional_activations,
     parameters_of,
     with_graph,
 )
-from gradwatch.capture.torch.untrained import UntrainedParameters, hidden_parameters
+from gradwatch.capture.torch.untrained import UntrainedParameters, hidden_parameters, is_fresh
 from gradwatch.capture.torch.variation import variation
 from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import (
@@ -40,6 +44,11 @@ UNTRAINED = "untrained_parameters"
 INPUT_VARIATION, OUTPUT_VARIATION = "input_variation", "output_variation"
 TARGET_VARIATION = "target_variation"
 """How much the samples of a batch differ, relative to their size."""
+TERM_LOSS = "term_loss"
+"""The loss without factors, weights and other terms."""
+ATTENTION_PEAK = "attention_peak"
+"""The largest weight that attention gives, at the start."""
+_ATTENTION_STEPS = 3
 CALLS = "module_calls"
 """How often the module was called before a backward pass: twice, if it compares two views."""
 _FEW = 0.1
@@ -78,11 +87,19 @@ class LossWatch:
         self._batch_size: int | None = None
         self._calls = self._most_calls = 0
         self._output: Any = None
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
         self._is_called = False
         """Whether the layer that computes the output is a module that is called as such."""
         self._noted: dict[Site, Any] = {}
         loop.at_end.append(backward_tap.listen(self._backward_begins))
         self._untrained = UntrainedParameters(module, optimizer)
+        self._first_calls = FirstCalls(module, loop.reporter) if is_diagnosed else None
+        if self._first_calls is not None:
+            loop.at_end.append(self._first_calls.end)
+        self._attention_steps = _ATTENTION_STEPS
+        self._forms: set[tuple[str, ...]] = set()
+        """Those of the losses so far; none, if they differ in what they are."""
         self._is_expected = False
         self._stop_listening = _do_nothing
         loop.at_end.append(lambda: self._stop_listening())
@@ -98,6 +115,7 @@ class LossWatch:
                     known.parameters,
                     unheld=[under(self._group, path) for path in found.unheld],
                     unregistered=[under(self._group, path) for path in found.unregistered],
+                    fresh=[under(self._group, path) for path in found.fresh],
                 ),
             )
             self._loop.known.changed()
@@ -137,6 +155,7 @@ class LossWatch:
         if site is not None and self._output is not None and not self._is_called:
             self._note(site, self._output)
         noted, self._noted, self._output = self._noted, {}, None
+        self._inputs, self._outputs = [], []
         progress = self._loop.progress(self._group)
         if progress.gives_batch:
             noted = {site: x for site, x in noted.items() if not site.kind.is_of_batch}
@@ -178,6 +197,8 @@ class LossWatch:
         for i, x in enumerate(inputs):
             self._note(batch_site(Kind.INPUT, [i] if len(inputs) > 1 else [], self._group), x)
         self._note_variation(given, outputs)
+        results = [x for x in pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
+        self._inputs, self._outputs = inputs, results
         if not self._loop.timetable.is_asked_for_outputs:
             # Which layer computes it is known when the loss is.
             self._output = _one_tensor(outputs)
@@ -207,10 +228,12 @@ class LossWatch:
 
     def _read(self, tensors: Any) -> None:
         is_first = self._facts is None
-        if not is_first and not self._is_expected:
-            return
         root = next(nodes_of(tensors), None)
         if root is None:
+            return
+        if not is_first:
+            self._check_form(root)
+        if not is_first and not self._is_expected:
             return
         if is_first:
             reached = parameters_of(root)
@@ -218,13 +241,48 @@ class LossWatch:
                 return
             known = facts_of(self._module, self._optimizer, self._group)
             self._facts = known  # Whatever happens, read it once.
+            if self._first_calls is not None:
+                paths = [under(self._group, path) for path in self._first_calls.uncalled()]
+                known = replace(known, parameters=replace(known.parameters, uncalled=paths))
             known = with_graph(known, root, self._module, self._group)
             self._facts = replace(known, loss=self._with_others(known.loss, reached))
             self._activations = functional_activations(self._facts)
+            self._forms = {form(root)}
             self._loop.known.changed()
         if self._is_expected:
             self._most_calls, self._calls = max(self._calls, self._most_calls), 0
             self._read_targets(read_loss(root).term)
+            self._read_attention(root)
+
+    def _check_form(self, root: Any) -> None:
+        """What is known of a loss does not hold for another one that takes its place."""
+        seen = form(root)
+        # Of several networks, each has a loss of its own.
+        if self._group or self._facts is None or not self._forms or seen in self._forms:
+            return
+        self._forms.add(seen)
+        now, known = read_loss(root).facts, self._facts.loss
+        if (now.name, now.reduction) == (known.name, known.reduction):
+            return
+        reached = parameters_of(root)
+        if any(id(p) in reached for p in self._module.parameters()):
+            self._forms = set()
+            unknown = LossFacts(is_nonnegative=False, through=self._facts.loss.through)
+            self._facts = replace(self._facts, loss=unknown)
+            self._loop.known.changed()
+
+    def _read_attention(self, root: Any) -> None:
+        """Note how far attention has decided at the start of a training from scratch."""
+        known = self._first_calls
+        if known is None or not known.are_tensors_kept or self._attention_steps <= 0:
+            return
+        is_first = self._attention_steps == _ATTENTION_STEPS
+        self._attention_steps -= 1
+        peak = None if is_first and not is_fresh(self._module) else attention_peak(root)
+        if peak is None:
+            self._attention_steps = 0
+        else:
+            self._note(Site(Kind.SCALAR, under(self._group, ATTENTION_PEAK)), peak)
 
     def _with_others(self, loss: LossFacts, reached: Mapping[int, Any]) -> LossFacts:
         """The facts of the loss, and whose other parameters it passes through."""
@@ -243,16 +301,29 @@ class LossWatch:
 
     def _read_targets(self, term: LossTerm | None) -> None:
         target = None if term is None else term.target()
+        if term is not None and target is None:
+            found = (target_of_difference(term, output) for output in self._outputs)
+            target = next((each for each in found if each is not None), None)
         if term is None or target is None:
             return
+        if term.rest == "terms" and self._facts is not None and is_one_of(target, self._inputs):
+            # What is to be reconstructed is the main task, whatever else is asked for.
+            loss = replace(self._facts.loss, rest="penalties")
+            if loss != self._facts.loss:
+                self._facts = replace(self._facts, loss=loss)
+                self._loop.known.changed()
         self._note(batch_site(Kind.TARGET, [], self._group), target)
         self._note_number(TARGET_VARIATION, target)
         # On a GPU, classes that the loss ignores are among the targets.
-        if term.facts.is_mean and not (target.is_cuda and term.name == SPARSE):
-            with torch.no_grad():
-                guess = constant_loss(torch, term.name, target.float())
-            if guess is not None:
-                self._note(Site(Kind.SCALAR, under(self._group, CONSTANT_LOSS)), guess)
+        if target.is_cuda and term.name == SPARSE:
+            return
+        with torch.no_grad():
+            guess = constant_loss(torch, term.name, target.float())
+        value = None if guess is None or term.facts.is_mean else term_value(term)
+        for name, number in ((CONSTANT_LOSS, guess), (TERM_LOSS, value)):
+            # Without a value of its own, a term cannot be compared.
+            if number is not None and (term.facts.is_mean or value is not None):
+                self._note(Site(Kind.SCALAR, under(self._group, name)), number)
 
     def _note(self, site: Site, tensor: Any) -> None:
         is_plain = tensor.layout is torch.strided and not tensor.is_complex()

@@ -1,5 +1,6 @@
 """Parameters that get gradients, and that no optimizer changes."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from gradwatch.core import TorchModule, TorchOptimizer
 
 _STEPS = 5
 """Steps until it is known: the first ones may change nothing, with a warm-up for example."""
+_STEPS_OF_OTHERS = 30
+"""Steps until it is known that nothing trains what was never trained: others may begin later."""
 _ELEMENTS = 64
 """Elements of each parameter that are compared."""
 _MOST = 200
@@ -19,12 +22,13 @@ class UntrainedParameters:
     """Looks for them in the first steps; another optimizer, which is not watched, may train them.
 
     `unheld` and `unregistered` are the paths of their layers, `elements` the number of parameters;
-    None until that is known.
+    None until that is known. `fresh` are those of `unheld` that have never been trained before.
     """
 
     def __init__(self, module: TorchModule, optimizer: TorchOptimizer) -> None:
         self.unheld: tuple[str, ...] = ()
         self.unregistered: tuple[str, ...] = ()
+        self.fresh: tuple[str, ...] = ()
         self.elements: int | None = None
         self._module = unwrapped(module)
         self._optimizer = optimizer
@@ -36,13 +40,17 @@ class UntrainedParameters:
         self._steps += 1
         if self._steps == 1:
             self._before = dict(self._candidates())
-        if self._steps != _STEPS or not self._before:
+        if self._steps not in (_STEPS, _STEPS_OF_OTHERS) or not self._before:
             return False
         same = {n: x for n, x in self._before.items() if torch.equal(x[1], _part(x[0]))}
-        self._before = {}
+        self._before = same
         self.unheld = _layers({n: x for n, x in same.items() if not x[2]})
         self.unregistered = _layers({n: x for n, x in same.items() if x[2]})
         self.elements = sum(x[0].numel() for x in same.values())
+        if self._steps == _STEPS_OF_OTHERS:
+            self.fresh = _layers(dict(_fresh({n: x[0] for n, x in same.items() if not x[2]})))
+            self._before = {}
+            return True
         return bool(same)
 
     def _candidates(self) -> Iterator[tuple[str, tuple[Any, Any, bool]]]:
@@ -60,6 +68,47 @@ class UntrainedParameters:
 def _part(parameter: Any) -> Any:
     """A copy of some elements."""
     return parameter.detach().flatten()[:_ELEMENTS].clone()
+
+
+def is_fresh(module: TorchModule) -> bool:
+    """Whether a module has never been trained: its norms are 1; without any, by its matrices."""
+    parameters = dict(unwrapped(module).named_parameters())
+    norms = [p for name, p in parameters.items() if p.ndim == 1 and name.endswith("weight")]
+    if norms:
+        return all(bool((p.detach() == 1.0).all()) for p in norms)
+    return bool(dict(_fresh(parameters)))
+
+
+def _fresh(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Those that have never been trained; none, if most matrices have: a few may look so."""
+    found = {name: p for name, p in parameters.items() if _is_fresh(name, p)}
+    matrices = [name for name, p in parameters.items() if p.ndim > 1]
+    if 2 * sum(name in found for name in matrices) > len(matrices):
+        yield from found.items()
+
+
+def _is_fresh(name: str, parameter: Any) -> bool:
+    """Whether values are as torch initializes them: a training leaves no bound and no 0 as it was.
+
+    Matrices are uniform up to a bound that their shape gives, norms are 1, biases 0.
+    """
+    values = parameter.detach()
+    if values.ndim < 2:
+        constant = {"weight": 1.0, "bias": 0.0}.get(name.rpartition(".")[2])
+        return constant is not None and bool((values == constant).all())
+    inside = math.prod(values.shape[2:])
+    given, returned = values.shape[1] * inside, values.shape[0] * inside
+    if values.numel() < _ELEMENTS or not values.is_floating_point():
+        return False
+    largest, spread = float(values.abs().max()), float(values.float().std())
+    for square in (1.0 / given, 6.0 / given, 3.0 / given, 6.0 / (given + returned)):
+        bound = math.sqrt(square)
+        # Of so many samples; low precision rounds.
+        is_bound = 1.0 - 5.0 / values.numel() < largest / bound < 1.001
+        off = abs(spread * math.sqrt(3.0) / bound - 1.0)
+        if is_bound and off < 2.0 / math.sqrt(values.numel()):
+            return True
+    return False
 
 
 def hidden_parameters(module: Any) -> Iterator[tuple[str, Any]]:

@@ -5,9 +5,10 @@ import math
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
+from gradwatch.diagnosis.chance import SKILL
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.judgement import SKILL, Judgement, Word, judgement
+from gradwatch.diagnosis.judgement import Judgement, Word, judgement
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.validation import generalisation, validations
@@ -74,7 +75,7 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
         return is_little or (so_far.is_flat and so_far.skill.value < 0.5 * SKILL)
     # A signed loss, such as that of a policy or an adversary, need not fall.
     is_judged = not so_far.is_signed and so_far.word is not Word.GOT_WORSE
-    return is_judged and so_far.is_flat
+    return is_judged and so_far.is_nothing
 
 
 def _rests(history: History, so_far: Judgement) -> bool:

@@ -18,6 +18,7 @@ from gradwatch.diagnosis.judgement import Word, judgement
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.validation import validations
+from gradwatch.diagnosis.value_table import Array
 from gradwatch.diagnosis.vocabulary import LossKind, is_non_negative, loss_kind
 
 _SEQUENCE = re.compile(r"RNN|LSTM|GRU|Attention|Transformer")
@@ -59,6 +60,9 @@ def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Sym
     thresholds={
         "losses": Threshold(20, "enough to distinguish oscillation from a single odd batch"),
         "losses of odd batches": Threshold(60, "if batches are small or differ in their targets"),
+        "losses without an end": Threshold(150, "while training goes on: noise alone swings, too"),
+        "correlation": Threshold(-0.6, "of neighbours, if steps go too far to and fro"),
+        "correlation of batches": Threshold(0.5, "with a constant guess: batches are odd"),
         "swing": Threshold(3.0, "factor between high and low losses of the window"),
         "turns": Threshold(0.5, "share of the steps at which it turns; of pure noise it is 2/3"),
     },
@@ -75,6 +79,12 @@ def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Sym
         return
     window = losses.last(int(limits["losses"]))
     if not np.all(np.isfinite(window)) or window.min() <= 0:
+        return
+    # Losses of batches that differ go up and down at random; of steps that go too far, in turns.
+    is_late = history.has_ended or len(losses) >= limits["losses without an end"]
+    if not is_late and not _correlation(window[1:], window[:-1]) < limits["correlation"]:
+        return
+    if _with_guess(history) > limits["correlation of batches"]:
         return
     # A single jump is no oscillation.
     first = int(losses.steps[-window.size])
@@ -97,6 +107,23 @@ def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Sym
         },
         since=first,
     )
+
+
+def _with_guess(history: History) -> float:
+    """The correlation of the newest losses with those of a constant guess for the same batches."""
+    known = dict(history.numbers.get("constant_loss", ())[-64:])
+    newest = zip(history.losses.steps[-128:].tolist(), history.losses.last(128), strict=True)
+    pairs = [(value, known[step]) for step, value in newest if step in known]
+    if len(pairs) < 5 or not history.losses.has_single:
+        return math.nan
+    return _correlation(*np.array(pairs).T)
+
+
+def _correlation(some: Array, others: Array) -> float:
+    """Of pairs; NaN if it is not known."""
+    some, others = some - some.mean(), others - others.mean()
+    size = math.sqrt(float(some @ some) * float(others @ others))
+    return float(some @ others) / size if size > 0 else math.nan
 
 
 @rule(
@@ -158,8 +185,7 @@ def negative_loss(history: History, facts: ModelFacts, limits: Limits) -> Sympto
     """
     is_unbounded = not is_non_negative(facts)
     is_reversed = is_unbounded and _is_reversed(history, facts)
-    is_other = loss_kind(facts.loss.name) is not None or not _falls_without_bound(history)
-    if is_unbounded and is_other and not is_reversed:
+    if is_unbounded and not is_reversed and not _falls_without_bound(history):
         return
     count = int(limits["losses"])
     window = history.losses.last(count)
@@ -251,7 +277,14 @@ def _falls_without_bound(history: History) -> bool:
     # The likelihood of a density may exceed 1 by far, but not like this.
     if len(losses) < 15 or not losses.recent < -30.0 * max(abs(losses.initial), 1.0):
         return False
-    first, middle, last = (float(np.mean(part)) for part in np.split(losses.last(15), 3))
+    return _falls_ever_faster(losses.last(15)) or _falls_ever_faster(losses.last(len(losses) // 3))
+
+
+def _falls_ever_faster(values: Array) -> bool:
+    part = values.size // 3
+    if part < 5:
+        return False
+    first, middle, last = (float(np.mean(x)) for x in np.split(values[-3 * part :], 3))
     return first > middle > last and middle - last > 1.2 * (first - middle)
 
 

@@ -10,6 +10,8 @@ from gradwatch.diagnosis.quantities import known_fall
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask
 
+_ATTENTION = "attention_peak"
+
 
 @rule(
     "saturated-activations",
@@ -21,14 +23,18 @@ from gradwatch.diagnosis.value_table import Mask
         "share": Threshold(0.5, "of a hidden layer's outputs within 0.01 of a bound"),
         "share at start": Threshold(0.8, "since the first step; reported even if the loss falls"),
         "measured steps": Threshold(3, "one batch may be odd"),
+        "attention": Threshold(0.95, "of a query's weight for one key, before anything is learned"),
     },
-    needs=[Kind.SATURATED],
 )
 def saturated_activations(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
-    """Most outputs of a hidden sigmoid or tanh layer are at a bound, and the loss is flat."""
+    """Most outputs of a hidden sigmoid or tanh layer are at a bound, and the loss is flat.
+
+    Or attention gives all weight to one key from the start.
+    """
+    yield from _saturated_attention(history, limits)
     table = history[Kind.SATURATED]
     count = int(limits["measured steps"])
-    if table.measured <= count:
+    if table.measured <= count or not history.is_fresh(Kind.SATURATED):
         return
     if judgement(history, facts).is_flat:
         shares = table.statistic("mean", count)
@@ -57,6 +63,22 @@ def saturated_activations(history: History, facts: ModelFacts, limits: Limits) -
         layer=sites[0].layer,
         since=table.since(count),
     )
+
+
+def _saturated_attention(history: History, limits: Limits) -> Symptoms:
+    known = (x for name, x in history.numbers.items() if name.rpartition("/")[2] == _ATTENTION)
+    for series in known:
+        peaks = [value for _, value in series]
+        if min(peaks) > limits["attention"]:
+            yield Symptom(
+                title=f"Attention is saturated from the start: a query gives {min(peaks):.0%} of "
+                "its weight to one key.",
+                evidence={"largest weight": min(peaks), "measured steps": len(peaks)},
+                since=series[0][0],
+                remedy="Divide the logits of attention by the square root of the keys' size, and "
+                "initialize queries and keys with small weights.",
+                about="attention",
+            )
 
 
 def _is_hidden(history: History, facts: ModelFacts) -> Mask:

@@ -8,10 +8,11 @@ from typing import TypeAlias
 import numpy as np
 
 from gradwatch.core import Kind, LayerFacts, ModelFacts
+from gradwatch.diagnosis.chance import SKILL
 from gradwatch.diagnosis.equal_weights import equal_weights
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.judgement import SKILL, judgement
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.static_checks import static_symptoms
 from gradwatch.diagnosis.value_table import ValueTable

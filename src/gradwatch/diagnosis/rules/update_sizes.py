@@ -7,9 +7,13 @@ from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.losses import median
+from gradwatch.diagnosis.network_order import matrices
 from gradwatch.diagnosis.quantities import is_growing, never_moved, typical_ratios, update_ratios
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Array, Mask
+
+_TINY = 0.05
+"""Of the usual size of weights: those take many steps to grow, each of them large for them."""
 
 
 @rule(
@@ -181,24 +185,34 @@ def imbalance(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
 
 
 def _typical_beside_zeros(history: History, facts: ModelFacts) -> Array:
-    """The typical ratios without matrices that started at 0, such as those of an adapter.
+    """The typical ratios without matrices that started near 0, such as those of an adapter.
 
     Their first updates are all that they have.
     """
     table = history[Kind.UPDATE]
     started = table.cached_per_sites("started at 0", lambda: _started_at_zero(history, facts))
-    if not started.any():
+    if not started.any() or started[matrices(table, facts)].all():
         return typical_ratios(history, facts)
     ratios = np.where(started, np.nan, update_ratios(history, facts, len(table)))
     return np.array([median(row[~np.isnan(row)]) for row in ratios])
 
 
 def _started_at_zero(history: History, facts: ModelFacts) -> Mask:
-    """Of each site, whether its first update was all of its weight; False if that is not known."""
-    table = history[Kind.UPDATE]
+    """Of each site, whether its first update was all of its weight, or this was tiny even then.
+
+    False if that is not known.
+    """
+    table, weights = history[Kind.UPDATE], history[Kind.WEIGHT]
     if table.has_forgotten or int(table.steps[0]) != 1:
         return np.zeros(len(table.sites), bool)
-    return np.asarray(np.abs(update_ratios(history, facts, len(table))[0] - 1.0) < 1e-6)
+    was_zero = np.abs(update_ratios(history, facts, len(table))[0] - 1.0) < 1e-6
+    if weights.has_forgotten or not len(weights) or int(weights.steps[0]) != 1:
+        return np.asarray(was_zero)
+    rms, counts = (weights.statistic(name, len(weights))[0] for name in ("rms", "count"))
+    # About as large as those of a square matrix are initialized.
+    is_tiny = rms < _TINY / np.sqrt(3.0 * np.sqrt(np.maximum(counts, 1.0)))
+    tiny = {site.path for site in weights.sites_where(is_tiny)}
+    return np.asarray(was_zero | np.array([site.path in tiny for site in table.sites], bool))
 
 
 def _has_jumped(history: History, factor: float) -> bool:

@@ -1,6 +1,7 @@
 """Gradients that fade on their way back through the layers."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.finding import Symptom, Symptoms
@@ -9,6 +10,7 @@ from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.network_order import matrices
 from gradwatch.diagnosis.quantities import known_fall
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.value_table import Mask, ValueTable
 
 
 @rule(
@@ -52,6 +54,8 @@ def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> 
     small = np.all((ratios < limit) & (norms > 0), axis=0) & (ratios[-1] < 3.0 * ratios[0])
     if not small.any() or np.argmax(small) > np.nanargmax(norms[-1]):
         return
+    if is_flat and not table.has_forgotten and _grow(table, mixing, small):
+        return
     top = int(np.flatnonzero(small)[-1])
     lowest = int(np.nanargmin(np.where(small, norms[-1], np.nan)))
     way = f"from {layers[top]} down to" if lowest != top else "before they reach"
@@ -68,3 +72,11 @@ def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> 
         layer=layers[top],
         since=table.since(count),
     )
+
+
+def _grow(table: ValueTable, mixing: NDArray[np.intp], small: Mask) -> bool:
+    """Whether the small gradients have grown since the start: the weights behind began tiny."""
+    norms = table.l2_by_layer(len(table))[:, mixing]
+    largest = np.nanmax(np.where(np.isnan(norms), 0.0, norms), axis=1, keepdims=True)
+    ratios = (norms / largest)[:, small]
+    return bool(np.all(np.nanmedian(ratios[-3:], axis=0) > 3.0 * np.nanmedian(ratios[:3], axis=0)))

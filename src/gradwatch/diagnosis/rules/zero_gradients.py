@@ -28,7 +28,7 @@ from gradwatch.diagnosis.value_table import Mask, ValueTable
         "measured steps of experts": Threshold(
             12, "of several layers that are alike, some may be chosen rarely"
         ),
-        "losses": Threshold(60, "before experts that nothing is given to are blamed"),
+        "losses": Threshold(60, "before experts or heads that nothing is given to are blamed"),
     },
     needs=[Kind.GRADIENT],
 )
@@ -62,9 +62,10 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     zero = _without_spare(history, zero, mixing, limits, so_far)
     if not zero.any():
         return
-    is_uncalled = zero & not_called(table, history, count)
-    # Calls under no_grad are not seen; spare parts are not the larger part of a network.
-    is_uncalled &= 2 * is_uncalled.sum() < mixing.sum()
+    is_uncalled = zero & not_called(table, history, facts, count)
+    if not facts.parameters.uncalled:
+        # Calls under no_grad are not seen; spare parts are not the larger part of a network.
+        is_uncalled &= 2 * is_uncalled.sum() < mixing.sum()
     if (zero & ~is_uncalled).any():
         zero &= ~is_uncalled
     sites = table.sites_where(zero)
@@ -73,7 +74,12 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     reached = {site.layer for site in table.sites_where(table.latest("sum_abs") > 0)}
     part = "the weight matrices of " * (not reached.isdisjoint(layers))
     title = f"No gradient reaches {part}{enumerate_layers(layers)}."
-    severity = Severity.INFO if is_uncalled[zero].any() else None
+    reaching = np.flatnonzero(mixing & ~is_zero[-1])
+    # A head behind all others may be for another loss, or for a later one.
+    is_head = bool(reaching.size and np.flatnonzero(zero)[0] > reaching[-1])
+    is_flat = so_far.is_flat and so_far.losses >= limits["losses"]
+    is_harmless = is_uncalled[zero].any() or (is_head and not is_flat)
+    severity = Severity.INFO if is_harmless else None
     yield Symptom(
         title="No variable receives a gradient." if never.all() else title,
         evidence={

@@ -1,0 +1,163 @@
+"""Judging torch losses that are made of parts, and the attention of a new network."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+from torch.utils.checkpoint import checkpoint
+
+import gradwatch
+from gradwatch.capture.torch.attention import attention_peak
+from gradwatch.capture.torch.loss_graph import read_loss
+from gradwatch.capture.torch.term_value import target_of_difference, term_value
+from tests.distributed.patience import until_written
+
+X = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
+CLASSES = torch.tensor([0, 1, 2, 0, 1, 2, 0, 0, 1])
+
+
+def cross_entropy(logits):
+    """In float64 and NumPy."""
+    z = logits.detach().double().numpy()
+    logs = z - np.log(np.exp(z).sum(1, keepdims=True))
+    return -logs[np.arange(len(z)), CLASSES.numpy()].mean()
+
+
+def penalty(module):
+    return 0.1 * sum(p.square().sum() for p in module.parameters())
+
+
+LOSSES = {
+    "smoothing": lambda m, p: F.cross_entropy(p, CLASSES, label_smoothing=0.2),
+    "penalty": lambda m, p: F.cross_entropy(p, CLASSES) + penalty(m),
+    "factor": lambda m, p: 0.3 * F.cross_entropy(p, CLASSES),
+    "soft": lambda m, p: -2.0 * (F.one_hot(CLASSES, 3) * p.log_softmax(1)).sum(1).mean(),
+    "gather": lambda m, p: 0.5 * -p.log_softmax(1).gather(1, CLASSES[:, None]).mean() + penalty(m),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_the_value_of_a_term_is_that_without_factors_weights_and_penalties(loss):
+    module = nn.Linear(4, 3)
+    outputs = module(X)
+    seen = read_loss(loss(module, outputs).grad_fn)
+    np.testing.assert_allclose(float(term_value(seen.term)), cross_entropy(outputs), rtol=1e-5)
+    assert (seen.facts.reduction, seen.facts.rest) == ("other", "penalties")
+
+
+def test_with_weights_of_classes_another_guess_is_the_best():
+    weights = torch.tensor([1.0, 2.0, 5.0])
+    seen = read_loss(F.cross_entropy(nn.Linear(4, 3)(X), CLASSES, weight=weights).grad_fn)
+    assert (seen.facts.reduction, seen.facts.rest) == ("other", "terms")
+
+
+def test_another_head_is_another_term():
+    body, policy, value = nn.Linear(4, 5), nn.Linear(5, 3), nn.Linear(5, 1)
+    hidden = body(X).tanh()
+    actor = (policy(hidden).logsumexp(1) * torch.randn(9)).mean()
+    seen = read_loss((F.mse_loss(value(hidden)[:, 0], X[:, 0]) + actor).grad_fn)
+    assert seen.facts.rest == "terms"
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_targets_of_a_loss_by_hand_follow_from_the_output(sign):
+    outputs, targets = nn.Linear(4, 1)(X), X.sum(1, keepdim=True)
+    difference = outputs - targets if sign > 0 else targets - outputs
+    term = read_loss((difference**2).mean().grad_fn).term
+    np.testing.assert_allclose(target_of_difference(term, outputs), targets, rtol=1e-5, atol=1e-6)
+    # Of another output, they do not.
+    assert target_of_difference(term, nn.Linear(4, 1)(X)) is None
+
+
+def trained(directory, steps, is_shuffled, loss):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4))
+    optimizer = torch.optim.Adam(module.parameters(), 3e-3)
+    monitor = gradwatch.watch(module, optimizer, directory, every=1, sinks=None)
+    weights = torch.randn(8, 4)
+    for step in range(steps):
+        x = torch.randn(64, 8)
+        labels = ((torch.randn(64, 8) if is_shuffled else x) @ weights).argmax(1)
+        optimizer.zero_grad()
+        value = loss(module(x), labels)
+        value.backward()
+        optimizer.step()
+        monitor.record(loss=value)
+        if step % 50 == 49:
+            until_written(monitor)
+    monitor.close()
+    return monitor
+
+
+def smoothed(outputs, labels):
+    return 0.2 * F.cross_entropy(outputs, labels, label_smoothing=0.1)
+
+
+def test_a_loss_of_parts_is_judged_by_its_main_term(tmp_path):
+    wrong = trained(tmp_path / "wrong", 160, True, smoothed)
+    assert "learned-nothing" in {each.rule for each in wrong.findings}
+    right = trained(tmp_path / "right", 160, False, smoothed)
+    assert not [each for each in right.findings if each.severity != "info"]
+    assert right.verdict.word in ("learned", "still learning")
+
+
+class Attention(nn.Module):
+    def __init__(self, scale, is_fused) -> None:
+        super().__init__()
+        self.project, self.norm, self.out = nn.Linear(8, 24), nn.LayerNorm(8), nn.Linear(8, 2)
+        self.scale, self.is_fused = scale, is_fused
+
+    def forward(self, x):
+        q, k, v = (each.unsqueeze(1) for each in self.project(self.norm(x)).chunk(3, -1))
+        if self.is_fused:
+            mixed = F.scaled_dot_product_attention(q, k, v, scale=self.scale)
+        else:
+            mixed = (q @ k.transpose(-2, -1) * self.scale).softmax(-1) @ v
+        return self.out(mixed.squeeze(1).mean(1))
+
+
+@pytest.mark.parametrize("is_fused", [False, True])
+def test_the_peak_of_attention_is_that_of_its_weights(is_fused):
+    torch.manual_seed(0)
+    module, x = Attention(0.7, is_fused), torch.randn(3, 10, 8)
+    q, k, _ = (
+        module.project(module.norm(x)).detach().double().numpy().reshape(3, 10, 3, 8).swapaxes(0, 2)
+    )
+    scores = np.exp(np.einsum("qbd,kbd->bqk", q, k) * 0.7)
+    weights = scores / scores.sum(-1, keepdims=True)
+    expected = np.sort(weights.max(-1).ravel())[14]  # The lower one of the two in the middle.
+    np.testing.assert_allclose(float(attention_peak(module(x).sum().grad_fn)), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_fused", [False, True])
+def test_attention_that_has_decided_before_it_has_learned_is_saturated(tmp_path, is_fused):
+    def found(scale, forward=lambda module, x: module(x)):
+        torch.manual_seed(0)
+        module = Attention(scale, is_fused)
+        optimizer = torch.optim.Adam(module.parameters(), 1e-3)
+        directory = tmp_path / f"{scale}{forward.__name__}"
+        monitor = gradwatch.watch(module, optimizer, directory, every=1, sinks=None)
+        for _ in range(12):
+            x = torch.randn(16, 10, 8)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(forward(module, x), (x[:, 0, 0] > 0).long())
+            loss.backward()
+            optimizer.step()
+            monitor.record(loss=loss)
+        until_written(monitor)
+        monitor.close()
+        return "saturated-activations" in {each.rule for each in monitor.findings}
+
+    assert found(500.0)
+    assert not found(1.0 / math.sqrt(8))
+
+    def checkpointed(module, x):
+        return checkpoint(module, x, use_reentrant=False)
+
+    # Its graph would have to be computed again to tell.
+    assert not found(500.0, checkpointed)
