@@ -75,8 +75,9 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     part = "the weight matrices of " * (not reached.isdisjoint(layers))
     title = f"No gradient reaches {part}{enumerate_layers(layers)}."
     reaching = np.flatnonzero(mixing & ~is_zero[-1])
-    # A head behind all others may be for another loss, or for a later one.
+    # Behind the layer that the loss gets, a head may be for another loss, or for a later one.
     is_head = bool(reaching.size and np.flatnonzero(zero)[0] > reaching[-1])
+    is_head &= facts.last_layer is not None and facts.last_layer.path in reached
     is_flat = so_far.is_flat and so_far.losses >= limits["losses"]
     is_harmless = is_uncalled[zero].any() or (is_head and not is_flat)
     severity = Severity.INFO if is_harmless else None
