@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from gradwatch.core.reference import count_cells as true_cells
 from gradwatch.core.reference import summarize as true_summary
+from gradwatch.measure.kernels import row_layout, tensorflow_cells
 from gradwatch.measure.tensorflow import measure
 
 
@@ -57,3 +58,22 @@ def test_histograms_that_are_not_due_are_not_counted():
     count = tf.function(lambda x, due: count_cells([x], due))
     assert tf.reduce_sum(count(tf.ones(7), tf.constant(True))) == 7
     assert tf.reduce_sum(count(tf.ones(7), tf.constant(False))) == 0
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_cells_of_tensors_above_and_below_the_size_of_a_chunk(monkeypatch, jit_compile):
+    monkeypatch.setattr(tensorflow_cells, "MAX_ELEMENTS", 256)
+    monkeypatch.setattr(row_layout, "MAX_ELEMENTS", 256)
+    rng = np.random.default_rng(0)
+    sizes = [1, 127, 128, 129, 200, 200, 200, 200, 255, 256, 257, 512, 1300]
+    arrays = [rng.normal(size=size).astype(kind) for size in sizes for kind in ("f4", "f2", "f8")]
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45], "float32")
+    arrays += [np.zeros(200, "float32"), special, special.astype("float64"), np.zeros(0, "float32")]
+    step = tf.function(
+        lambda due: count_cells([tf.constant(x) for x in arrays], due),
+        autograph=False,
+        jit_compile=jit_compile,
+    )
+    true = np.stack([true_cells(x) for x in arrays])
+    np.testing.assert_array_equal(step(tf.constant(True)), true)
+    np.testing.assert_array_equal(step(tf.constant(False)), np.zeros_like(true))

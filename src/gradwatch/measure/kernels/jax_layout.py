@@ -34,8 +34,10 @@ def laid_out(
     def cut(piece: Piece) -> Tensor:
         return flat[piece.tensor][piece.start :] if piece.start else flat[piece.tensor]
 
-    def pad(x: Tensor, missing: int) -> Tensor:
-        return lax.pad(x, np.asarray(padding, x.dtype), [(0, missing, 0)])
+    def pad(same: list[Tensor], missing: int) -> Tensor:
+        # The barrier keeps the copies from becoming a part of the loop that pads them.
+        rows = lax.optimization_barrier(lax.concatenate(same, 0)).reshape(len(same), -1)
+        return lax.pad(rows, np.asarray(padding, rows.dtype), [(0, 0, 0), (0, missing, 0)]).ravel()
 
     found = []
     for chunk in layout.chunks:

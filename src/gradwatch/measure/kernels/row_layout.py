@@ -16,7 +16,6 @@ matrices of one shape share what is compiled.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -34,7 +33,7 @@ HEIGHT = 64
 """If there are several chunks, the height of each is a multiple of this."""
 MAX_BLOCKS = 16
 COMMON = 4
-"""From so many tensors of one size on, XLA pads them by a loop that they share."""
+"""From so many tensors of one size on, they are padded together."""
 
 _ALIKE = 16
 
@@ -117,8 +116,8 @@ class RowLayout:
         is_large = [size >= max(large, width) for size in sizes]
         starts = [size // width * width if is_large[i] else 0 for i, size in enumerate(sizes)]
         pieces = [Piece(i, s, n - s) for i, (s, n) in enumerate(zip(starts, sizes, strict=True))]
-        # By the number of rows, so that equal ones are neighbours.
-        pieces = sorted((p for p in pieces if p.length), key=lambda p: -(-p.length // width))
+        # By the number of rows, and by length, so that equal ones are neighbours.
+        pieces = sorted((p for p in pieces if p.length), key=lambda p: p.length)
         alone = sorted((i for i, large in enumerate(is_large) if large), key=starts.__getitem__)
         chunks = _chunks(pieces, width, kinds, most) if kinds else [tuple(pieces)] * bool(pieces)
         return cls(tuple(sizes), width, tuple(alone), tuple(chunks))
@@ -156,26 +155,24 @@ class RowLayout:
         chunk: Sequence[Piece],
         cut: Callable[[Piece], Tensor],
         fill: Callable[[int], Tensor],
-        pad: Callable[[Tensor, int], Tensor] | None,
+        pad: Callable[[list[Tensor], int], Tensor],
         common: int = COMMON,
     ) -> list[Tensor]:
         """The pieces of a chunk and the padding between them, to be concatenated.
 
-        Where at least `common` tensors have the size of a piece, `pad` pads it, unless that is
-        None. Other padding is made by `fill`.
+        Pieces of one length, if at least `common`, are padded by one call of `pad`, which also
+        concatenates them. Other padding is made by `fill`.
         """
-        tensors_of_size = Counter(self.sizes)
         parts = []
-        for piece in chunk:
-            x, missing = cut(piece), self.padding(piece)
-            if missing and pad and tensors_of_size[self.sizes[piece.tensor]] >= common:
-                x, missing = pad(x, missing), 0
-            parts.append(x)
-            if piece is chunk[-1]:
-                missing += self.width * self.spare(chunk)
-            if missing:
-                parts.append(fill(missing))
-        return parts
+        for _, same in groupby(chunk, key=lambda piece: piece.length):
+            pieces = list(same)
+            cuts, missing = [cut(piece) for piece in pieces], self.padding(pieces[0])
+            if missing and len(pieces) >= common:
+                parts.append(pad(cuts, missing))
+            else:
+                parts += [x for one in cuts for x in ([one, fill(missing)] if missing else [one])]
+        spare = self.width * self.spare(chunk)
+        return [*parts, fill(spare)] if spare else parts
 
     @cached_property
     def heights(self) -> list[int]:

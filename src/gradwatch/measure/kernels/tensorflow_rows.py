@@ -49,7 +49,7 @@ def summarize_rows(tensors: Sequence[Tensor]) -> Tensor:
     together = MAX_PIECES if is_compiled() else TOGETHER
     layout = RowLayout.of(sizes_of, WIDTH, LARGE, [tf.float32] * len(tensors), together)
     sizes = np.array(layout.sizes, np.float64)
-    matrices = _matrices(layout, tensors)
+    matrices = matrices_of(layout, tensors)
     large = len(layout.alone)
     quick_tables = [_quick(matrix.values) for matrix in matrices[:large]]
     quick_tables += [_centred(matrix) for matrix in matrices[large:]]
@@ -75,7 +75,7 @@ def summarize_rows(tensors: Sequence[Tensor]) -> Tensor:
     return tf.cond(tf.reduce_any(wrong), careful, quick)
 
 
-def _matrices(layout: RowLayout, tensors: Sequence[Tensor]) -> list[Matrix]:
+def matrices_of(layout: RowLayout, tensors: Sequence[Tensor]) -> list[Matrix]:
     """The whole rows of each large tensor, then the matrix of each chunk."""
     whole = tf.constant([-1])  # Shared, since each node of a graph takes its time.
     flat = [tf.cast(x if x.shape.rank == 1 else tf.reshape(x, whole), tf.float32) for x in tensors]
@@ -91,18 +91,18 @@ def _matrices(layout: RowLayout, tensors: Sequence[Tensor]) -> list[Matrix]:
 
     @cache
     def around(missing: int) -> Tensor:
-        return tf.constant([[0, missing]])
+        return tf.constant([[0, 0], [0, missing]])
 
-    def pad(x: Tensor, missing: int) -> Tensor:
-        return tf.pad(x, around(missing))
+    def pad(same: list[Tensor], missing: int) -> Tensor:
+        rows = tf.reshape(settled(tf.concat(same, 0)), [len(same), -1])
+        return tf.reshape(tf.pad(rows, around(missing)), whole)
 
     found = []
     for i in layout.alone:
         head = cut(Piece(i, 0, layout.head(i)))
         found.append(Matrix(tf.reshape(head, [-1, layout.width]), None))
     for chunk in layout.chunks:
-        # Padding is one more node in a graph; but XLA takes longer to compile many short copies.
-        parts = layout.parts(chunk, cut, fill, pad if is_compiled() else None)
+        parts = layout.parts(chunk, cut, fill, pad)
         joined = tf.reshape(settled(tf.concat(parts, 0)), [-1, layout.width])
         found.append(Matrix(joined, layout.lengths(chunk)))
     return found

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from gradwatch.core import CELLS, FIELDS, IDENTITY, ZERO, Tensor
 from gradwatch.measure.kernels.float_bits import FLOAT32_BITS, FLOAT64_BITS, FloatBits
-from gradwatch.measure.kernels.tensorflow_cells import cells_of
+from gradwatch.measure.kernels.tensorflow_cells import cells_by_rows, cells_of
 from gradwatch.measure.kernels.tensorflow_rows import summarize_rows
 
 
@@ -122,22 +122,23 @@ def _sum_duplicates(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _count_all(tensors: Sequence[Tensor | None]) -> Tensor:
-    rows = dict.fromkeys(range(len(tensors)), tf.zeros([CELLS], tf.int64))
-    slices = {i: x for i, x in enumerate(tensors) if isinstance(x, tf.IndexedSlices)}
-    rows.update({i: _sparse_cells(x) for i, x in slices.items()})
-    held = {i: _held(x) for i, x in enumerate(tensors) if x is not None and i not in slices}
-    flat = {i: tf.reshape(_widen(x), [-1]) for i, x in held.items()}
-    for wide in (tf.float32, tf.float64):
-        same = [i for i, x in flat.items() if x.dtype == wide]
-        if same:
-            counted = cells_of([flat[i] for i in same])
-            rows.update(zip(same, tf.unstack(counted, num=len(same)), strict=True))
-    return tf.stack([rows[i] for i in range(len(tensors))])
+    held = [_held(x) for x in tensors]
+    batched = [i for i, x in enumerate(held) if _is_batched(x)]
+    others = [i for i in range(len(held)) if i not in set(batched)]
+    tables = [cells_by_rows([held[i] for i in batched])] if batched else []
+    tables += [_cells(held[i])[None] for i in others]
+    return tf.gather(tf.concat(tables, 0), np.argsort(batched + others))
+
+
+def _cells(x: Tensor) -> Tensor:
+    if x is None:
+        return tf.zeros([CELLS], tf.int64)
+    return _sparse_cells(x) if isinstance(x, tf.IndexedSlices) else cells_of(_widen(x))
 
 
 def _sparse_cells(x: Tensor) -> Tensor:
     rows, present, width, total = _sum_duplicates(x)
-    counted = cells_of([tf.reshape(rows, [-1])])[0]
+    counted = cells_of(rows)
     # Unused rows are zero, like absent ones.
     unused = tf.cast(tf.size(rows) - present * width, tf.int64)
     absent = total - tf.cast(present * width, tf.int64)
