@@ -139,6 +139,7 @@ def contents(rules: list[str], results: list[str]) -> list[dict[str, Any]]:
                 },
                 {"At work": ["ci.md", "clusters.md", "distributed.md", "remote.md"]},
                 "extending.md",
+                "versions.md",
             ]
         },
         {
