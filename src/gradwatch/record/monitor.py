@@ -56,7 +56,7 @@ class Monitor(KerasCallback, LoopInterface):
         budget: how much measuring may slow training down, as a fraction; 0.01 if neither
             this nor `every` is given. The monitor measures its cost, on this
             machine and model, and measures every step, every 2nd, 5th, 10th, 20th, ...
-            accordingly; one step of each epoch in any case. See `cost`.
+            accordingly; one step of each epoch, too, unless epochs are very short. See `cost`.
         layers: which layers to measure, see `gradwatch.select`: indices, names,
             patterns, types, ...; all by default.
         watch: what to measure in detail, instead of `layers`: a list of

@@ -1,11 +1,13 @@
 """What a pacer asks of a session, without holding it."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from gradwatch.core import Schedule
 from gradwatch.sinks import Pipeline
+from gradwatch.watches import Watch
 from gradwatch.watches.budget import Pacer, ThinningPacer
 
 
@@ -29,6 +31,11 @@ def make_pacer(
     if every is None:
         return Pacer(budget, quiet, hasten)
     return ThinningPacer(diagnosis_budget, every, quiet, hasten, _has_arrived(session))
+
+
+def epochs_within_budget(watches: Sequence[Watch], pacer: Pacer) -> list[Watch]:
+    """The watches, with histograms of those epochs for which the budget has room."""
+    return [replace(watch, histogram=pacer.epochs) for watch in watches]
 
 
 def _quiet_and_hasten(

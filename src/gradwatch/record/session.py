@@ -21,7 +21,7 @@ from gradwatch.record.continuation import Beginning
 from gradwatch.record.directory import RunDirectory, claim_directory
 from gradwatch.record.monitor_arguments import as_alerts, as_place, as_sinks, as_watches
 from gradwatch.record.open_run import OpenRun, close_abandoned, now
-from gradwatch.record.pipeline_state import make_pacer
+from gradwatch.record.pipeline_state import epochs_within_budget, make_pacer
 from gradwatch.record.run_description import as_description
 from gradwatch.record.sink_view import SinkView
 from gradwatch.sinks import CLOSING_TIME, Pipeline, RunInfo, Sink, Store
@@ -76,7 +76,7 @@ class Session:
         weak = weakref.ref(self)
         given = None if every is None else schedules.as_schedule(every)
         self.pacer = make_pacer(budget, given, BUDGET, weak)
-        schedule = given or self.pacer.schedule
+        watches = watches if watch or given else epochs_within_budget(watches, self.pacer)
         self._description = as_description(config, tags, note)
         self._remote = as_remote(directory)
         self.directory = as_place(directory, self._remote)
@@ -90,7 +90,7 @@ class Session:
         if self.is_diagnosed and self.watches_by_default:
             watches += diagnosis_watches()
         watches += number_watches()
-        self.timetable = Timetable(watches, schedule, self.pacer.thinned)
+        self.timetable = Timetable(watches, given or self.pacer.schedule, self.pacer.thinned)
         self.rank = ranks.Rank()
         self.sources: Sequence[Source] = ()
         self.pipeline: Pipeline | None = None

@@ -156,10 +156,10 @@ def test_when_steps_become_faster_the_interval_grows():
 
 
 @pytest.mark.parametrize("per_epoch", [3, 7, 15])
-def test_each_epoch_is_measured_however_short(per_epoch):
+def test_each_of_the_first_epochs_is_measured_however_short(per_epoch):
     machine = Machine(added=0.1)  # for which the budget allows every 1000th step
     train(machine, 1500, per_epoch=per_epoch, validation=5.0)
-    assert set(range(per_epoch, 1501, per_epoch)) <= set(machine.measured)
+    assert set(range(per_epoch, 10 * per_epoch + 1, per_epoch)) <= set(machine.measured)
 
 
 def test_short_epochs_with_validation_in_between_are_enough_to_learn_from():
@@ -265,3 +265,35 @@ def test_a_budget_that_is_no_fraction_is_refused(budget):
 def test_a_budget_that_is_no_number_is_refused(budget):
     with pytest.raises(TypeError, match=f"budget={budget!r}"):
         Pacer(budget)
+
+
+def test_the_steps_of_short_epochs_are_within_the_budget_after_the_first_ten():
+    machine = Machine(step=0.01, added=0.05)
+    pacer = Pacer(0.01, machine.is_quiet, clock=lambda: machine.now)
+    seen = []
+    for _ in range(400):
+        train(machine, 40, per_epoch=40, pacer=pacer)
+        step = machine.steps
+        seen.append(pacer.epochs.due(Moment(step, stands_for_epoch=True)))
+        # Asked again, it is the same.
+        assert pacer.epochs.due(Moment(step, stands_for_epoch=True)) is seen[-1]
+    assert all(seen[:10])
+    rare = sum(seen[100:])
+    assert 0 < rare * 3 * 0.05 <= 0.011 * 300 * 40 * machine.step
+
+
+def test_each_of_the_long_epochs_has_its_step():
+    machine = Machine(step=0.01, added=0.0001)
+    pacer = Pacer(0.01, machine.is_quiet, clock=lambda: machine.now)
+    for _ in range(40):
+        train(machine, 400, per_epoch=400, pacer=pacer)
+        assert pacer.epochs.due(Moment(machine.steps, stands_for_epoch=True))
+
+
+def test_processes_that_follow_a_common_choice_have_a_step_in_each_epoch():
+    machine = Machine(step=0.01, added=0.05)
+    pacer = Pacer(0.01, machine.is_quiet, clock=lambda: machine.now)
+    pacer.follow(lambda step: False)
+    for _ in range(40):
+        train(machine, 10, per_epoch=10, pacer=pacer)
+        assert pacer.schedule.due(Moment(machine.steps, stands_for_epoch=True))

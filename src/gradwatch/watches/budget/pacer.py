@@ -9,6 +9,7 @@ from gradwatch.core import Moment, Schedule
 from gradwatch.watches.budget import floor
 from gradwatch.watches.budget.closer_look import CloserLook
 from gradwatch.watches.budget.cost import Cost
+from gradwatch.watches.budget.epoch_steps import EpochSteps
 from gradwatch.watches.budget.floor import densest
 from gradwatch.watches.budget.meter import Meter
 
@@ -36,11 +37,11 @@ NEGLIGIBLE = 0.005
 class Pacer:
     """Chooses the steps to measure so that training is slowed down by less than the budget.
 
-    They are the multiples of an interval of 1, 2, 5, 10, 20, 50, ... steps, and one
-    step of each epoch in any case. It starts with 10, or with more where the device
-    lags that far behind. When the `Meter` has seen enough, the interval becomes the
-    densest one that the budget has room for; it changes again when that is no longer
-    so, not for every small fluctuation.
+    They are the multiples of an interval of 1, 2, 5, 10, 20, 50, ... steps, and one step of each
+    epoch, unless epochs are too short for that, see `EpochSteps`. It starts with 10, or with more
+    where the device lags that far behind. When the `Meter` has seen enough, the interval becomes
+    the densest one that the budget has room for; it changes again when that is no longer so, not
+    for every small fluctuation.
 
     To these comes the `floor`, counted from the first step that it sees, until measuring has
     added so many seconds; and the steps after a sign of trouble, see `CloserLook`.
@@ -69,6 +70,8 @@ class Pacer:
         self._is_quiet = is_quiet
         self._hasten = hasten
         self._followed: Callable[[int], bool] | None = None
+        self.epochs = Schedule("each_epoch(1)", self._is_of_epoch, True)
+        self._epochs = EpochSteps(clock)
         self._meter = Meter(clock)
         self._all_steps = self._all_measured = 0
         self.forget()
@@ -76,6 +79,7 @@ class Pacer:
     def forget(self) -> None:
         """Start over, for another model."""
         self._meter.forget()
+        self._epochs.forget()
         self._interval = START
         self._since = 1
         self._news = 0
@@ -218,11 +222,17 @@ class Pacer:
         return slowdown if 2 * error <= max(slowdown / 2, NEGLIGIBLE) else math.nan
 
     def _due(self, moment: Moment) -> bool:
-        if moment.stands_for_epoch:
+        if self._is_of_epoch(moment):
             return True
         if self._followed is not None:
             return self._followed(moment.step)
         return self._due_by_budget(moment) or self._closer.covers(moment.step)
+
+    def _is_of_epoch(self, moment: Moment) -> bool:
+        """Whether the step is measured because it stands for its epoch."""
+        if not moment.stands_for_epoch or self.budget is None or self._followed is not None:
+            return moment.stands_for_epoch
+        return self._epochs.has_one(moment, self._seconds_each, self.budget)
 
     def _due_by_budget(self, moment: Moment) -> bool:
         start, interval, has_floor = self._changes[-1]
