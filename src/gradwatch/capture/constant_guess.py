@@ -9,7 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 CONSTANT_LOSS = "constant_loss"
-"""The name of the number, beside the loss of the same step."""
+"""The name of the number, beside the loss of the same step; of an output, with its name."""
+OUTPUT_LOSS = "output_loss"
+"""The name of the loss of one output of several, followed by that of the output."""
+ADDED_LOSS = "added_loss"
+"""The name of what regularizers and `add_loss` add to the loss."""
 
 _MOST_TARGETS = 1 << 18
 """Of a larger batch only so many elements are looked at."""
@@ -90,6 +94,17 @@ def _huber(xp: Any, targets: Any) -> Any:
     return xp.mean(xp.where(errors < 1.0, 0.5 * errors * errors, errors - 0.5))
 
 
+def _log_cosh(xp: Any, targets: Any) -> Any:
+    """The mean is nearly the best guess."""
+    columns = _columns(xp, targets)
+    sizes = xp.abs(columns - xp.reshape(xp.mean(columns, axis=0), (1, -1)))
+    return xp.mean(sizes + xp.log1p(xp.exp(-2.0 * sizes)) - math.log(2.0))
+
+
+def _variance_of_logs(xp: Any, targets: Any) -> Any:
+    return _variance(xp, xp.log1p(xp.where(targets > 0.0, targets, xp.zeros_like(targets))))
+
+
 def _times_log(xp: Any, shares: Any) -> Any:
     # The logarithm of 0 is not computed: programs that look for NaN would find it.
     is_inside = shares > 0.0
@@ -111,4 +126,6 @@ _GUESSES: dict[str, Callable[[Any, Any], Any | None]] = {
     **dict.fromkeys(("mean_squared_error", "mse"), _variance),
     **dict.fromkeys(("mean_absolute_error", "mae"), _mean_deviation),
     **dict.fromkeys(("huber", "smooth_l1"), _huber),
+    **dict.fromkeys(("log_cosh", "logcosh"), _log_cosh),
+    **dict.fromkeys(("mean_squared_logarithmic_error", "msle"), _variance_of_logs),
 }

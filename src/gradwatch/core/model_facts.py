@@ -58,6 +58,7 @@ class LossFacts:
     is_nonnegative: bool | None = None
     reduction: str | None = None
     rest: str | None = None
+    label_smoothing: float | None = None
     is_of_own_step: bool | None = None
     axis: int | None = None
     shapes: Sequence[Sequence[int]] | None = None

@@ -7,6 +7,7 @@ import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.losses import Losses
 from gradwatch.diagnosis.value_table import Array, ValueTable
 from gradwatch.diagnosis.vocabulary import SQUARED_ERROR, LossKind, loss_kind
 
@@ -67,13 +68,13 @@ def _constant_guess(history: History, facts: ModelFacts) -> Level:
     return Level(_for_many_samples(value, history, facts), error)
 
 
-def paired_skill(history: History, guess: float) -> Level | None:
+def paired_skill(history: History, losses: Losses, guess: float) -> Level | None:
     """The share of the guess's loss that is removed, by batches of which both losses are known.
 
     What makes a batch hard for the network mostly makes it hard for the guess, too: so this is far
     more certain than what the levels of both tell. None if there are too few such batches.
     """
-    losses, known = history.losses, history.numbers.get("constant_loss", ())[-_STEPS:]
+    known = history.numbers.get("constant_loss", ())[-_STEPS:]
     if not guess > 0 or len(known) < _PAIRS or not losses.has_single:
         return None
     if differ_by_batch(history[Kind.TARGET]):

@@ -44,7 +44,8 @@ class GroupFindings:
 
     def set_batch_size(self, samples: int) -> None:
         """Losses of few samples are averaged."""
-        self.history.losses.pool_by(math.ceil(_SAMPLES_PER_LOSS / samples))
+        for losses in (self.history.losses, self.history.data_losses):
+            losses.pool_by(math.ceil(_SAMPLES_PER_LOSS / samples))
 
     @property
     def findings(self) -> list[Finding]:
@@ -125,7 +126,7 @@ class GroupFindings:
             for other in self._entries.values():
                 cause = other.finding
                 if (
-                    explains(cause.rule, effect.rule)
+                    explains(cause.rule, effect.rule, other.severity is Severity.ERROR)
                     # What is mild is no reason why something serious happens; NaN always is.
                     and (
                         other.severity.rank >= entry.severity.rank

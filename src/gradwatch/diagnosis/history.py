@@ -14,6 +14,8 @@ from gradwatch.diagnosis.value_table import NONFINITE, Array, ValueTable, cached
 
 T = TypeVar("T")
 
+ADDED_LOSS = "added_loss"
+"""The number that says what regularizers and `add_loss` add to the loss."""
 DEPTH = 64
 _MOST_METRICS = 4096
 _LONGEST_WARM_UP = 200
@@ -43,6 +45,7 @@ class History:
         first_step: the first step of which anything is known.
         losses: the losses of all steps of which they are known; none of a part of a training, whose
             loss need not fall. `part_losses` has these too.
+        data_losses: the losses of measured steps without what is added to them, if that is known.
         epochs: the logs of the epochs that have ended.
         samples: by step, the numbers about the samples of its batch, see `worst_in`; the newest.
         numbers: other numbers by name, such as `learning_rate` and `loss_scale`: (step, value) at
@@ -71,6 +74,7 @@ class History:
         self.first_step = 0
         self.losses = Losses(pool)
         self.part_losses = self.losses if pool else Losses()
+        self.data_losses = Losses(pool)
         self.epochs: list[EpochLogs] = []
         self.samples: dict[int, Mapping[str, float]] = {}
         self.numbers: dict[str, list[tuple[int, float]]] = {}
@@ -131,9 +135,12 @@ class History:
         self._note_bad(rows, is_finite)
         for kind, sites, place in self._parts:
             self[kind].add(reading.step, sites, rows[place], is_finite=is_finite)
+        numbers = reading.numbers(Kind.SCALAR)
         for loss in list(reading.losses().values())[:1]:
             self._add_loss(reading.step, loss)
-        for name, value in reading.numbers(Kind.SCALAR).items():
+            if ADDED_LOSS in numbers:
+                self.data_losses.add(reading.step, loss - numbers[ADDED_LOSS])
+        for name, value in numbers.items():
             self.add_number(name, reading.step, value)
 
     def add_loss(self, step: int, value: float) -> None:

@@ -17,7 +17,8 @@ from gradwatch.diagnosis.chance import (
     paired_skill,
     term_skill,
 )
-from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.data_losses import data_losses, is_added
+from gradwatch.diagnosis.history import ADDED_LOSS, History
 from gradwatch.diagnosis.losses import Losses, median
 from gradwatch.diagnosis.value_table import Array
 
@@ -62,6 +63,7 @@ class Judgement:
         best_constant: the accuracy of the best constant guess; NaN if unknown.
         paired: the skill by the same batches of both losses; None if too few are known.
         term: the skill by a term of the loss, where only that can be compared.
+        added: what regularizers add to the loss, and all levels here are without; NaN if nothing.
     """
 
     losses: int
@@ -77,6 +79,7 @@ class Judgement:
     best_constant: float = math.nan
     paired: Level | None = None
     term: Level | None = None
+    added: float = math.nan
 
     @property
     def skill(self) -> Level:
@@ -170,6 +173,7 @@ class Judgement:
         known = {
             "initial loss": self.start.value,
             "current loss": self.now.value,
+            "regularization": self.added,
             "loss of the best constant guess": self.chance.value,
             "accuracy": self.accuracy,
             "accuracy of the best constant guess": self.best_constant,
@@ -183,7 +187,7 @@ def judgement(history: History, facts: ModelFacts) -> Judgement:
 
 
 def _judged(history: History, facts: ModelFacts) -> Judgement:
-    losses = history.losses
+    losses = data_losses(history, facts)
     start, now = _start(losses), _now(losses)
     fall, is_significant = math.nan, False
     # What a loss through an adversary comes to, depends on both.
@@ -199,7 +203,7 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
     is_falling, slope = _trend(steps, values)
     chance = constant_guess(history, facts)
     return Judgement(
-        losses=len(losses),
+        losses=len(history.losses),
         start=start,
         now=now,
         chance=chance,
@@ -210,8 +214,9 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         is_signed=bool(np.nanmin(losses.values, initial=1.0) < 0),
         accuracy=accuracy,
         best_constant=constant_accuracy(history, facts) if math.isfinite(accuracy) else math.nan,
-        paired=paired_skill(history, chance.value),
+        paired=paired_skill(history, losses, chance.value),
         term=term,
+        added=history.numbers[ADDED_LOSS][-1][1] if is_added(history, facts) else math.nan,
     )
 
 

@@ -80,8 +80,18 @@ _REFUTES = {"learning-rate-too-high": {"learning-rate-too-low"}}
 be true: weights that large steps have blown up make the next steps look small."""
 
 
-def explains(cause: str, symptom: str) -> bool:
-    """Whether findings of one rule cause findings of another, if both exist."""
+_PARTIAL = {"dead-units": {"loss-not-falling", "learned-nothing"}}
+"""If only a part is broken, the rest of the network could learn: that it does not has another
+reason."""
+
+
+def explains(cause: str, symptom: str, is_error: bool = True) -> bool:
+    """Whether findings of one rule cause findings of another, if both exist.
+
+    `is_error` says whether the cause is an error by itself.
+    """
+    if not is_error and symptom in _PARTIAL.get(cause, ()):
+        return False
     if cause == "non-finite-rank":
         return symptom not in (cause, *_NOT_BY_TENSORS)
     if cause == "non-finite":

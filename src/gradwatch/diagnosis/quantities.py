@@ -96,3 +96,18 @@ def without_gradient(table: ValueTable, history: History, count: int) -> Mask:
     is_zero: Mask = np.all(gradients.statistic("sum_abs", count) == 0, axis=0)
     paths = {site.path for site in gradients.sites_where(is_zero)}
     return np.array([site.path in paths for site in table.sites], bool)
+
+
+def has_one_sample(history: History, since: int) -> bool:
+    """Whether the samples of each batch have all been the same since a step."""
+    spreads, sizes = (history.numbers.get(name, ()) for name in ("input_spread", "batch_size"))
+    if not spreads or not sizes or sizes[-1][1] < 2:
+        return False
+    return spreads[-1][1] == 0 and spreads[-1][0] <= since
+
+
+def are_constant(table: ValueTable, count: int) -> bool:
+    """Whether each of the last steps was given one number for all elements of each tensor."""
+    low, high = table.statistic("min", count), table.statistic("max", count)
+    is_known = ~np.isnan(low).any(0)
+    return bool(is_known.any() and np.all((low == high)[:, is_known]))

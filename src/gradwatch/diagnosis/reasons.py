@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
+from gradwatch.diagnosis.data_losses import added_share
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.quantities import typical_ratios
@@ -22,6 +23,7 @@ def reasons(history: History, facts: ModelFacts) -> list[str]:
             _warm_up,
             _odd_constants,
             _small_updates,
+            _regularization,
             _shrinking_weights,
             _constant_outputs,
             _too_few_steps,
@@ -64,6 +66,12 @@ def _small_updates(history: History, facts: ModelFacts) -> Iterator[str]:
     typical = typical[np.isfinite(typical)]
     if typical.size and np.median(typical) < _SMALL:
         yield f"a step changes the weights by only {np.median(typical):.0e} of their size"
+
+
+def _regularization(history: History, facts: ModelFacts) -> Iterator[str]:
+    share = added_share(history, facts)
+    if share > 0.5:
+        yield f"regularization adds {share:.2g} times as much as the loss itself"
 
 
 def _shrinking_weights(history: History, facts: ModelFacts) -> Iterator[str]:

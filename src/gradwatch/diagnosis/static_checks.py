@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from gradwatch.core import Kind, LayerFacts, ModelFacts
+from gradwatch.diagnosis.data_losses import is_added
 from gradwatch.diagnosis.finding import Severity, Symptom
-from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.history import ADDED_LOSS, History
 from gradwatch.diagnosis.losses import Losses
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
@@ -251,6 +252,23 @@ def _large_dropout(history: History, facts: ModelFacts, is_flat: bool) -> Iterat
         )
 
 
+def _heavy_regularization(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    if not is_flat or not is_added(history, facts):
+        return
+    added, loss = history.numbers[ADDED_LOSS][0][1], history.data_losses.initial
+    if added > loss > 0:
+        yield Symptom(
+            f"Regularization outweighs the loss, and nothing is learned: it added {added:.3g} to a "
+            f"loss of {loss:.3g}.",
+            {"loss without regularization": loss, "regularization": added},
+            since=history.step,
+            severity=Severity.WARNING,
+            remedy="Lower the factor of the regularizers (1e-4 is usual), or the weight of what "
+            "add_loss adds.",
+            about="regularization",
+        )
+
+
 def _constant_labels(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
     table, kind = history[Kind.TARGET], loss_kind(facts.loss.name)
     if kind not in (LossKind.SPARSE, LossKind.BINARY) or len(table.sites) != 1:
@@ -285,6 +303,7 @@ _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _normalization_of_one_sample,
     _temperature,
     _large_dropout,
+    _heavy_regularization,
     _constant_labels,
 )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradwatch.core import ModelFacts
 from gradwatch.diagnosis.chance import constant_accuracy, constant_guess
+from gradwatch.diagnosis.data_losses import added_between
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import is_score
 
@@ -31,15 +32,20 @@ class Validated:
     """The accuracy, or a similar score, of the validation data."""
 
 
-def validations(history: History) -> list[Validated]:
-    """All validations whose loss is known, in their order."""
-    return history.cached_per_step("validations", lambda: _of_epochs(history) or _of_loop(history))
+def validations(history: History, facts: ModelFacts) -> list[Validated]:
+    """All validations whose loss is known, in their order; without what is added to the loss."""
+    return history.cached_per_step(
+        "validations", lambda: _of_epochs(history, facts) or _of_loop(history)
+    )
 
 
-def _of_epochs(history: History) -> list[Validated]:
-    found = []
+def _of_epochs(history: History, facts: ModelFacts) -> list[Validated]:
+    found, before = [], 0
     for each in history.epochs:
         train, loss = each.logs.get("loss", math.nan), each.logs.get("val_loss", math.nan)
+        train -= added_between(history, facts, before + 1, each.step)
+        loss -= added_between(history, facts, each.step, each.step)
+        before = each.step
         if math.isfinite(train) and math.isfinite(loss):
             found.append(Validated(each.step, each.epoch, train, loss, _score(each.logs)))
     return found
@@ -78,7 +84,7 @@ class Generalisation:
 
 def generalisation(history: History, facts: ModelFacts) -> Generalisation | None:
     """Whether what was learned holds for the validation data; None if that is not known."""
-    known = validations(history)
+    known = validations(history, facts)
     if not known:
         return _by_scores(history, facts)
     best, last = min(known, key=lambda each: each.loss), known[-1]

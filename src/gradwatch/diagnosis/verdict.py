@@ -95,6 +95,7 @@ class Verdict:
 
 _SHORT = {
     "current loss": "loss",
+    "regularization": "regularization",
     "loss of the best constant guess": "best constant guess",
     "accuracy": "accuracy",
 }

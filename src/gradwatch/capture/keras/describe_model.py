@@ -187,18 +187,26 @@ def loss_facts(model: Any) -> LossFacts:
     loss = several[0] if len(several) == 1 else None
     if loss is None or not is_keras_s_own:
         return LossFacts(is_of_own_step=type(model).train_step is not keras.Model.train_step)
-    found: Any = keras.losses.get(loss)
-    if not is_of_keras(found if not isinstance(found, keras.losses.Loss) else type(found)):
+    return single_loss_facts(keras.losses.get(loss))
+
+
+def single_loss_facts(loss: Any) -> LossFacts:
+    """What is known of one loss: an object, or a function. Nothing if it is not one of Keras's."""
+    is_object = isinstance(loss, keras.losses.Loss)
+    if is_object and type(loss).__name__ == "LossFunctionWrapper":
+        loss, is_object = loss.fn, False
+    if not is_of_keras(type(loss) if is_object else loss):
         return LossFacts()
-    if not isinstance(found, keras.losses.Loss):
+    if not is_object:
         # A function of Keras, reduced by compile(); it takes probabilities by default.
-        name = str(found.__name__)
+        name = str(loss.__name__)
         return LossFacts(name, False if "crossentropy" in name else None, None, None)
-    config = found.get_config()
+    config = loss.get_config()
     return LossFacts(
-        name=_snake(type(found).__name__),
+        name=_snake(type(loss).__name__),
         from_logits=config.get("from_logits"),
         reduction=config.get("reduction"),
+        label_smoothing=config.get("label_smoothing"),
     )
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import keras
 
 from gradwatch.capture.batch import ROOTS, batch_site
-from gradwatch.capture.constant_guess import CONSTANT_LOSS, constant_loss
+from gradwatch.capture.constant_guess import ADDED_LOSS, CONSTANT_LOSS
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.describe_model import loss_facts
+from gradwatch.capture.keras.guesses import guess_of, numbers_of_outputs
 from gradwatch.capture.keras.model_parts import fact
 from gradwatch.capture.keras.optimizers import (
     find_optimizers,
@@ -26,7 +27,7 @@ from gradwatch.util import Reporter
 LOSS = "loss"
 BATCH_SIZE, LEARNING_RATE, LOSS_SCALE = "batch_size", "learning_rate", "loss_scale"
 INPUT_SPREAD, AGREEMENT = "input_spread", "agreement"
-OF_WHOLE_BATCH = frozenset({CONSTANT_LOSS, INPUT_SPREAD, AGREEMENT})
+OF_WHOLE_BATCH = frozenset({CONSTANT_LOSS, ADDED_LOSS, INPUT_SPREAD, AGREEMENT})
 """Numbers that need all samples of a batch at once, which several devices share."""
 _ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar", Kind.SAMPLE_LOSS: "sample_loss"}
 
@@ -160,17 +161,24 @@ class StepInputs:
             yield BATCH_SIZE, keras.ops.cast(samples, "float32")
 
     def _constant_loss(self) -> Iterator[tuple[str, Tensor]]:
-        """What the loss would be without looking at the inputs; not where samples have weights."""
+        """What the loss would be without looking at the inputs; not where samples have weights.
+
+        And what regularizers and `add_loss` add to it.
+        """
         if not self._has_whole_batch:
             return
         _, y, weights = keras.utils.unpack_x_y_sample_weight(self._data)
+        if self._samples is not None:
+            added = self._samples.added()
+            if added is not None:
+                yield ADDED_LOSS, added
+            if weights is None:
+                yield from numbers_of_outputs(self._samples.terms())
         targets = _as_number(y)
-        if targets is None or weights is not None or self._loss.reduction == "sum":
-            return
-        targets = keras.ops.cast(keras.ops.stop_gradient(targets), "float32")
-        guess = constant_loss(keras.ops, self._loss.name, targets)
-        if guess is not None:
-            yield CONSTANT_LOSS, guess
+        if targets is not None and weights is None:
+            guess = guess_of(self._loss, targets)
+            if guess is not None:
+                yield CONSTANT_LOSS, guess
 
     def _input_spread(self) -> Iterator[tuple[str, Tensor]]:
         """The largest difference of the first samples; 0 if all are the same."""

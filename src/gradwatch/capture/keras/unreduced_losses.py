@@ -35,14 +35,22 @@ class SampleLosses:
         self._with_agreement = False
         self._compared: list[tuple[Passage, Passage]] = []
         """Targets, and the outputs that they are compared with."""
+        self._terms: list[tuple[Any, Passage, Passage]] = []
+        """Each loss of several, its targets, and what it returns."""
+        self._added: list[Passage] = []
+        """What regularizers and `add_loss` add."""
         self._stack = ExitStack()
 
     @contextmanager
     def watching(self, with_agreement: bool) -> Iterator[None]:
-        self._noted, self._compared = [], []
+        self._noted, self._compared, self._terms, self._added = [], [], [], []
         self._with_agreement = with_agreement
         compiled = fact(self._model, "_compile_loss")
         with ExitStack() as self._stack, self._tap.watching():
+            if compiled is not None and hasattr(self._model, "_aggregate_additional_loss"):
+                add = self._noting_added(self._model._aggregate_additional_loss)
+                own = attributes(self._model, _aggregate_additional_loss=add)
+                self._stack.enter_context(own)
             if compiled is not None and compiled.built:
                 self._wrap_loss(compiled)
             elif compiled is not None:
@@ -74,11 +82,38 @@ class SampleLosses:
             return None
         return correlation(targets, outputs)
 
+    def added(self) -> Tensor | None:
+        """After the train step: what regularizers and `add_loss` add to the compiled loss."""
+        added, self._added = self._added, []
+        if not added or not all(self._tap.can_leave(each.output) for each in added):
+            return None
+        return sum(ops.cast(each.output, "float32") for each in added)
+
+    def terms(self) -> list[tuple[Any, Tensor, Tensor]]:
+        """After the train step: of each output its entry of the compiled loss, targets and losses.
+
+        Empty if there is only one output.
+        """
+        noted, self._terms = self._terms, []
+        compiled = fact(self._model, "_compile_loss")
+        entries = [] if compiled is None else compiled._flat_losses or []
+        if len(entries) < 2 or [each.loss for each in entries] != [loss for loss, _, _ in noted]:
+            return []
+        passages = [each for _, *both in noted for each in both]
+        if not all(self._tap.can_leave(each.output) for each in passages):
+            return []
+        return [
+            (entry, targets.output, losses.output)
+            for entry, (_, targets, losses) in zip(entries, noted, strict=True)
+        ]
+
     def _wrap_loss(self, compiled: Any) -> None:
         losses = [each.loss for each in compiled._flat_losses]
-        if len(losses) == 1 and isinstance(losses[0], keras.losses.Loss):
-            call = losses[0].call
-            self._stack.enter_context(attributes(losses[0], call=self._noting(call)))
+        if not all(isinstance(loss, keras.losses.Loss) for loss in losses):
+            return
+        for loss in {id(loss): loss for loss in losses}.values():
+            noting = self._noting if len(losses) == 1 else self._noting_term
+            self._stack.enter_context(attributes(loss, call=noting(loss.call, loss)))
 
     def _building(self, compiled: Any) -> Any:
         build = compiled.build
@@ -91,18 +126,37 @@ class SampleLosses:
 
         return noting_build
 
-    def _noting(self, call: Any) -> Any:
+    def _noting_added(self, add: Any) -> Any:
+        def noting_add(loss: Any) -> Any:
+            value = add(loss)
+            with self._reporter.guard("noting an added loss", "the regularization"):
+                self._added.append(self._passage(value))
+            return value
+
+        return noting_add
+
+    def _noting_term(self, call: Any, loss: Any) -> Any:
+        def noting_call(*args: Any, **kwargs: Any) -> Any:
+            losses = call(*args, **kwargs)
+            with self._reporter.guard("noting the loss of an output", "losses of outputs"):
+                if len(args) == 2:
+                    self._terms.append((loss, self._passage(args[0]), self._passage(losses)))
+            return losses
+
+        return noting_call
+
+    def _passage(self, tensor: Tensor) -> Passage:
+        passage = Passage(wants_gradient=False)
+        self._tap.through(tensor, passage)
+        return passage
+
+    def _noting(self, call: Any, loss: Any) -> Any:
         def noting_call(*args: Any, **kwargs: Any) -> Any:
             losses = call(*args, **kwargs)
             with self._reporter.guard("noting the losses of samples", "losses of samples"):
-                passage = Passage(wants_gradient=False)
-                self._tap.through(losses, passage)
-                self._noted.append(passage)
+                self._noted.append(self._passage(losses))
                 if self._with_agreement and len(args) == 2:
-                    both = Passage(wants_gradient=False), Passage(wants_gradient=False)
-                    for tensor, own in zip(args, both, strict=True):
-                        self._tap.through(tensor, own)
-                    self._compared.append(both)
+                    self._compared.append((self._passage(args[0]), self._passage(args[1])))
             return losses
 
         return noting_call

@@ -6,6 +6,7 @@ from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.quantities import are_constant, has_one_sample
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask, ValueTable
 
@@ -48,7 +49,7 @@ def constant_output(history: History, facts: ModelFacts, limits: Limits) -> Symp
         if table.column("count", i, count).min() < 2 or _is_one_number(history[Kind.TARGET], count):
             continue
         varied = np.flatnonzero(~is_constant)
-        if _are_constant(history[Kind.INPUT], count):
+        if are_constant(history[Kind.INPUT], count):
             yield _constant_inputs(history[Kind.INPUT], site, count)
             continue
         low, high = float(table.latest("min")[i]), float(table.latest("max")[i])
@@ -82,23 +83,13 @@ def _is_one_number(table: ValueTable, count: int) -> bool:
     return bool(np.all(np.nanmin(low, 0) == np.nanmax(high, 0)))
 
 
-def _are_constant(table: ValueTable, count: int) -> bool:
-    """Whether each of the last steps was given one number for all elements of each tensor."""
-    low, high = table.statistic("min", count), table.statistic("max", count)
-    is_known = ~np.isnan(low).any(0)
-    return bool(is_known.any() and np.all((low == high)[:, is_known]))
-
-
 def _are_all_samples_one(history: History, count: int) -> bool:
     """Whether the samples of a batch are all the same, in the last measured steps, but no target.
 
     What tells samples apart is then not in the data; a single step may be odd.
     """
-    spreads = history.numbers.get("input_spread", [])
-    sizes, targets = history.numbers.get("batch_size", []), history[Kind.TARGET]
-    if not spreads or spreads[-1][1] != 0 or not sizes or sizes[-1][1] < 2:
-        return False
-    if len(targets) <= count or spreads[-1][0] > targets.steps[-count - 1]:
+    targets = history[Kind.TARGET]
+    if len(targets) <= count or not has_one_sample(history, int(targets.steps[-count - 1])):
         return False
     low, high = targets.statistic("min", count), targets.statistic("max", count)
     return bool(np.any(low < high))

@@ -6,7 +6,7 @@ from gradwatch.core import Kind, ModelFacts, Site
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
-from gradwatch.diagnosis.quantities import known_fall
+from gradwatch.diagnosis.quantities import are_constant, has_one_sample, known_fall
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Array, Mask, ValueTable
 
@@ -43,6 +43,9 @@ def dead_units(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     if suspects.any():
         suspects &= _can_die(table, history, facts)
     if not suspects.any():
+        return
+    # Units that are silent for one input need not be for others.
+    if has_one_sample(history, int(table.steps[-1])) or are_constant(history[Kind.INPUT], 3):
         return
     samples = _samples_per_step(table, history)
     for i in np.flatnonzero(suspects):

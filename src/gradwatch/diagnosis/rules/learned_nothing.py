@@ -6,9 +6,12 @@ import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.chance import SKILL
+from gradwatch.diagnosis.data_losses import data_losses
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import Judgement, Word, judgement
+from gradwatch.diagnosis.losses import Losses
+from gradwatch.diagnosis.outputs_skill import idle_outputs
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.validation import generalisation, validations
@@ -59,6 +62,16 @@ def learned_nothing(history: History, facts: ModelFacts, limits: Limits) -> Symp
             "data are prepared alike and drawn from the same source.",
             about="validation",
         )
+    else:
+        for name, skill in idle_outputs(history):
+            yield Symptom(
+                title=f"The output {name} has learned nothing in {history.step:,} steps: it is no "
+                "better than a constant guess.",
+                evidence={"share of the constant guess's loss": 1.0 - skill.value},
+                remedy="Check that each label of this output belongs to its input, what its loss "
+                "is given, and its weight among the losses.",
+                about=f"output {name}",
+            )
 
 
 def _is_nothing(history: History, facts: ModelFacts) -> bool:
@@ -68,7 +81,8 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
     if math.isfinite(so_far.skill.value):
         held = generalisation(history, facts)
         # Fine-tuning may start far above a constant guess, and be on its way.
-        if so_far.is_falling and so_far.fall > _ON_ITS_WAY and not _rests(history, so_far):
+        rests = _rests(data_losses(history, facts), so_far)
+        if so_far.is_falling and so_far.fall > _ON_ITS_WAY and not rests:
             return False
         # A tenth is little, unless just as much is gained on other data.
         is_little = so_far.skill.high < SKILL and not (held and held.is_good)
@@ -78,16 +92,16 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
     return is_judged and so_far.is_nothing
 
 
-def _rests(history: History, so_far: Judgement) -> bool:
+def _rests(losses: Losses, so_far: Judgement) -> bool:
     """Whether the loss has fallen to that of the constant guess, and no further."""
-    newest = history.losses.last(max(so_far.losses // 3, 10))
+    newest = losses.last(max(so_far.losses // 3, 10))
     half = newest.size // 2
     fall = float(np.nanmean(newest[:half]) - np.nanmean(newest[half:]))
     return abs(so_far.skill.value) < 0.5 * SKILL and fall < 0.02 * abs(so_far.now.value)
 
 
 def _is_memory(history: History, facts: ModelFacts, least: float) -> bool:
-    held, known = generalisation(history, facts), validations(history)
+    held, known = generalisation(history, facts), validations(history, facts)
     if held is None or held.is_good or held.since is not None or Kind.TARGET not in history:
         return False
     if 0 < (len(history.epochs) or len(known)) < least:

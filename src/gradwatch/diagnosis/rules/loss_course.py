@@ -223,7 +223,7 @@ def negative_loss(history: History, facts: ModelFacts, limits: Limits) -> Sympto
 )
 def overfitting(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """The validation loss rises or stays high for several epochs while the training loss falls."""
-    known = validations(history)
+    known = validations(history, facts)
     # Short trainings have fewer epochs to show it.
     count = int(min(limits["epochs"], max(3, len(known) // 3)))
     if len(known) <= count:
@@ -253,7 +253,7 @@ def overfitting(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
 
 def _is_harmful(history: History, facts: ModelFacts, limits: Limits) -> bool:
     """Whether much is lost since validation was best, as far as that is known."""
-    known = validations(history)
+    known = validations(history, facts)
     last, best = known[-1], min(each.loss for each in known)
     if last.loss - best < limits["loss"] * constant_guess(history, facts).value:
         return False
@@ -266,7 +266,7 @@ def _is_memory(history: History, facts: ModelFacts, newest: list[float]) -> bool
     guess = constant_guess(history, facts).value
     if loss_kind(facts.loss.name) is not LossKind.REGRESSION or not guess > 0:
         return False
-    train, last = validations(history)[-1].train, validations(history)[-1].loss
+    train, last = validations(history, facts)[-1].train, validations(history, facts)[-1].loss
     is_done = last > 0.97 * float(np.median(newest))
     return train < 0.2 * guess and min(newest) > 0.6 * guess and is_done
 

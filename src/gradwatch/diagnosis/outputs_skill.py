@@ -1,0 +1,42 @@
+"""Which of several outputs are no better than a constant guess."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gradwatch.diagnosis.chance import Level
+from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.value_table import Array
+
+_PAIRS = 15
+"""Measured steps with both losses, that of an output and that of its guess."""
+_SKILL = 0.05
+"""The share of the guess's loss that an output must have removed; batches differ by less."""
+_SHARE = 0.2
+"""Of the guess for all outputs; what counts for less learns late, and may not matter."""
+
+
+def idle_outputs(history: History) -> Iterator[tuple[str, Level]]:
+    """The outputs that are certainly no better and do not get better, each with its skill."""
+    total = np.array([value for _, value in history.numbers.get("constant_loss", ())])
+    for name, series in history.numbers.items():
+        kind, _, output = name.partition("/")
+        guesses = dict(history.numbers.get(f"constant_loss/{output}", ()))
+        if kind != "output_loss" or not guesses or not total.size:
+            continue
+        pairs = [(loss, guesses[step]) for step, loss in series if step in guesses]
+        both = np.array(pairs).reshape(-1, 2)
+        both = both[np.isfinite(both).all(axis=1)]
+        third = len(both) // 3
+        if third < _PAIRS or not both[:, 1].mean() > _SHARE * total.mean():
+            continue
+        before, now = _skill(both[-2 * third : -third]), _skill(both[-third:])
+        if now.high < _SKILL and now.value - before.value < 2.0 * (now.error + before.error):
+            yield output, now
+
+
+def _skill(both: Array) -> Level:
+    losses, guesses = both.T
+    left = float(losses.mean() / guesses.mean())
+    error = float((losses - left * guesses).std() / guesses.mean()) / len(losses) ** 0.5
+    return Level(1.0 - left, error)

@@ -1,0 +1,156 @@
+"""Whether `fit` learns: faulty programs are named, and their healthy twins are left in peace."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import gradwatch
+from gradwatch import Kind
+from tests.keras.support import Keep
+
+
+def table(samples: int = 480) -> tuple[Any, Any, Any]:
+    """Ten columns, a yes or no that depends on three of them, and a value."""
+    x = np.random.default_rng(0).standard_normal((samples, 10)).astype("f")
+    return x, (x[:, :1] + x[:, 1:2] * x[:, 2:3] > 0).astype("f"), np.sin(2 * x[:, :1]) + x[:, 1:2]
+
+
+def perceptron(units: int = 1, last: str = "sigmoid", **options: Any) -> Any:
+    keras.utils.set_random_seed(1)
+    hidden = [layers.Dense(24, "relu", **options) for _ in range(2)]
+    return keras.Sequential([*hidden, layers.Dense(units, last)])
+
+
+def watched(model: Any, x: Any, y: Any, epochs: int = 8, **options: Any) -> Any:
+    """The monitor of a training, and its readings."""
+    keep = Keep()
+    monitor = gradwatch.Monitor(None, every=1, sinks=[keep], on_finding=lambda finding: None)
+    model.fit(x, y, batch_size=32, epochs=epochs, verbose=0, callbacks=[monitor], **options)
+    return monitor, keep.readings
+
+
+def alarms(monitor: Any) -> set[str]:
+    return {
+        each.rule for each in monitor.findings if each.severity != "info" and not each.explained_by
+    }
+
+
+def two_heads(loss: Any, **options: Any) -> Any:
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((10,))
+    hidden = layers.Dense(32, "relu")(layers.Dense(32, "relu")(inputs))
+    answer = layers.Dense(1, "sigmoid", name="answer")(hidden)
+    model = keras.Model(inputs, {"answer": answer, "value": layers.Dense(1, name="value")(hidden)})
+    model.compile(keras.optimizers.Adam(5e-3), loss, **options)
+    return model
+
+
+def entropy(share: float) -> float:
+    return -share * math.log(share) - (1 - share) * math.log(1 - share)
+
+
+def test_the_guess_of_each_output_and_what_is_added_are_those_of_the_batch() -> None:
+    x, yes, value = table(96)
+    model = two_heads({"answer": "binary_crossentropy", "value": "mse"},
+                      loss_weights={"answer": 1.0, "value": 0.5})  # fmt: skip
+    model.get_layer("value").kernel.regularizer = keras.regularizers.L2(0.3)
+    model.optimizer.learning_rate = 0.0
+    _, readings = watched(model, x, {"answer": yes, "value": value}, 1, shuffle=False)
+    kernel = np.asarray(keras.ops.convert_to_numpy(model.get_layer("value").kernel), "f8")
+    predicted = {name: np.asarray(own, "f8") for name, own in model.predict(x, verbose=0).items()}
+    for step, reading in enumerate(readings):
+        batch, told = slice(32 * step, 32 * step + 32), reading.numbers(Kind.SCALAR)
+        share, spread = yes[batch].astype("f8").mean(), value[batch].astype("f8").var()
+        error = np.mean((predicted["value"][batch] - value[batch]) ** 2)
+        truth = {
+            "constant_loss/answer": entropy(share),
+            "constant_loss/value": 0.5 * spread,
+            "constant_loss": entropy(share) + 0.5 * spread,
+            "output_loss/value": 0.5 * error,
+            "added_loss": 0.3 * np.sum(kernel**2),
+        }
+        np.testing.assert_allclose([told[name] for name in truth], [*truth.values()], rtol=1e-4)
+        rest = told["output_loss/answer"] + told["output_loss/value"] + told["added_loss"]
+        np.testing.assert_allclose(reading.losses()["loss"], rest, rtol=1e-4)
+
+
+@pytest.mark.any_backend
+@pytest.mark.parametrize(
+    ("name", "given", "truth"),
+    [
+        ("log_cosh", lambda y: y, lambda y: np.log(np.cosh(y - y.mean())).mean()),
+        ("mean_squared_logarithmic_error", np.abs, lambda y: np.log1p(np.abs(y)).var()),
+    ],
+)
+def test_the_guess_of_other_losses_is_that_of_the_batch(name: str, given: Any, truth: Any) -> None:
+    x, _, value = table(32)
+    model = perceptron(last="softplus")
+    model.compile("sgd", name)
+    _, readings = watched(model, x, given(value), 1)
+    told = readings[0].numbers(Kind.SCALAR)["constant_loss"]
+    assert told == pytest.approx(truth(value.astype("f8")), rel=1e-4)
+
+
+@pytest.mark.any_backend
+def test_the_guess_knows_smoothed_labels() -> None:
+    x, yes, _ = table(32)
+    two, share = np.hstack([yes, 1 - yes]), float(yes.mean())
+    for loss, y in (
+        (keras.losses.CategoricalCrossentropy(label_smoothing=0.2), two),
+        (keras.losses.BinaryCrossentropy(label_smoothing=0.2), yes),
+    ):
+        model = perceptron(y.shape[1])
+        model.compile("sgd", loss)
+        _, readings = watched(model, x, y, 1)
+        told = readings[0].numbers(Kind.SCALAR)["constant_loss"]
+        assert told == pytest.approx(entropy(0.8 * share + 0.1), rel=1e-4)
+
+
+@pytest.mark.any_backend
+@pytest.mark.parametrize("factor", [3.0, 3e-3])
+def test_regularization_that_outweighs_the_loss_is_no_progress(factor: float) -> None:
+    x, yes, _ = table()
+    model = perceptron(kernel_regularizer=keras.regularizers.L2(factor))
+    model.compile(keras.optimizers.Adam(1e-2), "binary_crossentropy")
+    monitor, _ = watched(model, x, yes, 10, validation_split=0.2)
+    if factor > 1:
+        assert monitor.verdict.word == "learned nothing"
+        assert "structural-mismatch" in alarms(monitor)
+        titles = [each.title for each in monitor.findings if each.rule == "structural-mismatch"]
+        assert titles[0].startswith("Regularization outweighs the loss")
+    else:
+        assert monitor.verdict.word == "learned"
+        assert monitor.verdict.evidence["regularization"] > 0
+        assert alarms(monitor) == set()
+
+
+@pytest.mark.any_backend
+@pytest.mark.parametrize("is_faulty", [True, False])
+def test_an_output_of_several_that_learns_nothing_is_named(is_faulty: bool) -> None:
+    x, yes, value = table()
+    if is_faulty:
+        yes = np.random.default_rng(5).permutation(yes)
+    model = two_heads({"answer": "binary_crossentropy", "value": "mse"})
+    monitor, _ = watched(model, x, {"answer": yes, "value": value}, 5)
+    found = [each.title for each in monitor.findings if each.rule == "learned-nothing"]
+    if is_faulty:
+        assert len(found) == 1
+        assert found[0].startswith("The output answer has learned nothing in 75 steps")
+    else:
+        assert found == []
+        assert monitor.verdict.word == "learned"
+
+
+@pytest.mark.any_backend
+def test_inputs_that_are_all_zero_are_named_and_not_the_units_that_they_leave_silent() -> None:
+    x, yes, _ = table()
+    model = perceptron()
+    model.compile(keras.optimizers.Adam(1e-2), "binary_crossentropy")
+    monitor, _ = watched(model, np.zeros_like(x), yes, 5)
+    assert alarms(monitor) == {"constant-output"}
