@@ -154,3 +154,77 @@ def test_inputs_that_are_all_zero_are_named_and_not_the_units_that_they_leave_si
     model.compile(keras.optimizers.Adam(1e-2), "binary_crossentropy")
     monitor, _ = watched(model, np.zeros_like(x), yes, 5)
     assert alarms(monitor) == {"constant-output"}
+
+
+@pytest.mark.any_backend
+@pytest.mark.parametrize("momentum", [0.9999, 0.9])
+def test_statistics_of_a_normalization_that_lag_behind_are_said(momentum: float) -> None:
+    x, yes, _ = table()
+    keras.utils.set_random_seed(1)
+    norm = layers.BatchNormalization(momentum=momentum, name="norm")
+    model = keras.Sequential(
+        [keras.Input((10,)), layers.Dense(24, "relu"), norm, layers.Dense(1, "sigmoid")]
+    )
+    model.compile(keras.optimizers.Adam(1e-2), "binary_crossentropy")
+    monitor, _ = watched(model, 5 + 3 * x, yes, 8)
+    assert alarms(monitor) == ({"structural-mismatch"} if momentum > 0.99 else set())
+    found = [each for each in monitor.findings if each.rule == "structural-mismatch"]
+    assert [each.layer.rpartition("/")[2] for each in found] == ["norm"] * len(found)
+
+
+@pytest.mark.any_backend
+@pytest.mark.parametrize("activation", ["linear", "tanh"])
+def test_a_network_without_non_linearity_is_warned_of_if_little_is_learned(activation: str) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((480, 2)).astype("f")
+    y = np.cos(2 * x[:, :1]) + 0.2 * x[:, 1:]
+    keras.utils.set_random_seed(1)
+    hidden = [layers.Dense(24, activation) for _ in range(2)]
+    model = keras.Sequential([keras.Input((2,)), *hidden, layers.Dense(1)])
+    model.compile(keras.optimizers.Adam(1e-2), "mse")
+    monitor, _ = watched(model, x, y, 10)
+    assert alarms(monitor) == ({"structural-mismatch"} if activation == "linear" else set())
+
+
+@pytest.mark.any_backend
+def test_linear_layers_that_learn_are_left_in_peace() -> None:
+    x, _, _ = table()
+    y = x[:, :2] @ np.array([[1.0], [-2.0]], "f")
+    model = keras.Sequential([keras.Input((10,)), layers.Dense(4), layers.Dense(1)])
+    model.compile(keras.optimizers.Adam(1e-2), "mse")
+    monitor, _ = watched(model, x, y, 10)
+    assert alarms(monitor) == set()
+
+
+class Freeze(keras.callbacks.Callback):
+    """Freezes layers before a step."""
+
+    def __init__(self, names: set[str], step: int) -> None:
+        super().__init__()
+        self.names, self.left = names, step
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.left -= 1
+        for layer in self.model.layers if self.left == 0 else ():
+            layer.trainable = layer.name not in self.names
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="steps are compiled once")
+@pytest.mark.filterwarnings("ignore:The model does not have any trainable weights:UserWarning")
+@pytest.mark.parametrize("is_all", [True, False])
+def test_layers_that_are_all_frozen_on_the_way_are_said(is_all: bool) -> None:
+    x, yes, _ = table()
+    keras.utils.set_random_seed(1)
+    names = ("first", "second", "last")
+    units = zip((24, 24, 1), ("relu", "relu", "sigmoid"), names, strict=True)
+    own = [layers.Dense(size, activation, name=name) for size, activation, name in units]
+    model = keras.Sequential([keras.Input((10,)), *own])
+    model.compile(keras.optimizers.Adam(1e-2), "binary_crossentropy")
+    keep = Keep()
+    monitor = gradwatch.Monitor(None, every=1, sinks=[keep], on_finding=lambda finding: None)
+    freeze = Freeze(set(names) if is_all else {"first"}, 8)
+    model.fit(x, yes, batch_size=32, epochs=6, verbose=0, callbacks=[monitor, freeze])
+    found = [each for each in monitor.findings if each.rule == "stalled-weights"]
+    assert [each.since for each in found] == ([8] if is_all else [])
+    if not is_all:
+        assert alarms(monitor) == set()

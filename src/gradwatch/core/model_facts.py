@@ -21,7 +21,8 @@ class LayerFacts:
     `units` is the number of features or channels that it returns. It is `trainable` if any of its
     variables is, and `dtype` is that of its computation. `rate` is that of dropout. A normalization
     or dropout `is_inferring` if it acts in training as in inference; and a normalization `is_fresh`
-    if its statistics have never been updated before.
+    if its statistics have never been updated before. Its `momentum` is the share of its statistics
+    that a step keeps.
     """
 
     path: str
@@ -33,6 +34,7 @@ class LayerFacts:
     rate: float | None = None
     is_inferring: bool | None = None
     is_fresh: bool | None = None
+    momentum: float | None = None
 
 
 @dataclass(frozen=True)

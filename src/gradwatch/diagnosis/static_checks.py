@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from gradwatch.core import Kind, LayerFacts, ModelFacts
+from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.data_losses import is_added
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import ADDED_LOSS, History
-from gradwatch.diagnosis.losses import Losses
+from gradwatch.diagnosis.static_normalization import NORMALIZATION_CHECKS
+from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
 UNTRAINED = "untrained_parameters"
@@ -66,7 +67,7 @@ def _untrained(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
     known = facts.parameters
     if known.unregistered:
         yield Symptom(
-            f"{_listed(known.unregistered)} is not trained: the module does not know that it has "
+            f"{listed(known.unregistered)} is not trained: the module does not know that it has "
             "these parameters.",
             {"untrained parameters": series[-1][1]},
             layer=known.unregistered[0],
@@ -84,15 +85,15 @@ def _untrained(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
         severity = Severity.WARNING if is_mistake else Severity.INFO
         paths = known.fresh or known.unheld
         yield Symptom(
-            f"{_listed(paths)} is not trained: no optimizer holds its parameters, although "
+            f"{listed(paths)} is not trained: no optimizer holds its parameters, although "
             "they get gradients.",
             {"untrained parameters": series[-1][1]},
             layer=paths[0],
-            since=_since(history, severity),
+            since=since_severity(history, severity),
             severity=severity,
             remedy="Create the optimizer from all parameters of the module, after it is complete; "
             "or set requires_grad=False for those that are not to learn.",
-            about=_about("unheld", severity),
+            about=about_severity("unheld", severity),
         )
 
 
@@ -171,51 +172,11 @@ def _linear_network(history: History, facts: ModelFacts, is_flat: bool) -> Itera
             "There is no non-linearity between the layers: together they are one linear layer.",
             {"layers": len(layers)},
             layer=layers[0].path,
-            since=_since(history, severity),
+            since=since_severity(history, severity),
             severity=severity,
             remedy="Apply an activation such as ReLU to all layers but the last one.",
-            about=_about("linear", severity),
+            about=about_severity("linear", severity),
         )
-
-
-def _inferring_normalization(
-    history: History, facts: ModelFacts, is_flat: bool
-) -> Iterator[Symptom]:
-    inferring = [layer for layer in facts.layers if layer.is_inferring and layer.is_fresh]
-    if inferring:
-        severity = Severity.WARNING if is_flat else Severity.INFO
-        if _has_jumped(history.losses):
-            severity = Severity.ERROR
-        yield Symptom(
-            f"{_listed([layer.path for layer in inferring])} does not normalize: in inference mode "
-            "it uses statistics that were never computed.",
-            {"layers": len(inferring)},
-            layer=inferring[0].path,
-            since=_since(history, severity),
-            severity=severity,
-            remedy="Call model.train() before training; in Keras, leave training=False and "
-            "trainable=False to layers that are pretrained.",
-            about=_about("inference", severity),
-        )
-
-
-def _normalization_of_one_sample(
-    history: History, facts: ModelFacts, is_flat: bool
-) -> Iterator[Symptom]:
-    sizes = history.numbers.get("batch_size", ())
-    norms = [layer for layer in facts.layers if _is_batch_normalization(layer)]
-    # Of images, each sample has many elements per channel.
-    if not norms or not sizes or len(sizes) > 1 or sizes[0][1] != 1 or not is_flat:
-        return
-    yield Symptom(
-        "Batch normalization of a single sample removes what distinguishes it from others.",
-        {"batch size": 1},
-        layer=norms[0].path,
-        since=history.step,
-        severity=Severity.WARNING,
-        remedy="Use larger batches, or LayerNormalization.",
-        about="one sample",
-    )
 
 
 def _temperature(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
@@ -229,10 +190,10 @@ def _temperature(history: History, facts: ModelFacts, is_flat: bool) -> Iterator
         "they are.",
         {"factor": scale, "temperature": 1.0 / scale},
         layer=facts.outputs[0] if len(facts.outputs) == 1 else "",
-        since=_since(history, severity),
+        since=since_severity(history, severity),
         severity=severity,
         remedy="Use a temperature between 0.05 and 10.",
-        about=_about("temperature", severity),
+        about=about_severity("temperature", severity),
     )
 
 
@@ -245,10 +206,10 @@ def _large_dropout(history: History, facts: ModelFacts, is_flat: bool) -> Iterat
             f"Dropout with a rate of {rate:g} removes nearly everything.",
             {"rate": rate},
             layer=large[0].path,
-            since=_since(history, severity),
+            since=since_severity(history, severity),
             severity=severity,
             remedy="The rate is the share that is dropped: use 0.1 to 0.5.",
-            about=_about("dropout", severity),
+            about=about_severity("dropout", severity),
         )
 
 
@@ -299,36 +260,9 @@ _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _softmax_over_batch,
     _no_log,
     _linear_network,
-    _inferring_normalization,
-    _normalization_of_one_sample,
+    *NORMALIZATION_CHECKS,
     _temperature,
     _large_dropout,
     _heavy_regularization,
     _constant_labels,
 )
-
-
-def _has_jumped(losses: Losses) -> bool:
-    """Whether the last two losses are far above the first one, or not even finite."""
-    if len(losses) < 3 or not losses.values[0] > 0:
-        return False
-    return not np.any(losses.last(2) < 2.0 * losses.values[0])
-
-
-def _about(name: str, severity: Severity) -> str:
-    # A finding keeps its first step: as a warning, it is another one.
-    return f"{name}, nothing learned" if severity is Severity.WARNING else name
-
-
-def _since(history: History, severity: Severity) -> int:
-    """Advice that becomes a warning explains nothing that was there before."""
-    return history.step if severity is Severity.WARNING else history.first_step
-
-
-def _is_batch_normalization(layer: LayerFacts) -> bool:
-    name = layer.class_name or ""
-    return name.startswith(("BatchNorm", "SyncBatchNorm")) and not layer.is_inferring
-
-
-def _listed(paths: Sequence[str]) -> str:
-    return paths[0] if len(paths) == 1 else f"{paths[0]} with {len(paths) - 1} more"

@@ -84,6 +84,7 @@ def _layer(layer: Any, path: str) -> LayerFacts:
         rate=_dropout_rate(layer),
         is_inferring=_is_inferring(layer),
         is_fresh=_is_fresh(layer),
+        momentum=_momentum(layer),
     )
 
 
@@ -101,12 +102,18 @@ def _is_inferring(layer: Any) -> bool | None:
 
 
 def _is_fresh(layer: Any) -> bool | None:
-    """Whether a normalization that uses its statistics has never updated them."""
-    if not _is_inferring(layer) or not layer.built:
+    """Whether a normalization has never updated its statistics."""
+    if not isinstance(layer, keras.layers.BatchNormalization) or not layer.built:
         return None
     mean = keras.ops.convert_to_numpy(layer.moving_mean)
     variance = keras.ops.convert_to_numpy(layer.moving_variance)
     return bool((mean == 0).all() and (variance == 1).all())
+
+
+def _momentum(layer: Any) -> float | None:
+    """The share of its statistics that a normalization keeps in a step."""
+    is_updated = _is_inferring(layer) is False
+    return float(layer.momentum) if is_updated else None
 
 
 def _parameters(model: Any) -> ParameterFacts:

@@ -20,6 +20,11 @@ from gradwatch.diagnosis.quantities import (
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask, ValueTable
 
+_FROZEN_BY_MISTAKE = (
+    "trainable (torch: requires_grad) was set to False on the way: set it for those only that are "
+    "to stay."
+)
+
 
 @rule(
     "stalled-weights",
@@ -179,7 +184,10 @@ def _frozen_on_the_way(history: History, facts: ModelFacts, limits: Limits) -> S
     """All matrices were trained, and from some step on none of them is."""
     table, count = history[Kind.GRADIENT], int(limits["measured steps"])
     chosen = matrices(table, facts)
-    if not chosen.any() or not history.is_fresh(Kind.GRADIENT):
+    if not chosen.any():
+        return
+    if not history.is_fresh(Kind.GRADIENT):
+        yield from _without_gradients(history, facts, count)
         return
     if (
         not np.isnan(table.latest("count")[chosen]).all()
@@ -198,6 +206,26 @@ def _frozen_on_the_way(history: History, facts: ModelFacts, limits: Limits) -> S
         sites=sites,
         layer=sites[0].layer,
         since=int(table.steps[last + 1]),
-        remedy="requires_grad was set to False on the way: set it for those only that are to stay.",
+        remedy=_FROZEN_BY_MISTAKE,
+        about="frozen on the way",
+    )
+
+
+def _without_gradients(history: History, facts: ModelFacts, count: int) -> Symptoms:
+    """There were gradients, there are none any more, and no matrix changes."""
+    table, last = history[Kind.WEIGHT], history[Kind.GRADIENT].latest_step
+    if len(table) <= count or not history.is_fresh(Kind.WEIGHT) or last >= table.steps[-count]:
+        return
+    rows, chosen = table.rows(count)[:, matrices(table, facts)], matrices(table, facts)
+    if not chosen.any() or not np.all((rows == rows[-1]) | np.isnan(rows)):
+        return
+    first = int(table.steps[np.searchsorted(table.steps, last, side="right")])
+    yield Symptom(
+        title=f"All weight matrices are frozen since step {first:,}, and training goes on.",
+        evidence={"weight matrices": int(chosen.sum()), "measured steps": count},
+        sites=table.sites_where(chosen),
+        layer=table.sites_where(chosen)[0].layer,
+        since=first,
+        remedy=_FROZEN_BY_MISTAKE,
         about="frozen on the way",
     )

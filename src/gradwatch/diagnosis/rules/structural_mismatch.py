@@ -12,7 +12,7 @@ from gradwatch.diagnosis.chance import SKILL
 from gradwatch.diagnosis.equal_weights import equal_weights
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.judgement import Judgement, judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.static_checks import static_symptoms
 from gradwatch.diagnosis.value_table import ValueTable
@@ -24,6 +24,9 @@ from gradwatch.diagnosis.vocabulary import (
     loss_kind,
 )
 
+_LITTLE = 0.3
+"""The share of the constant guess's loss, and of what accuracy can gain: noise leaves most models
+more, and a model that lacks something as much."""
 _PROBABILITIES = ("softmax", "sigmoid", "hard_sigmoid")
 
 
@@ -285,9 +288,17 @@ _HARMLESS = frozenset({_sigmoid_for_classes, _labels_below_one})
 def _learns_nothing(history: History, facts: ModelFacts, limits: Limits) -> bool:
     so_far = judgement(history, facts)
     least = limits["losses" if history.has_ended else "losses without an end"]
-    # Whatever the loss has come from: at the end, a constant guess is as good.
-    is_at_end = history.has_ended and so_far.skill.high < 0.5 * SKILL and not so_far.has_learned
+    # Whatever the loss has come from: at the end, a constant guess is nearly as good.
+    is_at_end = history.has_ended and _is_little(so_far)
     return so_far.losses >= least and (so_far.is_flat or is_at_end)
+
+
+def _is_little(so_far: Judgement) -> bool:
+    """Whether the loss has come to rest, and little of the constant guess's is removed."""
+    if so_far.skill.high < 0.5 * SKILL and not so_far.has_learned:
+        return True
+    gain = (so_far.accuracy - so_far.best_constant) / max(1.0 - so_far.best_constant, 0.05)
+    return not so_far.is_falling and so_far.skill.high < _LITTLE and not gain > _LITTLE
 
 
 def _model_end(history: History, facts: ModelFacts, slack: float) -> ModelEnd | None:

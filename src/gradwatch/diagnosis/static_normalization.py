@@ -1,0 +1,96 @@
+"""Normalizations that cannot work as they are used."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from gradwatch.core import LayerFacts, ModelFacts
+from gradwatch.diagnosis.finding import Severity, Symptom
+from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.losses import Losses
+from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
+from gradwatch.diagnosis.validation import generalisation
+
+_LAG, _STEPS = 0.9, 50
+"""The share of a normalization's initial statistics that is left after at least so many steps."""
+
+
+def _inferring_normalization(
+    history: History, facts: ModelFacts, is_flat: bool
+) -> Iterator[Symptom]:
+    inferring = [layer for layer in facts.layers if layer.is_inferring and layer.is_fresh]
+    if inferring:
+        severity = Severity.WARNING if is_flat else Severity.INFO
+        if _has_jumped(history.losses):
+            severity = Severity.ERROR
+        yield Symptom(
+            f"{listed([layer.path for layer in inferring])} does not normalize: in inference mode "
+            "it uses statistics that were never computed.",
+            {"layers": len(inferring)},
+            layer=inferring[0].path,
+            since=since_severity(history, severity),
+            severity=severity,
+            remedy="Call model.train() before training; in Keras, leave training=False and "
+            "trainable=False to layers that are pretrained.",
+            about=about_severity("inference", severity),
+        )
+
+
+def _lagging_statistics(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    lagging = [
+        layer
+        for layer in facts.layers
+        if layer.is_fresh and layer.momentum and layer.momentum**history.step > _LAG
+    ]
+    if not lagging or not history.has_ended or history.step < _STEPS or history.first_step > 1:
+        return
+    first, held = lagging[0], generalisation(history, facts)
+    left = (first.momentum or 0.0) ** history.step
+    yield Symptom(
+        f"{listed([layer.path for layer in lagging])} normalizes with other statistics in "
+        f"inference than in training: {left:.0%} of what it uses there is still its initial value.",
+        {"momentum": first.momentum or 0.0, "steps": history.step},
+        layer=first.path,
+        since=history.first_step,
+        severity=Severity.INFO if held is not None and held.is_good else Severity.WARNING,
+        remedy="Lower the momentum of the normalization: 0.9 for short trainings, 0.99 for others.",
+        about="lag",
+    )
+
+
+def _normalization_of_one_sample(
+    history: History, facts: ModelFacts, is_flat: bool
+) -> Iterator[Symptom]:
+    sizes = history.numbers.get("batch_size", ())
+    norms = [layer for layer in facts.layers if _is_batch_normalization(layer)]
+    # Of images, each sample has many elements per channel.
+    if not norms or not sizes or len(sizes) > 1 or sizes[0][1] != 1 or not is_flat:
+        return
+    yield Symptom(
+        "Batch normalization of a single sample removes what distinguishes it from others.",
+        {"batch size": 1},
+        layer=norms[0].path,
+        since=history.step,
+        severity=Severity.WARNING,
+        remedy="Use larger batches, or LayerNormalization.",
+        about="one sample",
+    )
+
+
+def _has_jumped(losses: Losses) -> bool:
+    """Whether the last two losses are far above the first one, or not even finite."""
+    if len(losses) < 3 or not losses.values[0] > 0:
+        return False
+    return not np.any(losses.last(2) < 2.0 * losses.values[0])
+
+
+def _is_batch_normalization(layer: LayerFacts) -> bool:
+    name = layer.class_name or ""
+    return name.startswith(("BatchNorm", "SyncBatchNorm")) and not layer.is_inferring
+
+
+NORMALIZATION_CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
+    _inferring_normalization,
+    _lagging_statistics,
+    _normalization_of_one_sample,
+)
