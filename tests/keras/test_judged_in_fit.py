@@ -12,6 +12,7 @@ from keras import layers
 
 import gradwatch
 from gradwatch import Kind
+from tests.distributed.patience import until_written
 from tests.keras.support import Keep
 
 
@@ -31,8 +32,14 @@ def watched(model: Any, x: Any, y: Any, epochs: int = 8, **options: Any) -> Any:
     """The monitor of a training, and its readings."""
     keep = Keep()
     monitor = gradwatch.Monitor(None, every=1, sinks=[keep], on_finding=lambda finding: None)
-    model.fit(x, y, batch_size=32, epochs=epochs, verbose=0, callbacks=[monitor], **options)
+    fit(model, x, y, [monitor], epochs=epochs, **options)
     return monitor, keep.readings
+
+
+def fit(model: Any, x: Any, y: Any, callbacks: list[Any], **options: Any) -> None:
+    # Steps as quick as these are sooner over than recorded, on a busy machine.
+    written = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: until_written(callbacks[0]))
+    model.fit(x, y, batch_size=32, verbose=0, callbacks=[*callbacks, written], **options)
 
 
 def alarms(monitor: Any) -> set[str]:
@@ -223,8 +230,29 @@ def test_layers_that_are_all_frozen_on_the_way_are_said(is_all: bool) -> None:
     keep = Keep()
     monitor = gradwatch.Monitor(None, every=1, sinks=[keep], on_finding=lambda finding: None)
     freeze = Freeze(set(names) if is_all else {"first"}, 8)
-    model.fit(x, yes, batch_size=32, epochs=6, verbose=0, callbacks=[monitor, freeze])
+    fit(model, x, yes, [monitor, freeze], epochs=6)
     found = [each for each in monitor.findings if each.rule == "stalled-weights"]
     assert [each.since for each in found] == ([8] if is_all else [])
     if not is_all:
+        assert alarms(monitor) == set()
+
+
+@pytest.mark.any_backend
+@pytest.mark.parametrize("is_faulty", [True, False])
+def test_the_loss_of_weighted_classes_is_not_compared_with_that_of_others(is_faulty: bool) -> None:
+    x, _, _ = table(640)
+    rare = (x[:, :1] + x[:, 1:2] > 2.0).astype("f")
+    shown = np.random.default_rng(7).permutation(rare) if is_faulty else rare
+    model = perceptron()
+    model.compile(keras.optimizers.Adam(1e-4 if is_faulty else 5e-3), "binary_crossentropy")
+    monitor, readings = watched(model, x, shown, 8, class_weight={0: 1.0, 1: 12.0})
+    weight = float(np.where(rare == 1, 12.0, 1.0).mean())
+    told = [reading.numbers(Kind.SCALAR).get("sample_weight") for reading in readings]
+    assert np.mean([each for each in told if each is not None]) == pytest.approx(weight, rel=1e-4)
+    assert "loss of the best constant guess" not in monitor.verdict.evidence
+    if is_faulty:
+        assert monitor.verdict.word != "learned"
+        assert alarms(monitor)
+    else:
+        assert monitor.verdict.word == "learned"
         assert alarms(monitor) == set()

@@ -52,7 +52,8 @@ def constant_guess(history: History, facts: ModelFacts) -> Level:
 
 
 def _constant_guess(history: History, facts: ModelFacts) -> Level:
-    if not facts.loss.is_mean:
+    # Where samples have weights, of classes for example, the loss is on another scale.
+    if not facts.loss.is_mean or "sample_weight" in history.numbers:
         return Level(math.nan)
     known = [value for _, value in history.numbers.get("constant_loss", ())[-_STEPS:]]
     if not known:

@@ -26,8 +26,8 @@ from gradwatch.util import Reporter
 
 LOSS = "loss"
 BATCH_SIZE, LEARNING_RATE, LOSS_SCALE = "batch_size", "learning_rate", "loss_scale"
-INPUT_SPREAD, AGREEMENT = "input_spread", "agreement"
-OF_WHOLE_BATCH = frozenset({CONSTANT_LOSS, ADDED_LOSS, INPUT_SPREAD, AGREEMENT})
+INPUT_SPREAD, AGREEMENT, SAMPLE_WEIGHT = "input_spread", "agreement", "sample_weight"
+OF_WHOLE_BATCH = frozenset({CONSTANT_LOSS, ADDED_LOSS, INPUT_SPREAD, AGREEMENT, SAMPLE_WEIGHT})
 """Numbers that need all samples of a batch at once, which several devices share."""
 _ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar", Kind.SAMPLE_LOSS: "sample_loss"}
 
@@ -174,8 +174,11 @@ class StepInputs:
                 yield ADDED_LOSS, added
             if weights is None:
                 yield from numbers_of_outputs(self._samples.terms())
+        if weights is not None:
+            yield SAMPLE_WEIGHT, _mean(keras.tree.flatten(weights)[0])
+            return
         targets = _as_number(y)
-        if targets is not None and weights is None:
+        if targets is not None:
             guess = guess_of(self._loss, targets)
             if guess is not None:
                 yield CONSTANT_LOSS, guess

@@ -219,13 +219,12 @@ def _without_gradients(history: History, facts: ModelFacts, count: int) -> Sympt
     rows, chosen = table.rows(count)[:, matrices(table, facts)], matrices(table, facts)
     if not chosen.any() or not np.all((rows == rows[-1]) | np.isnan(rows)):
         return
-    first = int(table.steps[np.searchsorted(table.steps, last, side="right")])
     yield Symptom(
-        title=f"All weight matrices are frozen since step {first:,}, and training goes on.",
+        title=f"All weight matrices are frozen since step {last + 1:,}, and training goes on.",
         evidence={"weight matrices": int(chosen.sum()), "measured steps": count},
         sites=table.sites_where(chosen),
         layer=table.sites_where(chosen)[0].layer,
-        since=first,
+        since=last + 1,
         remedy=_FROZEN_BY_MISTAKE,
         about="frozen on the way",
     )
