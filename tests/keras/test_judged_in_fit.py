@@ -140,11 +140,11 @@ def test_regularization_that_outweighs_the_loss_is_no_progress(factor: float) ->
 @pytest.mark.any_backend
 @pytest.mark.parametrize("is_faulty", [True, False])
 def test_an_output_of_several_that_learns_nothing_is_named(is_faulty: bool) -> None:
-    x, yes, value = table(960)
+    x, yes, value = table(2880)
     if is_faulty:
         yes = np.random.default_rng(5).permutation(yes)
     model = two_heads({"answer": "binary_crossentropy", "value": "mse"})
-    monitor, _ = watched(model, x, {"answer": yes, "value": value}, 3)
+    monitor, _ = watched(model, x, {"answer": yes, "value": value}, 1)
     found = [each.title for each in monitor.findings if each.rule == "learned-nothing"]
     if is_faulty:
         assert len(found) == 1

@@ -8,7 +8,7 @@ from gradwatch.diagnosis.chance import Level
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.value_table import Array
 
-_PAIRS = 15
+_PAIRS = 10
 """Measured steps with both losses, that of an output and that of its guess."""
 _SKILL = 0.05
 """The share of the guess's loss that an output must have removed; batches differ by less."""
@@ -21,11 +21,13 @@ def idle_outputs(history: History) -> Iterator[tuple[str, Level]]:
     total = np.array([value for _, value in history.numbers.get("constant_loss", ())])
     for name, series in history.numbers.items():
         kind, _, output = name.partition("/")
-        guesses = dict(history.numbers.get(f"constant_loss/{output}", ()))
+        guesses = history.numbers.get(f"constant_loss/{output}", ())
         if kind != "output_loss" or not guesses or not total.size:
             continue
-        pairs = [(loss, guesses[step]) for step, loss in series if step in guesses]
-        both = np.array(pairs).reshape(-1, 2)
+        steps, losses = np.array(series).T
+        # A number is kept where it has changed.
+        places = np.searchsorted([step for step, _ in guesses], steps, side="right") - 1
+        both = np.stack([losses, np.array(guesses)[places.clip(min=0), 1]], axis=1)
         both = both[np.isfinite(both).all(axis=1)]
         third = len(both) // 3
         if third < _PAIRS or not both[:, 1].mean() > _SHARE * total.mean():
