@@ -22,8 +22,9 @@ from gradwatch.capture.keras.optimizers import find_optimizers
 from gradwatch.capture.keras.replica_refusal import replicas_of
 from gradwatch.capture.keras.slow_start import SlowStart
 from gradwatch.capture.keras.stand_in import StandIn, restored_train_function
-from gradwatch.capture.keras.step import MeasuredCall, MeasuredStep, Observer, StepRequest
+from gradwatch.capture.keras.step import MeasuredCall, MeasuredStep
 from gradwatch.capture.keras.step_counter import FitStepCounter
+from gradwatch.capture.keras.step_request import Observer, StepRequest
 from gradwatch.capture.keras.step_view import StepView
 from gradwatch.capture.keras.twins import TwinPlace
 from gradwatch.capture.loss_signs import LossSigns

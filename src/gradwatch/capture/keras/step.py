@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gradwatch.capture.keras.again import StepKeeper
@@ -13,46 +12,14 @@ from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.slow_start import FirstCalls
 from gradwatch.capture.keras.stand_in import StandIn
+from gradwatch.capture.keras.step_request import (
+    Observer,
+    StepRequest,
+    instead_of,
+    report_failure,
+)
 from gradwatch.capture.keras.variables import fit_of
-from gradwatch.core import KerasModel, Moment, SelectionError
-from gradwatch.util import Reporter
-
-
-@dataclass(frozen=True, eq=False)
-class Observer:
-    """A monitor of a training step."""
-
-    backend: KerasBackend
-    observation: Any
-    """An `Observation`, or a `MirroredObservation` of several replicas."""
-    send: Callable[[StepRequest, Any], None]
-    """Takes each request and its measurement, as arrays on the device."""
-    reporter: Reporter
-    say: Callable[[str], object]
-    """Prints a line."""
-    compiled: Callable[[float], object]
-    """Takes the seconds for which the step was compiled."""
-    missed: Callable[[], object]
-    """Told if a step is not measured after all, because what measures it is being compiled."""
-    is_spare: bool = False
-    """Whether training never waits for what measures for it: another observer does instead."""
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether a measured step would draw other random numbers than the model's own."""
-        return self.backend.holds_random_state and self.backend.own_step_has_run
-
-
-@dataclass(frozen=True)
-class StepRequest:
-    """A measurement of one step, for one observer."""
-
-    moment: Moment
-    histograms: bool
-    observer: Observer
-    may_wait: bool = True
-    """Whether the step waits until what measures it is compiled; else `instead` is measured."""
-    instead: StepRequest | None = None
+from gradwatch.core import KerasModel, SelectionError
 
 
 class MeasuredCall(StandIn):
@@ -83,7 +50,7 @@ class MeasuredCall(StandIn):
         try:
             # Another callback may have raised after the request was made. The step was
             # then never run, and this is one of another `fit`.
-            wanted = [*self._requests, *filter(None, map(_instead, self._requests))]
+            wanted = [*self._requests, *filter(None, map(instead_of, self._requests))]
             if fit_of(self._model) is self._fit and self._step.prepare(wanted):
                 tracer = self._step.tracer_for(self._requests)
                 if tracer is None:
@@ -92,7 +59,7 @@ class MeasuredCall(StandIn):
                 args = self._step.keeper.before(self._own_function, args)
         except Exception as error:
             tracer = None
-            _report(self._requests, error, "preparing a measured step")
+            report_failure(self._requests, error, "preparing a measured step")
         if tracer is None:
             return (call or self._own_function)(*args)
         return self._call_ahead(tracer, tracer.take(args))
@@ -102,7 +69,7 @@ class MeasuredCall(StandIn):
         own, call, failure = tracer.on_batch(self._own_function, taken), None, None
         try:
             call = self._step.call_ahead(self._requests[0], taken, own)
-            if call is None and (instead := _instead(self._requests[0])):
+            if call is None and (instead := instead_of(self._requests[0])):
                 call = self._step.call_ahead(instead, taken, own)
             if call is None:
                 for request in self._requests[0]:
@@ -114,7 +81,7 @@ class MeasuredCall(StandIn):
             failure = error
         result = (call or own)(*tracer.arguments(taken))
         if failure is not None and not any(r.observer.is_refused for r in self._requests[0]):
-            _report(self._requests, failure, "compiling a measured step")
+            report_failure(self._requests, failure, "compiling a measured step")
         return result
 
 
@@ -138,6 +105,7 @@ class MeasuredStep:
         self._backend = backend
         self._train_step = model.train_step
         self._compiled: dict[tuple[Observer, ...], _Compiled] = {}
+        self._failed: set[tuple[Observer, ...]] = set()
         self.has_run = False
         """Whether any measured step was run."""
         self.takes_batches = False
@@ -188,7 +156,7 @@ class MeasuredStep:
                         self._compiled[observers] = self._compile(observers)
             return True
         except Exception as error:
-            _report(requests, error, "having Keras make a measured step")
+            report_failure(requests, error, "having Keras make a measured step")
             return False
 
     def call_of(
@@ -257,12 +225,17 @@ class MeasuredStep:
         def one(*args: Any) -> Any:
             # As in `MeasuredCall`: nothing of gradwatch is called outside of a `try`, and the
             # arguments are left such that the model's own function can take them.
-            batch, replacement = None, ExitStack()
-            if has_state:
-                batch = next(args[1])
-                args = (args[0], iter([batch]))
+            replacement, failure = ExitStack(), None
+            result: Any = None
+            batch = next(args[1]) if has_state else None
+
+            def given() -> Any:
+                return (args[0], iter([batch])) if has_state else args
+
+            if key in self._failed:
+                return plain(*given())
             try:
-                measured_args = args
+                measured_args = given()
                 for request in requests:
                     measured_args = request.observer.backend.arguments(
                         measured_args, request.histograms
@@ -274,19 +247,27 @@ class MeasuredStep:
                 )
                 self.has_run = True
             except Exception as error:
-                _report([requests], error, "calling a measured step")
-                return plain(*((args[0], iter([batch])) if has_state else args))
+                report_failure([requests], error, "calling a measured step")
+                return plain(*given())
             try:
                 result = function(*measured_args)
-            except Exception:
+            except SelectionError:  # Raised to the user.
+                raise
+            except Exception as error:
                 if not any(request.observer.is_refused for request in requests):
-                    raise
-                result = None
+                    # What is found to be wrong before the step ran may be ours.
+                    if not self._backend.can_run_own(error, args):
+                        raise
+                    failure = error
             finally:
                 replacement.close()
             if result is None:
-                # While it was traced, before it ran.
-                return plain(*args)
+                result = plain(*given())
+                if failure is not None:
+                    # It is not tried again: what cannot be compiled takes long to fail.
+                    self._failed.add(key)
+                    report_failure([requests], failure, "compiling a measured step")
+                return result
             for request in reversed(requests):
                 if has_state:
                     outputs, state = result
@@ -296,7 +277,7 @@ class MeasuredStep:
                 try:
                     request.observer.send(request, measured)
                 except Exception as error:
-                    _report([[request]], error, "sending a measured step")
+                    report_failure([[request]], error, "sending a measured step")
             return result
 
         return one
@@ -337,14 +318,3 @@ class _Compiled(NamedTuple):
     train_step: Any
     first_calls: FirstCalls
     ahead: CompiledAhead | None
-
-
-def _instead(requests: Sequence[StepRequest]) -> list[StepRequest]:
-    """What is measured while what measures these is being compiled, if anything is."""
-    return [request.instead for request in requests if request.instead is not None]
-
-
-def _report(requests: Sequence[Sequence[StepRequest]], error: Exception, doing: str) -> None:
-    for each in requests:
-        for request in each:
-            request.observer.reporter.internal_error(error, doing, "that step")

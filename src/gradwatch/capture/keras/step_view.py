@@ -13,7 +13,8 @@ from gradwatch.capture.keras.observation import Observation
 from gradwatch.capture.keras.optimizers import skips_overflows
 from gradwatch.capture.keras.replica_refusal import replicas_of
 from gradwatch.capture.keras.single_replicas import of_replica
-from gradwatch.capture.keras.step import MeasuredStep, Observer, StepRequest
+from gradwatch.capture.keras.step import MeasuredStep
+from gradwatch.capture.keras.step_request import Observer, StepRequest
 from gradwatch.capture.keras.twins import TwinPlace
 from gradwatch.capture.recorder import Recorder
 from gradwatch.capture.replicas import replica_name

@@ -3,6 +3,7 @@
 import warnings
 from typing import Any
 
+import jax
 import keras
 import numpy as np
 
@@ -45,6 +46,11 @@ class JaxBackend(KerasBackend):
 
     def advance(self, args: Any, result: Any) -> Any:
         return (result[1], args[1])
+
+    def can_run_own(self, error: Exception, args: Any) -> bool:
+        # The state is a value. A step that has begun to run has taken its buffers.
+        arrays = [x for x in jax.tree.leaves(args[0]) if isinstance(x, jax.Array)]
+        return self._compiled and not any(x.is_deleted() for x in arrays)
 
     def scope(self) -> Any:
         return get_opaque_trace_state(convention="nnx")

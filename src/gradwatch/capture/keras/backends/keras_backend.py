@@ -50,6 +50,13 @@ class KerasBackend(ABC):
         """The arguments of the next call, after one that returned `result`."""
         return args
 
+    def can_run_own(self, error: Exception, args: Any) -> bool:
+        """Whether a measured step that raised has changed nothing, so that the own one can run.
+
+        If the error is of the user's code, the model's own step raises it again.
+        """
+        return False
+
     def compiles(self, model: KerasModel) -> bool:
         """Whether a step that is not run eagerly is compiled."""
         return bool(model.jit_compile)
