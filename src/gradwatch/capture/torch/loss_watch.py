@@ -14,7 +14,7 @@ from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch import backward_tap, module_calls
 from gradwatch.capture.torch.attention import attention_peak
-from gradwatch.capture.torch.first_calls import FirstCalls
+from gradwatch.capture.torch.called_modules import CalledModules
 from gradwatch.capture.torch.graph_nodes import form, nodes_of
 from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm, read_loss
 from gradwatch.capture.torch.term_value import is_one_of, target_of_difference, term_value
@@ -94,9 +94,9 @@ class LossWatch:
         self._noted: dict[Site, Any] = {}
         loop.at_end.append(backward_tap.listen(self._backward_begins))
         self._untrained = UntrainedParameters(module, optimizer)
-        self._first_calls = FirstCalls(module, loop.reporter) if is_diagnosed else None
-        if self._first_calls is not None:
-            loop.at_end.append(self._first_calls.end)
+        self._called_modules = CalledModules(module, loop.reporter) if is_diagnosed else None
+        if self._called_modules is not None:
+            loop.at_end.append(self._called_modules.end)
         self._attention_steps = _ATTENTION_STEPS
         self._forms: set[tuple[str, ...]] = set()
         """Those of the losses so far; none, if they differ in what they are."""
@@ -241,8 +241,8 @@ class LossWatch:
                 return
             known = facts_of(self._module, self._optimizer, self._group)
             self._facts = known  # Whatever happens, read it once.
-            if self._first_calls is not None:
-                paths = [under(self._group, path) for path in self._first_calls.uncalled()]
+            if self._called_modules is not None:
+                paths = [under(self._group, path) for path in self._called_modules.uncalled()]
                 known = replace(known, parameters=replace(known.parameters, uncalled=paths))
             known = with_graph(known, root, self._module, self._group)
             self._facts = replace(known, loss=self._with_others(known.loss, reached))
@@ -273,7 +273,7 @@ class LossWatch:
 
     def _read_attention(self, root: Any) -> None:
         """Note how far attention has decided at the start of a training from scratch."""
-        known = self._first_calls
+        known = self._called_modules
         if known is None or not known.are_tensors_kept or self._attention_steps <= 0:
             return
         is_first = self._attention_steps == _ATTENTION_STEPS

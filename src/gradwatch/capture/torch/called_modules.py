@@ -11,7 +11,7 @@ from gradwatch.capture.variable_names import unwrapped
 from gradwatch.util import Reporter
 
 
-class FirstCalls:
+class CalledModules:
     """Notes the calls of submodules until it is asked; also those that compute no gradients."""
 
     def __init__(self, module: Any, reporter: Reporter) -> None:
