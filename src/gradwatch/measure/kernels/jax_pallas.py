@@ -9,7 +9,7 @@ Triton supports; `is_available` tries it once.
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -91,6 +91,9 @@ def _merged(counts: Any, sums: Any, bounds: Any) -> Any:
     )
 
 
+# Compiled apart, so that kernels for tensors of the same sizes are traced and lowered once: that
+# takes Python some 0.1 s for each tensor of a kernel.
+@partial(jax.jit, static_argnames=("chunks", "interpret"))
 def _call(flat: Sequence[Any], chunks: int, interpret: bool) -> tuple[Any, Any, Any]:
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
