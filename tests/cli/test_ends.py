@@ -17,6 +17,7 @@ COMMANDS = (
     "diagnose",
     "check",
     "rules",
+    "run",
     "compare",
     "report",
     "export",
