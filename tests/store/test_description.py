@@ -73,3 +73,16 @@ def test_damage_is_noticed_and_what_is_left_is_kept_aside(tmp_path):
     about.write()
     assert description.read(path)["fits"] == [{"number": 1}]
     assert (tmp_path / "run.json.damaged").read_text() == damaged
+
+
+def test_what_another_process_has_written_meanwhile_is_kept(tmp_path):
+    own, other = Description(tmp_path), Description(tmp_path)
+    own.amend("note", "mine")
+    own.write()
+    other.amend("tags", ["theirs"])
+    other.write()
+    own.amend("config", {"rate": 0.1})
+    own.write()
+    content = description.read(own.path)
+    assert (content["note"], content["tags"]) == ("mine", ["theirs"])
+    assert content["config"] == {"rate": 0.1}

@@ -9,7 +9,7 @@ from typing import Any
 from gradwatch.store.description_types import fitting
 from gradwatch.store.file_names import DESCRIPTION
 from gradwatch.util import Json
-from gradwatch.util.files import DamagedError, checked_json, regular
+from gradwatch.util.files import DamagedError, atomic, checked_json, regular
 
 FORMAT = 2
 FIRST_KEPT, LAST_KEPT = 1, 20
@@ -40,6 +40,7 @@ class Description:
         self.path = directory / DESCRIPTION
         self._fits: list[dict[str, Json]] = []
         self._changes: dict[str, Json] = {}
+        self._written: tuple[bytes, dict[str, Json]] = (b"", {})
 
     def begin(self, facts: Mapping[str, Json]) -> None:
         """A fit begins."""
@@ -59,7 +60,9 @@ class Description:
         count = content.get("fit_count", len(content.get("fits", []))) + len(fits)
         kept = entries[:FIRST_KEPT] + entries[FIRST_KEPT:][-LAST_KEPT:]
         content |= {"format": FORMAT, "fits": kept, "fit_count": count, **changes}
-        checked_json.write(self.path, content)
+        text = checked_json.dumps(content)
+        atomic.replace(self.path, text)
+        self._written = text, content
         del self._fits[: len(fits)]
         for key in changes:
             if self._changes.get(key) is changes[key]:
@@ -67,6 +70,10 @@ class Description:
 
     def _so_far(self) -> dict[str, Json]:
         try:
+            text, content = self._written
+            if regular.read_bytes(self.path) == text:
+                # Checking a thousand sites again would hold up the end of each short fit.
+                return dict(content)
             content, faults = fitting(read(self.path))
         except FileNotFoundError:
             return {}
