@@ -32,6 +32,8 @@ SHAPES = {
     "one high batch": (30.0 * (since == 0), "warning", 1),
     "one odd batch": (2.0 * (since == 0), "info", 1),
     "slow recovery": (2.0 * (since >= 0) * np.exp(-np.maximum(since, 0) / 6), "info", None),
+    "new task": (16.0 * (since >= 0) * np.exp(-np.maximum(since, 0) / 3), "info", None),
+    "very high": (60.0 * (since >= 0) * np.exp(-np.maximum(since, 0) / 3), "error", None),
     "two steps": (20.0 * ((since == 0) | (since == 1)), "warning", 2),
     "on its way back": (4.0 * (since >= 0) * np.exp(-np.maximum(since, 0) / 12), "info", None),
     "growing": (2.0 * (since >= 0) * 1.5 ** np.clip(since, 0, 12), "error", None),
@@ -52,6 +54,14 @@ def test_a_spike_is_found_at_its_step(shape, seed):
         assert finding.until == AT + steps - 1
     if "lasting" in shape or shape == "growing":
         assert finding.title.endswith("and does not come back.")
+
+
+def test_the_height_of_a_spike_of_a_signed_loss_is_relative_to_its_fall():
+    losses = 0.6 * np.exp(-STEPS / 30) - 1.0 + 0.02 * np.random.default_rng(0).normal(size=300)
+    # Near 0 at the start; the same loss above 0 has jumped to 3 times its initial level.
+    losses[AT - 1 :] += 2.0 * np.exp(-np.arange(300 - AT + 1) / 3)
+    for offset in (0.4, 1.4):
+        assert found(diagnosed(losses + offset), "loss-spike").severity == "info"
 
 
 def test_a_spike_from_which_the_loss_has_not_come_back_at_the_end_is_a_warning():

@@ -204,6 +204,26 @@ def test_the_size_of_updates_does_not_matter_while_the_loss_falls(ratio):
     assert rules_of(course(40, lambda s: updates(ratio), falling(40))) == []
 
 
+def test_a_signed_loss_that_means_nothing_is_not_flat_after_large_first_updates():
+    # That of a policy: the first updates of an adaptive optimizer are large.
+    losses = (-0.2 + 0.2 * np.random.default_rng(0).standard_normal(60)).tolist()
+    assert rules_of(course(60, lambda s: updates(0.2 if s < 5 else 0.02), losses)) == []
+    assert "learning-rate-too-high" in rules_of(course(60, lambda s: updates(0.2), losses))
+
+
+def test_large_updates_after_a_jump_of_the_loss_are_what_comes_of_it():
+    noise = 0.01 * np.random.default_rng(0).standard_normal(90)
+    jump = [*[3.0, 3.0, 2.5, 2.5, 2.3, 2.3], *[2.3] * 24]
+    losses = (np.array([*falling(60), *jump]) + noise).tolist()
+
+    def found_with(first):
+        readings = course(90, lambda s: updates(0.2 if s >= first else 0.01), losses)
+        return "learning-rate-too-high" in rules_of(readings)
+
+    assert not found_with(62)
+    assert found_with(58)
+
+
 def test_a_matrix_that_starts_at_zero_does_not_make_the_rate_too_high():
     def at(step):
         # Of an adapter: one of its two matrices starts at 0 and grows.
@@ -388,6 +408,18 @@ def test_a_loss_that_grows_is_diverging_and_explains_its_swings():
     assert finding.detected <= 20
     # One bad batch is nothing.
     assert rules_of(with_losses([1.0] * 20 + [50.0] + [0.9] * 20)) == []
+
+
+def test_terms_that_cancel_out_at_the_start_do_not_diverge_when_they_grow():
+    swing = [0.05, 0.1, -0.2, 0.0, 0.1, *(1.3 * np.sin(np.arange(60) / 6.0)).tolist()]
+    terms = ModelFacts(
+        loss=LossFacts("mean_squared_error", reduction="other", is_nonnegative=False, rest="terms")
+    )
+    assert "loss-diverging" not in rules_of(with_losses(swing), terms)
+    assert "loss-diverging" not in rules_of(with_losses(swing))
+    grows = [*swing[:5], *[0.1 * 1.5**s for s in range(40)]]
+    for facts in (terms, None):
+        assert found(observed(with_losses(grows), facts), "loss-diverging").detected < 35
 
 
 def test_a_loss_that_cannot_be_negative_and_is():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,10 @@ import gradwatch
 from gradwatch.capture.torch.attention import attention_peak
 from gradwatch.capture.torch.loss_graph import read_loss
 from gradwatch.capture.torch.term_value import target_of_difference, term_value
+from gradwatch.core import LossFacts, ModelFacts
+from gradwatch.diagnosis.chance import Level, term_skill
+from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.judgement import Judgement
 from tests.distributed.patience import until_written
 
 X = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
@@ -104,6 +109,32 @@ def test_a_loss_of_parts_is_judged_by_its_main_term(tmp_path):
     right = trained(tmp_path / "right", 160, False, smoothed)
     assert not [each for each in right.findings if each.severity != "info"]
     assert right.verdict.word in ("learned", "still learning")
+
+
+def test_a_term_may_rest_at_chance_while_others_fall():
+    at_rest = Judgement(
+        losses=80,
+        start=Level(40.0),
+        now=Level(27.0, 0.1),
+        chance=Level(math.nan),
+        fall=0.3,
+        is_significant=True,
+        is_falling=False,
+        term=Level(0.004, 0.002),
+    )
+    assert at_rest.is_flat
+    assert not replace(at_rest, patience=150).is_flat
+    assert replace(at_rest, patience=150, losses=160).is_flat
+
+
+def test_a_term_is_judged_by_its_newest_steps_however_few_are_measured():
+    steps = [*range(1, 61), *range(70, 301, 10)]
+    history = History()
+    history.step = 300
+    history.numbers["term_loss"] = [(step, 2.0 if step < 150 else 1.0) for step in steps]
+    history.numbers["constant_loss"] = [(step, 2.0) for step in steps]
+    facts = ModelFacts(loss=LossFacts("mean_squared_error", reduction="other", rest="penalties"))
+    assert term_skill(history, facts).value == pytest.approx(0.5)
 
 
 class Attention(nn.Module):

@@ -62,6 +62,7 @@ def test_losses_that_are_given_later_values_do_not_change(tmp_path):
     ("arguments", "says"),
     [
         ({"losses": 0.5}, "before it is reduced"),
+        ({"losses": {"first": np.ones(3)}}, "losses= .* Received: dict. .* as metrics="),
         ({"losses": np.ones(3), "samples": [1, 2]}, "a whole number for each"),
         ({"losses": np.ones(2), "samples": ["a", "b"]}, "a whole number for each"),
         ({"loss": 1.0, "samples": [1]}, "which is not given"),

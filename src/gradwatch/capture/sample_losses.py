@@ -38,6 +38,11 @@ def worst_samples(
 
 def fetched_samples(losses: Tensor, samples: Any, prefix: str) -> SampleNumbers:
     """Start copying the losses of a batch to the host; raises if they are no such losses."""
+    if isinstance(losses, Mapping):
+        raise WrongTypeError(
+            "losses= has the loss of each sample of the batch, in one tensor. Received: "
+            f"{type(losses).__name__}. The terms of a loss are given by name as metrics=."
+        )
     own = common_framework([losses])
     shape = shape_of(losses)
     if not shape or not shape[0]:

@@ -106,7 +106,9 @@ def term_skill(history: History, facts: ModelFacts) -> Level | None:
         return None
     if differ_by_batch(history[Kind.TARGET]):
         return None
-    own = np.array(terms[-max(len(terms) // 3, _PAIRS) :])
+    # The last third of the steps, of which fewer may be measured than of those before.
+    newest = sum(step > 2 * history.step // 3 for step, _ in terms)
+    own = np.array(terms[-max(newest, _PAIRS) :])
     # Only changes are kept.
     places = np.searchsorted(known[:, 0], own[:, 0], side="right") - 1
     is_usable = (places >= 0) & np.isfinite(own[:, 1])

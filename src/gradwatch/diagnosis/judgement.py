@@ -32,6 +32,8 @@ _SIGNIFICANT = 2.5
 """Standard errors; noise alone exceeds them once in a hundred times."""
 _FEW = 30
 """Losses; with fewer, a loss that is only too noisy to have fallen for sure is not flat."""
+_PLATEAU = 150
+"""Losses; while other terms fall, the one that tells what is learned may rest at chance so long."""
 _SCORE = re.compile(r"(\w+_)?(acc|accuracy|auc|f1|f1_score)", re.IGNORECASE)
 _OF_VALIDATION = re.compile(r"(val|valid|validation|test|eval|dev)", re.IGNORECASE)
 
@@ -63,6 +65,7 @@ class Judgement:
         best_constant: the accuracy of the best constant guess; NaN if unknown.
         paired: the skill by the same batches of both losses; None if too few are known.
         term: the skill by a term of the loss, where only that can be compared.
+        patience: the losses before one that rests at the constant guess's is taken to stay there.
         added: what regularizers add to the loss, and all levels here are without; NaN if nothing.
     """
 
@@ -79,6 +82,7 @@ class Judgement:
     best_constant: float = math.nan
     paired: Level | None = None
     term: Level | None = None
+    patience: int = _FEW
     added: float = math.nan
 
     @property
@@ -132,7 +136,7 @@ class Judgement:
         """Whether the loss has come to rest at that of the constant guess."""
         is_near = abs(self.skill.value) < max(_FALL, 2.0 * self.skill.error)
         # A loss that falls passes this level, too.
-        return self.losses >= _FEW and not self.is_falling and is_near
+        return self.losses >= self.patience and not self.is_falling and is_near
 
     @property
     def is_nothing(self) -> bool:
@@ -216,6 +220,7 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         best_constant=constant_accuracy(history, facts) if math.isfinite(accuracy) else math.nan,
         paired=paired_skill(history, losses, chance.value),
         term=term,
+        patience=_FEW if term is None or history.has_ended else _PLATEAU,
         added=history.numbers[ADDED_LOSS][-1][1] if is_added(history, facts) else math.nan,
     )
 

@@ -53,6 +53,11 @@ class Spike:
         """Whether the loss has stayed where it has jumped to, or has become NaN or infinite."""
         return self.end is not None and self.recovered is None
 
+    def is_back(self, loss: float, initial: float) -> bool:
+        """Whether a loss is at the level before the spike, or nearer to it than to the start's."""
+        level = self.jump.level
+        return loss < max(level + BACK_DEVIATIONS * self.jump.noise, (level + initial) / 2)
+
 
 class Spikes:
     """Follows the losses of all steps, and keeps the spikes among them.

@@ -133,6 +133,8 @@ def _correlation(some: Array, others: Array) -> float:
     thresholds={
         "growth": Threshold(3.0, "over its initial level; batches differ by less"),
         "losses": Threshold(5, "in a row; a few odd batches are not a divergence"),
+        "losses of terms": Threshold(30, "if it is signed or has other terms: 0 is no floor"),
+        "growth of terms": Threshold(30.0, "over the largest at the start, to be told at once"),
     },
 )
 def loss_diverging(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
@@ -148,6 +150,12 @@ def loss_diverging(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     start = min(losses.initial, float(losses.values[0])) if losses.initial > 0 else losses.initial
     # A factor of 0 would mean nothing.
     scale = abs(start) or 1.0
+    if judgement(history, facts).is_vague or facts.loss.rest == "terms":
+        # The terms may cancel out at the start: only those of many steps tell how large they are.
+        first = losses.values[: max(count, len(losses) // 2)]
+        largest = float(np.nanmax(np.abs(first)))
+        is_early = len(losses) < limits["losses of terms"]
+        scale = max(scale, largest * (limits["growth of terms"] if is_early else 1.0))
     if not np.all(window > start + (limits["growth"] - 1.0) * scale):
         return
     if window.min() <= np.max(losses.values[:count]) and len(losses) < 4 * count:

@@ -32,6 +32,7 @@ _AFTER = 25
         "deviations": Threshold(12.0, "to be a warning, although the loss comes back"),
         "rarity of a warning": Threshold(5.0, "times the largest deviation so far; the same"),
         "height": Threshold(5.0, "times the initial loss; the same"),
+        "height at once": Threshold(20.0, "times it, before it is known whether the loss falls"),
         "losses": Threshold(5, "without coming back, to be more than an odd batch"),
         "losses to come back": Threshold(10, "that show whether it falls"),
         "height without return": Threshold(1.5, "times the initial loss: worse than untrained"),
@@ -45,10 +46,10 @@ def loss_spike(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     for spike in spikes[:_MOST]:
         if spike.jump.rarity < limits["rarity"] or not _is_current(history, spike):
             continue
-        severity = _severity(history, spike, limits)
+        rise = rate_rise(history, spike)
+        severity = _severity(history, spike, bool(rise), limits)
         if facts.loss.is_through_others:
             severity = Severity.INFO  # An adversary may make it rise.
-        rise = rate_rise(history, spike)
         if severity is Severity.INFO and rise:
             continue  # A schedule that restarts.
         layer, sites, moved = what_moved(history, facts, spike)
@@ -96,13 +97,14 @@ def _return(spike: Spike) -> dict[str, float]:
     return {"losses since then": len(spike.losses)}
 
 
-def _severity(history: History, spike: Spike, limits: Limits) -> Severity:
+def _severity(history: History, spike: Spike, is_explained: bool, limits: Limits) -> Severity:
     """A spike matters if it is beyond anything that batches do, or if it stays."""
     start = history.losses.initial
 
     def is_over(loss: float, height: float) -> bool:
-        # A loss may be negative, and its initial level near 0.
-        return loss > start + (height - 1.0) * max(abs(start), 1e-3 * abs(spike.peak))
+        # A loss may be negative, and its initial level near 0: then what it has fallen by counts.
+        scale = max(abs(start), start - spike.jump.level, 1e-3 * abs(spike.peak))
+        return loss > start + (height - 1.0) * scale
 
     if not math.isfinite(start):
         return Severity.INFO
@@ -122,9 +124,15 @@ def _severity(history: History, spike: Spike, limits: Limits) -> Severity:
         spike.jump.deviations >= limits["deviations"]
         and spike.jump.rarity >= limits["rarity of a warning"]
     )
-    if is_beyond_noise and is_over(spike.peak, limits["height"]):
+    if not is_beyond_noise or not is_over(spike.peak, limits["height"]):
+        return Severity.INFO
+    # One that nothing explains may be a new task: then the loss falls again as it did before.
+    has_returned = spike.recovered is not None and spike.is_back(spike.losses[-1], start)
+    is_known = is_explained or has_returned or history.has_ended
+    if is_known or is_over(spike.peak, limits["height at once"]):
         return Severity.WARNING
-    return Severity.INFO
+    is_waiting = len(spike.losses) < limits["losses to come back"] or _is_falling(spike)
+    return Severity.INFO if is_waiting else Severity.WARNING
 
 
 def _is_falling(spike: Spike) -> bool:

@@ -10,6 +10,7 @@ from gradwatch.diagnosis.losses import median
 from gradwatch.diagnosis.network_order import matrices
 from gradwatch.diagnosis.quantities import is_growing, never_moved, typical_ratios, update_ratios
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
+from gradwatch.diagnosis.spike_evidence import rate_rise
 from gradwatch.diagnosis.value_table import Array, Mask
 
 _TINY = 0.05
@@ -27,7 +28,9 @@ _TINY = 0.05
         "losses": Threshold(30, "before the loss is called flat"),
         "ratio at once": Threshold(0.3, "in two steps, after which the loss has jumped"),
         "jump": Threshold(2.0, "of the loss over its first value, in two consecutive steps"),
-        "measured steps without a loss": Threshold(10, "of an adversary, whose loss says nothing"),
+        "measured steps without a loss": Threshold(
+            10, "of an adversary or a policy, whose loss says nothing"
+        ),
     },
     needs=[Kind.UPDATE],
 )
@@ -40,7 +43,7 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
         typical = typical_ratios(history, facts)
         is_large = typical > limits["ratio at once"]
         is_too_high = is_large.sum() > 1
-    elif not len(history.losses) or facts.loss.is_through_others:
+    elif _says_nothing(history, facts):
         typical = typical_ratios(history, facts)
         is_large = typical > limits["ratio"]
         is_large[:count] = False
@@ -55,7 +58,7 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
         # Any such row of steps counts: once units are dead or saturated, steps are small again.
         is_large = np.convolve(typical > limits["ratio"], np.ones(count), "valid") == count
         is_too_high = is_large.any()
-    if not is_too_high:
+    if not is_too_high or _follows_jump(history, int(table.steps[int(np.argmax(is_large))])):
         return
     yield Symptom(
         title="The learning rate is too high: each step changes the weights by "
@@ -213,6 +216,26 @@ def _started_at_zero(history: History, facts: ModelFacts) -> Mask:
     is_tiny = rms < _TINY / np.sqrt(3.0 * np.sqrt(np.maximum(counts, 1.0)))
     tiny = {site.path for site in weights.sites_where(is_tiny)}
     return np.asarray(was_zero | np.array([site.path in tiny for site in table.sites], bool))
+
+
+def _says_nothing(history: History, facts: ModelFacts) -> bool:
+    """Whether there is no loss, or none that tells how far the network has come."""
+    if not len(history.losses) or facts.loss.is_through_others:
+        return True
+    return judgement(history, facts).is_vague
+
+
+def _follows_jump(history: History, step: int) -> bool:
+    """Whether the loss had jumped before this step, by itself, and is not back.
+
+    Then large updates are what comes of it, for example of a new task.
+    """
+    losses = history.losses
+    now = median(losses.last(5))
+    earlier = [each for each in losses.spikes.kept if each.step < step]
+    return any(
+        not each.is_back(now, losses.initial) and not rate_rise(history, each) for each in earlier
+    )
 
 
 def _has_jumped(history: History, factor: float) -> bool:
