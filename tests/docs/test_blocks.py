@@ -9,6 +9,7 @@ import pytest
 
 import gradwatch
 from gradwatch.diagnosis import all_rules
+from gradwatch.diagnosis.rule import RULES
 from tests.docs.preparations import PREPARATIONS, ROOT
 
 sys.path.insert(0, str(ROOT))
@@ -61,6 +62,16 @@ def test_every_page_with_a_block_is_run_somewhere():
         assert (ROOT / test).exists()
 
 
+@pytest.fixture
+def own_rules():
+    """A block that adds a rule adds it for its test alone."""
+    before = dict(RULES)
+    yield
+    for name in RULES.keys() - before.keys():
+        del RULES[name]
+
+
+@pytest.mark.usefixtures("own_rules")
 @pytest.mark.parametrize("name", sorted(PREPARATIONS))
 def test_the_blocks_of_a_page_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
