@@ -8,7 +8,7 @@ import pytest
 
 from gradwatch import Kind, Site, Summary
 from gradwatch.capture.constant_guess import constant_loss
-from gradwatch.core import OptimizerFacts, Reading
+from gradwatch.core import OptimizerFacts, ParameterFacts, Reading
 from gradwatch.diagnosis import Diagnosis, History, ModelFacts, Verdict
 from gradwatch.diagnosis.chance import constant_accuracy, constant_guess
 from gradwatch.diagnosis.judgement import Word, judgement
@@ -137,6 +137,24 @@ def test_a_training_that_ends_at_the_constant_guess_has_learned_nothing(rng):
     assert finding.rule == "learned-nothing"
     # One that was hardly begun may learn yet.
     assert ended([math.log(4)] * 30, CLASSES).alarms == []
+
+
+@pytest.mark.parametrize(
+    ("level", "steps", "trainable", "expected"),
+    [
+        (0.96, 80, 100, []),
+        (0.96, 80, 1000, ["learned-nothing"]),
+        (0.96, 160, 100, ["learned-nothing"]),
+        # No better than a guess.
+        (1.0, 80, 100, ["learned-nothing"]),
+    ],
+)
+def test_the_first_fit_of_a_head_on_a_frozen_base_may_come_to_little(
+    level, steps, trainable, expected, rng
+):
+    facts = replace(CLASSES, parameters=ParameterFacts(1000, trainable))
+    losses = level * math.log(4) + 0.02 * rng.standard_normal(steps)
+    assert [each.rule for each in ended(losses, facts).alarms] == expected
 
 
 def test_a_training_that_ends_while_its_loss_falls_too_slowly_says_how_long_it_would_take(rng):

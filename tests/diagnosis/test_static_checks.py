@@ -1,5 +1,7 @@
 """What the structure of a model shows by itself, and what is left alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from gradwatch import Kind
 from gradwatch.core import LayerFacts, LossFacts, ParameterFacts
 from gradwatch.diagnosis import ModelFacts
 
-from .support import facts_of, observed, reading
+from .support import course, facts_of, observed, reading
 
 LAYERS = (LayerFacts("a", "Linear", None, 8, True), LayerFacts("b", "Linear", None, 1, True))
 CLASSES = (LAYERS[0], LayerFacts("b", "Linear", None, 3, True))
@@ -71,6 +73,27 @@ def test_what_may_be_meant_is_left_alone(facts):
 def test_what_many_models_learn_with_is_a_warning_only_if_nothing_is_learned(facts):
     assert severities(facts, steps=80) == ["info"]
     assert severities(facts, flat, steps=80)[0] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_warning"),
+    [
+        (ModelFacts(LAYERS, is_linear=True), True),
+        # These do not limit what can be learned, and noise may be all that is left.
+        (ModelFacts([*LAYERS, LayerFacts("d", "Dropout", rate=0.95)]), False),
+        (ModelFacts(LAYERS, parameters=ParameterFacts(1_000_000, 10)), False),
+        (ModelFacts(LAYERS), False),
+    ],
+)
+def test_what_limits_a_model_is_a_warning_if_little_is_learned_at_the_end(facts, is_warning):
+    facts = replace(facts, outputs=["b"], loss=LossFacts("mean_squared_error"))
+    guess = {(Kind.SCALAR, "constant_loss"): [1.0]}
+    noise = 0.02 * np.random.default_rng(0).standard_normal(80)
+    losses = np.maximum(0.8, 1.5 - np.arange(80) / 40) + noise
+    diagnosis = observed(course(80, lambda _: guess, losses.tolist()), facts)
+    assert not diagnosis.alarms
+    diagnosis.observe_end()
+    assert bool(diagnosis.alarms) == is_warning
 
 
 @pytest.mark.parametrize(

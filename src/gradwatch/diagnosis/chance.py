@@ -69,6 +69,17 @@ def _constant_guess(history: History, facts: ModelFacts) -> Level:
     return Level(_for_many_samples(value, history, facts), error)
 
 
+def guess_since(history: History, facts: ModelFacts, step: int) -> float:
+    """The loss of the best constant guess for the batches since a step; NaN if unknown.
+
+    If none of them was measured, for the newest batch that was.
+    """
+    known = history.numbers.get("constant_loss", ())
+    if not known or not math.isfinite(chance_level(history, facts)):
+        return math.nan
+    return float(np.mean([value for at, value in known if at >= step] or [known[-1][1]]))
+
+
 def paired_skill(history: History, losses: Losses, guess: float) -> Level | None:
     """The share of the guess's loss that is removed, by batches of which both losses are known.
 

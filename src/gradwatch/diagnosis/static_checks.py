@@ -21,14 +21,16 @@ _SCALES = 1e-2, 1e3
 """Of logits; temperatures from 0.01 to 20 are usual, and wide outputs may be divided by 50."""
 
 
-def static_symptoms(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+def static_symptoms(
+    history: History, facts: ModelFacts, is_flat: bool, is_little: bool
+) -> Iterator[Symptom]:
     """The mistakes that are certain; and, if nothing is learned, those that may be the reason.
 
     Where many models learn nevertheless, or where it may be meant, it is an `info` until the loss
-    `is_flat`.
+    `is_flat`; of what limits a model, until it has ended and what was learned `is_little`.
     """
     for check in _CHECKS:
-        yield from check(history, facts, is_flat)
+        yield from check(history, facts, is_little if check in _LIMITING else is_flat)
 
 
 def _nothing_trainable(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
@@ -266,3 +268,4 @@ _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _heavy_regularization,
     _constant_labels,
 )
+_LIMITING = frozenset({_linear_network, _temperature})

@@ -23,7 +23,7 @@ _RELU_LIKE = frozenset({"relu", "relu6", "ReLU", "ReLU6"})
     thresholds={
         "warn share": Threshold(0.5, "of a layer's units; below, enough are left to learn with"),
         "error share": Threshold(0.95, "of a layer's units; hardly anything passes the layer"),
-        "losses": Threshold(30, "before a partly dead layer is blamed for a flat loss"),
+        "losses": Threshold(150, "before a partly dead layer is blamed for a flat loss"),
         "measured steps": Threshold(3, "a unit may be silent for a batch"),
         "samples": Threshold(256, "in these steps: small batches need more steps"),
     },
@@ -62,11 +62,15 @@ def dead_units(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
             continue
         is_whole = least > limits.at("error share", site.path)
         # If inputs hardly differ, units start on or off for all of them; that passes.
+        # And the units that are left may be about to learn.
         if not is_whole and len(history.losses) < limits["losses"]:
             continue
         # A network that learns is sparse on purpose.
         so_far = judgement(history, facts)
         if so_far.has_learned or (least < 1.0 and not so_far.is_flat):
+            continue
+        # Nor is a part of a layer to blame for a loss that is only too noisy to tell.
+        if not is_whole and not so_far.is_nothing:
             continue
         units = float(table.latest("count")[i])
         yield Symptom(

@@ -30,6 +30,7 @@ _ON_ITS_WAY = 0.2
         "losses": Threshold(50, "steps in which a network that can learn shows it"),
         "losses of unknown scale": Threshold(150, "if the best constant guess is not known"),
         "losses to fall": Threshold(75, "a loss that falls still, may be about to learn"),
+        "losses on a frozen base": Threshold(150, "if better than a guess: the base may be next"),
         "validations": Threshold(3, "single ones may be odd"),
     },
 )
@@ -44,6 +45,10 @@ def learned_nothing(history: History, facts: ModelFacts, limits: Limits) -> Symp
     is_known = math.isfinite(so_far.skill.value)
     least = limits["losses" if is_known else "losses of unknown scale"]
     if so_far.losses < least or (so_far.is_falling and so_far.losses < limits["losses to fall"]):
+        return
+    # The first fit of a new head is short, and what is frozen may not suit it.
+    is_begun = so_far.is_falling or so_far.skill.low > 0
+    if _has_base(facts) and is_begun and so_far.losses < limits["losses on a frozen base"]:
         return
     why = reasons(history, facts)
     evidence = {**so_far.evidence(), **numbered(why)}
@@ -72,6 +77,12 @@ def learned_nothing(history: History, facts: ModelFacts, limits: Limits) -> Symp
                 "is given, and its weight among the losses.",
                 about=f"output {name}",
             )
+
+
+def _has_base(facts: ModelFacts) -> bool:
+    """Whether most of the network is frozen."""
+    known = facts.parameters
+    return bool(known.total and known.trainable and known.trainable < 0.5 * known.total)
 
 
 def _is_nothing(history: History, facts: ModelFacts) -> bool:

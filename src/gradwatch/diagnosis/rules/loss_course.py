@@ -11,6 +11,7 @@ from gradwatch.diagnosis.chance import (
     constant_accuracy,
     constant_guess,
     differ_by_batch,
+    guess_since,
 )
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
@@ -164,8 +165,9 @@ def loss_diverging(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     before = losses.last(4 * count)[:-count]
     if not float(window.mean()) - start > 3.0 * float(before.std()):
         return
-    # Fine-tuning starts low, and the loss soon rises a little.
-    if window.max() < chance_level(history, facts):
+    # Fine-tuning starts low, and the loss soon rises a little; so it does if targets spread more.
+    newest = guess_since(history, facts, int(losses.steps[-count]))
+    if window.max() < np.fmax(chance_level(history, facts), newest):
         return
     yield Symptom(
         title=f"The loss diverges: from {losses.initial:.3g} to {window[-1]:.3g}.",

@@ -80,8 +80,8 @@ class ModelEnd:
 )
 def structural_mismatch(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """Layers, last activation, loss, labels and optimizer contradict each other."""
-    is_flat = _learns_nothing(history, facts, limits)
-    yield from static_symptoms(history, facts, is_flat)
+    is_flat, is_little = _learns_nothing(history, facts, limits)
+    yield from static_symptoms(history, facts, is_flat, is_little)
     yield from equal_weights(history, facts)
     end = _model_end(history, facts, limits["slack"])
     if end is None:
@@ -101,7 +101,7 @@ def structural_mismatch(history: History, facts: ModelFacts, limits: Limits) -> 
                 about="advice" if is_advice else "",
             )
             yield symptom
-            if check in _SLOWING and is_flat:
+            if check in _SLOWING and is_little:
                 # Since now: it explains nothing that was there before.
                 yield replace(symptom, severity=Severity.WARNING, about="", since=history.step)
             # Further contradictions may follow from this one.
@@ -285,18 +285,19 @@ _SLOWING = frozenset({_bounded_logits})
 _HARMLESS = frozenset({_sigmoid_for_classes, _labels_below_one})
 
 
-def _learns_nothing(history: History, facts: ModelFacts, limits: Limits) -> bool:
+def _learns_nothing(history: History, facts: ModelFacts, limits: Limits) -> tuple[bool, bool]:
+    """Whether nothing is learned, and whether that or, at the end, little is."""
     so_far = judgement(history, facts)
-    least = limits["losses" if history.has_ended else "losses without an end"]
-    # Whatever the loss has come from: at the end, a constant guess is nearly as good.
-    is_at_end = history.has_ended and _is_little(so_far)
-    return so_far.losses >= least and (so_far.is_flat or is_at_end)
+    if so_far.losses < limits["losses" if history.has_ended else "losses without an end"]:
+        return False, False
+    # Whatever the loss has come from: at the end, a constant guess is as good.
+    is_at_end = history.has_ended and so_far.skill.high < 0.5 * SKILL and not so_far.has_learned
+    is_flat = so_far.is_flat or is_at_end
+    return is_flat, is_flat or (history.has_ended and _is_little(so_far))
 
 
 def _is_little(so_far: Judgement) -> bool:
     """Whether the loss has come to rest, and little of the constant guess's is removed."""
-    if so_far.skill.high < 0.5 * SKILL and not so_far.has_learned:
-        return True
     gain = (so_far.accuracy - so_far.best_constant) / max(1.0 - so_far.best_constant, 0.05)
     return not so_far.is_falling and so_far.skill.high < _LITTLE and not gain > _LITTLE
 
