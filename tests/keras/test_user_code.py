@@ -11,6 +11,7 @@ from keras import layers
 
 import gradwatch
 from gradwatch import GradwatchWarning, Kind
+from gradwatch.capture.keras.ahead import compiled_ahead
 from gradwatch.core import schedule
 from tests.keras.support import normal, seed_everything
 from tests.keras.support_behaviour import KERAS_AND_NUMPY_2, copied
@@ -98,6 +99,17 @@ def test_random_numbers_with_a_state_in_the_step_are_the_same_from_the_first_ste
     monitor, keep = make_monitor(watch=gradwatch.gradients(every=schedule.at(1, 3, 5)))
     np.testing.assert_equal(train_with_noise(monitor), bare)
     assert keep.steps == [1, 3, 5]
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="only TensorFlow keeps such a state")
+def test_they_are_the_same_where_the_measured_step_would_be_compiled_on_a_thread(
+    make_monitor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = train_with_noise()
+    monkeypatch.setattr(compiled_ahead, "QUICK", dict.fromkeys(compiled_ahead.QUICK, -1.0))
+    monitor, keep = make_monitor()
+    np.testing.assert_equal(train_with_noise(monitor), bare)
+    assert keep.steps[0] == 1
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="only TensorFlow keeps such a state")

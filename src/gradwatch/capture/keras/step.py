@@ -53,6 +53,8 @@ class MeasuredCall(StandIn):
             wanted = [*self._requests, *filter(None, map(instead_of, self._requests))]
             if fit_of(self._model) is self._fit and self._step.prepare(wanted):
                 tracer = self._step.tracer_for(self._requests)
+                if tracer is not None and not tracer.suits(self._own_function, args):
+                    tracer = None
                 if tracer is None:
                     call = self._step.call_of(self._requests, self._own_function)
             if self._step.keeper is not None:

@@ -8,6 +8,7 @@ import tensorflow as tf
 from gradwatch.capture.keras.again import StepKeeper
 from gradwatch.capture.keras.again.tensorflow_rerunner import is_more_than_variables, of_batch
 from gradwatch.capture.keras.ahead.tracer import Taken, Tracer
+from gradwatch.capture.keras.backends.tensorflow_random import is_seeded, stateful_operations
 
 MOST_STATE = 1 << 30
 """Bytes of variables, of which there is a copy while the step is compiled."""
@@ -21,9 +22,25 @@ class TensorFlowTracer(Tracer):
 
     framework = "tensorflow"
 
-    def __init__(self, keeper: StepKeeper) -> None:
+    def __init__(self, keeper: StepKeeper, is_graph: bool) -> None:
         self._keeper = keeper
+        self._is_graph = is_graph
         self._of_batch: dict[Hashable, tuple[Any, Any]] = {}
+        self._suits: dict[Hashable, bool] = {}
+
+    def suits(self, function: Any, args: Any) -> bool:
+        if not self._is_graph:
+            return True
+        (iterator,) = args
+        specification = iterator.element_spec
+        key = id(function), _hashable(specification)
+        if key not in self._suits:
+            # What is traced here is what the model's own function runs. Random numbers with a state
+            # in it would go on in one function from where they were in the other.
+            own = self.on_batch(function, Taken(None, None, specification))
+            operations = stateful_operations(own.get_concrete_function().graph)
+            self._suits[key] = not any(map(is_seeded, operations))
+        return self._suits[key]
 
     def take(self, args: Any) -> Taken:
         (iterator,) = args

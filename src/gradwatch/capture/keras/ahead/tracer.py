@@ -25,6 +25,10 @@ class Tracer(ABC):
 
     framework: str
 
+    def suits(self, function: Any, args: Any) -> bool:
+        """Whether the model's own function does the same on a batch as on these arguments."""
+        return True
+
     @abstractmethod
     def take(self, args: Any) -> Taken:
         """The batch that comes next; raises what taking it raises."""
