@@ -27,7 +27,7 @@ def cannot_be_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(self: Any, *args: Any) -> Any:
         measured = measure(self, *args)
         if keras.backend.backend() == "tensorflow":
-            raise CompilerError  # Its compiler's errors are those of a step that runs.
+            raise CompilerError  # Its own compiler cannot be made to fail so early.
         import jax
         from jax.extend.core import Primitive
 

@@ -51,9 +51,9 @@ class KerasBackend(ABC):
         return args
 
     def can_run_own(self, error: Exception, args: Any) -> bool:
-        """Whether a measured step that raised has changed nothing, so that the own one can run.
+        """Whether a measured step was refused by a compiler, and the own one can still run.
 
-        If the error is of the user's code, the model's own step raises it again.
+        Not if the error was raised in the train step, which is the user's code.
         """
         return False
 

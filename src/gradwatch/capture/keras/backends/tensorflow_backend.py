@@ -18,7 +18,6 @@ class TensorFlowBackend(KerasBackend):
     framework = framework("tensorflow")
 
     def __init__(self, model: KerasModel) -> None:
-        self._is_traced = not model.run_eagerly
         self._is_graph = not (model.run_eagerly or model.jit_compile)
         # Read by the compiled step. It is no part of any model or checkpoint.
         self._histograms_due = tf.Variable(False, trainable=False, name="gradwatch_histograms_due")
@@ -42,11 +41,6 @@ class TensorFlowBackend(KerasBackend):
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         self._histograms_due.assign(histograms_due)
         return args
-
-    def can_run_own(self, error: Exception, args: Any) -> bool:
-        # Errors of a step that runs are TensorFlow's own; others come from tracing it.
-        is_of_running = isinstance(error, tf.errors.OpError | StopIteration)
-        return self._is_traced and not is_of_running
 
     def one_batch(self, args: Any) -> Any:
         # A compiled single step may advance the optimizer's counter before it finds
