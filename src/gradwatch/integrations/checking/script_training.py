@@ -36,6 +36,11 @@ class ScriptTraining:
         return self._options
 
     @property
+    def is_reported(self) -> bool:
+        """Whether this process tells what came of it: of several, the first."""
+        return all(monitor._session.rank.is_first for monitor in self.monitors)
+
+    @property
     def findings(self) -> list[Finding]:
         return [finding for monitor in self.monitors for finding in monitor.findings]
 

@@ -12,36 +12,55 @@ from gradwatch.record import watch
 
 def patch_optimizers(torch: Any, training: ScriptTraining) -> Callable[[], None]:
     """Monitor each optimizer and the module that it trains; returns a function that undoes it."""
-    step_hooks = import_module("torch.optim.optimizer")  # not exported by torch.optim
+    hooks = import_module("torch.optim.optimizer")  # not exported by torch.optim
+    modules = import_module("torch.nn.modules.module")
     optimizer_class = torch.optim.Optimizer
     init = optimizer_class.__init__
-    watched: dict[int, Any] = {}
+    waiting: list[Any] = []
+    # Keeping the optimizers keeps their ids from being reused.
+    known: dict[int, Any] = {}
     losses: list[Any] = []
 
     @wraps(init)
-    def watched_init(self: Any, *args: Any, **kwargs: Any) -> None:
+    def noting_init(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
-        module = _module_of(self, torch.nn.Module)
-        if module is not None and id(self) not in watched:
-            # Keeping the optimizer keeps its id from being reused.
-            watched[id(self)] = self
+        if id(self) not in known:
+            known[id(self)] = self
+            waiting.append(self)
+
+    def begin() -> None:
+        optimizers, waiting[:] = list(waiting), []
+        for optimizer in optimizers:
+            module = _module_of(optimizer, torch.nn.Module)
+            if module is None:
+                continue
             monitor = training.monitor(is_torch=True)
-            watch(module, self, monitor)
+            watch(module, optimizer, monitor)
             losses[:] = losses or [monitor._loop.backward_losses()]
-            monitor._loop.record_losses(losses[0], self)
+            monitor._loop.record_losses(losses[0], optimizer)
+
+    def before_forward(module: Any, args: Any) -> None:
+        # Not earlier: trainers wrap the module after they have made its optimizer.
+        if waiting and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            begin()
 
     def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        begin()
         training.begin_step()
 
-    hook = step_hooks.register_optimizer_step_pre_hook(before_step)
+    handles = [
+        modules.register_module_forward_pre_hook(before_forward),
+        hooks.register_optimizer_step_pre_hook(before_step),
+    ]
 
     def undo() -> None:
         optimizer_class.__init__ = init
-        hook.remove()
+        for each in handles:
+            each.remove()
         for each in losses:
             each.close()
 
-    optimizer_class.__init__ = watched_init
+    optimizer_class.__init__ = noting_init
     return undo
 
 
