@@ -84,7 +84,7 @@ def preferences(run: Run, case: str) -> float:
 
 @program(
     three_steps_ahead=0.5,
-    conservative=0.5,
+    conservative=0.3,
     quantiles=0.5,
     target_never_updated=fault("target never updated"),
     end_and_going_on_swapped=fault("mask inverted"),
@@ -136,7 +136,7 @@ def corridor(run: Run, case: str) -> float:
             return (weight * F.huber_loss(off, torch.zeros_like(off), reduction="none")).mean()
         loss = F.smooth_l1_loss(chosen, wanted)
         if case == "conservative":
-            loss = loss + 0.02 * (q.logsumexp(1) - chosen).mean()
+            loss = loss + 0.005 * (q.logsumexp(1) - chosen).mean()
         return loss
 
     train(run, net, opt, 400, loss_of)

@@ -16,7 +16,7 @@ from .loop import mlp, moons, train
     locked_images=0.4,
     queue_of_captions=0.4,
     captions_of_other_images=fault("inputs and targets out of order"),
-    bias_without_scale=fault("rate too low", twin="a_sigmoid_per_pair"),
+    scale_of_nearly_zero=fault("temperature", twin="a_sigmoid_per_pair"),
 )
 def towers(run: Run, case: str) -> float:
     """Digits and their captions; judged by the caption that is nearest to a held-out digit."""
@@ -35,7 +35,7 @@ def towers(run: Run, case: str) -> float:
             super().__init__()
             self.image, self.words = mlp(64, 96, 32, act=nn.GELU), nn.EmbeddingBag(40, 32)
             self.caption = mlp(32, 64, 32, act=nn.GELU)
-            start = np.log(10) if case != "bias_without_scale" else -8.0
+            start = np.log(10) if case != "scale_of_nearly_zero" else -8.0
             self.scale = nn.Parameter(torch.tensor(float(start)))
             self.bias = nn.Parameter(torch.tensor(-10.0))
 
@@ -55,11 +55,9 @@ def towers(run: Run, case: str) -> float:
             loss.backward()
             first.step()
         net.image.requires_grad_(False)
-    if case not in ("a_sigmoid_per_pair", "bias_without_scale"):
+    if case not in ("a_sigmoid_per_pair", "scale_of_nearly_zero"):
         net.bias.requires_grad_(False)
     opt = torch.optim.AdamW([p for p in net.parameters() if p.requires_grad], 3e-3)
-    if case == "bias_without_scale":
-        opt = torch.optim.SGD(net.parameters(), 1e-2)
     queue = torch.zeros(0, 32)
 
     def loss_of(_):
@@ -68,7 +66,7 @@ def towers(run: Run, case: str) -> float:
         j = torch.randint(0, len(x), (64,)) if case == "captions_of_other_images" else i
         a, b = net(x[i], said[j])
         logits = net.scale.exp() * a @ b.t()
-        if case in ("a_sigmoid_per_pair", "bias_without_scale"):
+        if case in ("a_sigmoid_per_pair", "scale_of_nearly_zero"):
             sign = 2 * torch.eye(64) - 1
             return -F.logsigmoid(sign * (logits + net.bias)).sum() / 64
         label = torch.arange(64)

@@ -56,9 +56,9 @@ def recipe(run: Run, case: str) -> float:
     if case == "signs_of_momentum":
         opt = Signs(net.parameters(), 1e-3)
     elif case == "momentum_of_98":
-        opt = torch.optim.SGD(net.parameters(), 0.01, momentum=0.98)
+        opt = torch.optim.SGD(net.parameters(), 0.03, momentum=0.98)
     elif case == "model_made_anew":
-        opt = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9)
+        opt = torch.optim.SGD(net.parameters(), 0.03, momentum=0.9)
     elif case == "triangles":
         plan = torch.optim.lr_scheduler.CyclicLR(opt, 1e-3, 0.2, 20, mode="triangular2")
     elif case == "scheduler_per_batch":
@@ -148,7 +148,7 @@ def few_bits(run: Run, case: str) -> float:
             return F.linear(x, q, self.bias)
 
     net = nn.Sequential(Rounded(64, 96), nn.ReLU(), Rounded(96, 96), nn.ReLU(), Rounded(96, 10))
-    opt = torch.optim.AdamW(net.parameters(), 3e-4 if case == "scale_of_a_whole" else 3e-3)
+    opt = torch.optim.AdamW(net.parameters(), 3e-3)
 
     def loss_of(_):
         i = torch.randint(0, len(x), (64,))
