@@ -18,6 +18,8 @@ from typing import Any
 # Before NumPy and torch are imported. pytest keeps all cores busy already; a second thread for
 # tiny tensors, in each of its processes, only spins while it waits for a core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# trackio reads it when it is imported.
+os.environ.setdefault("TRACKIO_DIR", tempfile.mkdtemp(prefix="gradwatch-trackio-"))
 
 import numpy as np
 import pytest

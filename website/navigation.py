@@ -56,6 +56,7 @@ API = [
             "Console",
             "PNG",
             "Totals",
+            "Forward",
             "Sink",
             "store.Remote",
             "store.segment_files",
@@ -133,6 +134,7 @@ def contents(rules: list[str], results: list[str]) -> list[dict[str, Any]]:
                         "view.md",
                         "notebooks.md",
                         "report.md",
+                        "trackers.md",
                         "top.md",
                         "reading.md",
                     ]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gradwatch import maintain as maintain
     from gradwatch import read as read
     from gradwatch import view as view
+    from gradwatch.integrations.forwarding import Forward
     from gradwatch.read import compare, open
     from gradwatch.view.report import report
 
@@ -35,7 +36,12 @@ __version__ = "0.1.0"
 
 # Imported on first use: a training script need not wait for what reads runs.
 _LAZY_ROOMS = ("integrations", "maintain", "read", "testing", "view")
-_LAZY_NAMES = {"compare": "read", "open": "read", "report": "view.report"}
+_LAZY_NAMES = {
+    "Forward": "integrations.forwarding",
+    "compare": "read",
+    "open": "read",
+    "report": "view.report",
+}
 
 
 display.use(lambda: import_module("gradwatch.view.notebook"))
@@ -57,6 +63,7 @@ __all__ = [
     "PNG",
     "Console",
     "Finding",
+    "Forward",
     "GradwatchWarning",
     "Histogram",
     "Kind",

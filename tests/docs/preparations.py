@@ -141,6 +141,31 @@ def in_torch():
     yield names | {"optimizer": torch.optim.SGD(model.parameters(), 0.1)}
 
 
+@contextlib.contextmanager
+def with_trackers():
+    """Trackers that keep to this machine."""
+    import os
+
+    import mlflow
+    import wandb
+
+    place = Path.cwd()
+    local = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "MLFLOW_ALLOW_FILE_STORE": "true"}
+    local |= {f"WANDB_{each}_DIR": str(place) for each in ("DATA", "CACHE", "CONFIG")}
+    before = dict(os.environ)
+    os.environ.update(local)
+    mlflow.set_tracking_uri((place / "mlruns").as_uri())
+    try:
+        with in_fit() as names:
+            yield names
+        names["own"].finish()
+        assert list(place.rglob("offline-run-*"))
+    finally:
+        wandb.teardown()
+        os.environ.clear()
+        os.environ.update(before)
+
+
 PREPARATIONS = {
     "README.md": in_fit,
     "ci.md": in_fit,
@@ -163,4 +188,5 @@ PREPARATIONS = {
     "remote.md": in_a_bucket,
     "schedules.md": in_fit,
     "selecting.md": in_fit,
+    "trackers.md": with_trackers,
 }

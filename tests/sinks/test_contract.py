@@ -22,6 +22,14 @@ from gradwatch.util import Reporter
 
 EXPORTED = [getattr(gradwatch, name) for name in gradwatch.__all__]
 SINKS = [s for s in EXPORTED if inspect.isclass(s) and issubclass(s, Sink) and s is not Sink]
+forwarded: list[int] = []
+"""The steps that `Forward` has sent to its tracker."""
+
+
+def new(sink: type[Sink]) -> Sink:
+    if sink is gradwatch.Forward:
+        return gradwatch.Forward(lambda numbers, step: forwarded.append(step))
+    return sink()
 
 
 class Shown:
@@ -36,6 +44,7 @@ class Shown:
         return {
             gradwatch.CSV: self._rows,
             gradwatch.Console: self._lines,
+            gradwatch.Forward: lambda directory: set(forwarded),
             gradwatch.PNG: self._files,
             gradwatch.Store: self._run,
             gradwatch.TensorBoard: self._events,
@@ -67,7 +76,8 @@ def shown(capsys, tensorboard):
 
 @pytest.fixture(params=SINKS, ids=lambda sink: sink.__name__)
 def sink(request):
-    return request.param()
+    forwarded.clear()
+    return new(request.param)
 
 
 @pytest.fixture
@@ -92,6 +102,7 @@ def reading(step, arrays=None, **more):
 
 
 def write(sink, run, readings, many=False):
+    sink.before_run(run)
     sink.open(run)
     if many:
         sink.write_many(list(readings))
@@ -100,6 +111,7 @@ def write(sink, run, readings, many=False):
             sink.write(each)
     sink.epoch_end(1, {"loss": 0.5})
     sink.close()
+    sink.after_run(run)
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -118,7 +130,7 @@ def test_it_can_be_opened_again_and_goes_on(sink, run, shown):
 def test_a_new_one_goes_on_in_the_same_directory(sink, run, shown):
     write(sink, run, map(reading, (1, 2)))
     before = shown.steps(type(sink), run.directory)
-    write(type(sink)(), replace(run, first_step=3), [reading(3)])
+    write(new(type(sink)), replace(run, first_step=3), [reading(3)])
     assert shown.steps(type(sink), run.directory) == before | {3}
 
 
@@ -192,6 +204,7 @@ def test_groups_micro_batches_and_named_totals_are_taken(sink, run, shown):
 def test_a_disk_that_fails_raises_an_oserror_and_the_next_write_succeeds(sink, tmp_path, shown):
     place = tmp_path / "run"
     place.write_text("no directory")
+    sink.before_run(RunInfo(place))
     sink.open(RunInfo(place))
     with suppress(OSError):
         sink.write(reading(1))
@@ -207,6 +220,7 @@ def test_a_disk_that_fails_raises_an_oserror_and_the_next_write_succeeds(sink, t
 def test_a_full_disk_raises_an_oserror_and_later_writes_succeed(sink, small_disk, shown):
     place = small_disk / "run"
     place.mkdir()
+    sink.before_run(RunInfo(place))
     sink.open(RunInfo(place))
     filler = small_disk / "filler"
     with filler.open("wb", buffering=0) as file:

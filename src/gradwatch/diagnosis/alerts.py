@@ -9,6 +9,7 @@ from typing import TextIO
 from gradwatch.core import ModelFacts
 from gradwatch.diagnosis.finding import Finding, Severity
 from gradwatch.diagnosis.live import LiveDiagnosis
+from gradwatch.sinks import Pipeline
 from gradwatch.util import Reporter
 
 _RULES_OF_EACH_RANK = ("non-finite",)
@@ -59,9 +60,11 @@ class Alerts:
             self.diagnosis.ask_only(_RULES_OF_EACH_RANK)
         self.diagnosis.begin(facts, directory, first_step, awaits_reports=awaits_reports)
 
-    def deliver(self) -> None:
-        """Tell the user about the findings since the last call."""
+    def deliver(self, pipeline: Pipeline | None = None) -> None:
+        """Tell the user, and the sinks of a pipeline, about the findings since the last call."""
         for finding in self.diagnosis.new_findings():
+            if pipeline is not None:
+                pipeline.new_finding(finding)
             if finding.is_alarm:
                 self._print(finding)
             if self._stop_on is not None and finding.severity.rank >= self._stop_on.rank:

@@ -72,6 +72,11 @@ class OpenRun:
             with exits.critical:
                 self._uploader.close()
 
+    def tell_sinks(self) -> None:
+        """Tell them that the run is complete; after `release`."""
+        with self._reporter.guard("handing over the run", "nothing"):
+            self._pipeline.after_run()
+
     def _abandon(self) -> None:
         """The owner is gone.
 

@@ -212,9 +212,9 @@ class Session:
             self._run.amend("cost", cost.facts())
 
     def alert(self) -> None:
-        """Tell the user about new findings; on the thread that trains."""
+        """Tell the user and the sinks about new findings; on the thread that trains."""
         if self.alerts is not None:
-            self.alerts.deliver()
+            self.alerts.deliver(self.pipeline)
 
     def should_stop(self) -> bool:
         """Whether training is to stop; never for one of many processes, which would hang."""
@@ -255,7 +255,6 @@ class Session:
         if self._opened is None:
             return
         self._opened.finish()
-        self.pipeline = None
         for name in self._grouping.unmatched():
             self.reporter.notice(f"The group {name!r} matched nothing that was recorded.")
         with self.reporter.guard("reporting findings", "nothing; they are in monitor.findings"):
@@ -264,8 +263,9 @@ class Session:
             self.announcements.end()
         self.tell_sites()
         opened, self._opened = self._opened, None
-        self._run = self.uploader = None
+        self._run = self.uploader = self.pipeline = None
         opened.release()
+        opened.tell_sinks()
 
     @property
     def _stored_rank(self) -> int | None:

@@ -7,8 +7,10 @@ from gradwatch.sinks.event_records import DamagedBytes, read_records
 from gradwatch.sinks.outlet import ActiveSink, View
 from gradwatch.sinks.pipeline import CLOSING_TIME, Pipeline
 from gradwatch.sinks.png_files import PNG
+from gradwatch.sinks.scalar_table import ScalarTable
+from gradwatch.sinks.scalar_tags import check_statistics
 from gradwatch.sinks.store import Store
-from gradwatch.sinks.tensorboard import TensorBoard
+from gradwatch.sinks.tensorboard import TensorBoard, buckets
 from gradwatch.sinks.totals import Totals
 
 __all__ = [
@@ -20,11 +22,14 @@ __all__ = [
     "DamagedBytes",
     "Pipeline",
     "RunInfo",
+    "ScalarTable",
     "Sink",
     "Store",
     "TensorBoard",
     "Totals",
     "View",
+    "buckets",
+    "check_statistics",
     "read_records",
     "safe",
 ]

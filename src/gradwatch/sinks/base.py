@@ -87,6 +87,9 @@ class Sink:
     selectors as in `gradwatch.select`. The run's readings then have their members
     in `members`, so that its other sinks show them too."""
 
+    def before_run(self, run: RunInfo) -> None:
+        """A training run begins: before `open`, on the training thread, so it must be quick."""
+
     def open(self, run: RunInfo) -> None:
         """A training run begins; may be called again after `close`."""
 
@@ -106,8 +109,14 @@ class Sink:
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         """Epoch `epoch`, counted from 1, has ended; on the training thread."""
 
+    def new_finding(self, finding: Any) -> None:
+        """The diagnosis has a new `gradwatch.Finding`; on the training thread."""
+
     def close(self) -> None:
         """The run has ended: write out what is kept, close files."""
+
+    def after_run(self, run: RunInfo) -> None:
+        """The run is complete and closed, with all its files; on the training thread."""
 
 
 def _make(cls: type[S], args: tuple[Any, ...], kwargs: dict[str, Any]) -> S:

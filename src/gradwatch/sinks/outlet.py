@@ -136,10 +136,22 @@ class Outlet:
         self.expect(-1)
         self.lose(rows)
 
+    def before_run(self) -> None:
+        """Tell the sink, on this thread; before `open`."""
+        self._try("before_run", self.sink.before_run, self._run)
+
     def epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
         """Tell the sink, on this thread."""
         if not self._is_off:
             self._try("epoch_end", lambda: self.sink.epoch_end(epoch, logs))
+
+    def new_finding(self, finding: object) -> None:
+        """Tell the sink, on this thread."""
+        self._try("new_finding", self.sink.new_finding, finding)
+
+    def after_run(self) -> None:
+        """Tell the sink, on this thread, after it was closed."""
+        self._try("after_run", self.sink.after_run, self._run)
 
     def seal(self) -> None:
         """Take no more; returns at once."""

@@ -86,6 +86,7 @@ class Pipeline:
         _open_pipelines.add(self)
         exits.opened()
         for outlet in self._outlets:
+            outlet.before_run()
             outlet.open()
         self._reporter.deliver()
 
@@ -153,6 +154,17 @@ class Pipeline:
                 self._fetcher.flush_soon()
             for outlet in self._outlets:
                 outlet.epoch_end(epoch, logs)
+        self._reporter.deliver()
+
+    def new_finding(self, finding: object) -> None:
+        """Tell the sinks of a new finding, also after `close`."""
+        for outlet in self._outlets if self._process == os.getpid() else ():
+            outlet.new_finding(finding)
+
+    def after_run(self) -> None:
+        """Tell the sinks that the run is closed, with all its files; after `close`."""
+        for outlet in self._outlets if self._process == os.getpid() else ():
+            outlet.after_run()
         self._reporter.deliver()
 
     def close(self, timeout: float | None = None) -> None:
