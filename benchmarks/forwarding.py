@@ -2,7 +2,7 @@
 
     python benchmarks/forwarding.py [--rounds 7] [--steps 600] [--write]
 
-A torch loop of an MLP whose gradients and weights are measured at every step, with the store as
+A NumPy loop of an MLP whose gradients and weights are measured at every step, with the store as
 its only sink, and with a `Forward` beside it: to a function that returns at once, and to MLflow at
 a server that takes connections and never answers. They take turns, with the bare loop between any
 two.
@@ -18,7 +18,6 @@ from pathlib import Path
 import common
 import mlflow
 import numpy as np
-import torch
 from mlflow.entities import Run, RunData, RunInfo, RunStatus
 
 import gradwatch
@@ -46,34 +45,31 @@ def to_nowhere(url):
 
 
 def training(steps):
-    torch.set_num_threads(1)
-    x, y = torch.randn(BATCH, WIDTH), torch.randint(WIDTH, (BATCH,))
+    random = np.random.default_rng(0)
+    x = random.normal(size=(BATCH, WIDTH))
+    start_weights = {f"layer_{i}": random.normal(size=(WIDTH, WIDTH)) / 16 for i in range(LAYERS)}
 
     def milliseconds(make_sinks):
         """Wall and CPU milliseconds of a step, without the end of the run."""
-        torch.manual_seed(0)
-        layers = [
-            m for _ in range(LAYERS) for m in (torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU())
-        ]
-        model = torch.nn.Sequential(*layers)
-        optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+        weights = dict(start_weights)
         monitor = None
         if make_sinks is not None:
-            monitor = gradwatch.watch(
-                model,
-                optimizer,
-                Path(tempfile.mkdtemp()) / "run",
-                every=1,
-                watch=[gradwatch.gradients(), gradwatch.weights(), gradwatch.losses()],
-                sinks=make_sinks(),
-                diagnose=False,
-            )
+            place = Path(tempfile.mkdtemp()) / "run"
+            monitor = gradwatch.Monitor(place, every=1, sinks=make_sinks(), diagnose=False)
         for step in range(steps):
             if step == steps // 4:
                 start = common.clocks()
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(x), y).backward()
-            optimizer.step()
+            inputs = [x]
+            for weight in weights.values():
+                inputs.append(np.tanh(inputs[-1] @ weight))
+            error, gradients = inputs[-1], {}
+            for name in reversed(weights):
+                error = error * (1 - inputs.pop() ** 2)
+                gradients[name] = inputs[-1].T @ error
+                error = error @ weights[name].T
+            weights = {name: weights[name] - 1e-5 * gradients[name] for name in weights}
+            if monitor is not None:
+                monitor.record(gradients=gradients, variables=weights, loss=np.square(error).mean())
         took = 1000 * (common.clocks() - start) / (steps - steps // 4)
         if monitor is not None:
             with warnings.catch_warnings():
@@ -117,7 +113,11 @@ def main():
         for clock in (0, 1):
             cells += common.row([], own[:, clock], bare[:, clock]).strip("| ").split(" | ")
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    common.keep("forwarding-cpu", "\n".join(lines), {"times": times, "bare": beside}, options.write)
+    facts = {
+        kind: {name: np.array(own).tolist() for name, own in of.items()}
+        for kind, of in {"times": times, "bare": beside}.items()
+    }
+    common.keep("forwarding-cpu", "\n".join(lines), facts, options.write)
 
 
 if __name__ == "__main__":

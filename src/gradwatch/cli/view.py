@@ -1,5 +1,7 @@
 """`gradwatch view`: the runs in a web browser."""
 
+import os
+import re
 from pathlib import Path
 
 import click
@@ -14,6 +16,9 @@ from gradwatch.store.remote import as_remote
 from gradwatch.util import printable
 
 _PORT = 6007
+_PREFIX = re.compile(r"(/[A-Za-z0-9._~@%-]+)+", re.ASCII)
+TOKEN = "GRADWATCH_TOKEN"
+"""The variable by which a program that starts the viewer gives it the token of its link."""
 
 
 @click.command(short_help="Show runs in a web browser.")
@@ -24,6 +29,12 @@ _PORT = 6007
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--allow-remote", is_flag=True, help="Allow a --host that other machines can reach.")
 @click.option("--no-browser", is_flag=True, help="Only print the link.")
+@click.option(
+    "--url-prefix",
+    default="",
+    metavar="PATH",
+    help="The path at which a proxy serves it, such as /user/me/gradwatch.",
+)
 @options.rank
 def view(
     directory: Path | None,
@@ -31,6 +42,7 @@ def view(
     host: str,
     allow_remote: bool,
     no_browser: bool,
+    url_prefix: str,
     rank: int | None,
 ) -> int:
     """Show RUNS in a web browser: a directory of runs or one run; by default runs.
@@ -41,7 +53,7 @@ def view(
     """
     place = run_place(directory) if directory else (HOME if HOME.is_dir() else Path())
     check_viewer()
-    from gradwatch.view.web import Server, is_loopback, open_browser
+    from gradwatch.view.web import Server, is_loopback, is_reached_by_ssh, open_browser, tunnel
 
     with user_errors():
         found = _opened(place)
@@ -53,7 +65,8 @@ def view(
         )
     # A URL is shown without the credentials that may be in it.
     given = str(getattr(found, "url", place))
-    server = Server(found, given, host, _PORT if port is None else port, rank)
+    prefix, token = _prefix(url_prefix), os.environ.get(TOKEN) or None
+    server = Server(found, given, host, _PORT if port is None else port, rank, prefix, token)
     with user_errors():
         taken = server.listen(next_free=port is None)
     echo(f"gradwatch shows {printable(given)} at\n\n    {server.link}\n")
@@ -61,6 +74,9 @@ def view(
         echo("There is no run in it yet. The first one appears on the page by itself.")
     if not is_loopback(host):
         echo("Anybody who has this link can look too, and the traffic is not encrypted.")
+    if is_reached_by_ssh() and is_loopback(host):
+        no_browser = True
+        echo(f"To open it on your own machine, run this there first: {tunnel(server.port)}")
     echo("Press Ctrl-C to end.")
     if no_browser:
         server.run(taken)
@@ -68,6 +84,17 @@ def view(
         with open_browser(server.link):
             server.run(taken)
     return OK
+
+
+def _prefix(given: str) -> str:
+    """The path of a proxy without the slash at its end; a CommandError if it is none."""
+    prefix = given.rstrip("/")
+    if prefix and not _PREFIX.fullmatch(prefix):
+        raise CommandError(
+            "--url-prefix takes a path that begins with a slash, of letters, digits and "
+            f"-._~@%: /user/me/gradwatch. Received: {given!r}"
+        )
+    return prefix
 
 
 def _opened(place: Path) -> Run | Runs:

@@ -1,4 +1,4 @@
-"""Bridges to other tools: trainers, importing event files, running a training script."""
+"""Bridges to other tools: trainers, trackers, Jupyter, event files, running a script."""
 
 from importlib import import_module
 from typing import Any

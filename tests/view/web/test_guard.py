@@ -5,7 +5,7 @@ import pytest
 from gradwatch.view.web.hosts import Hosts
 from gradwatch.view.web.login import Logins
 from gradwatch.view.web.request_guard import POLICY
-from tests.view.web.served import HOST
+from tests.view.web.served import FILES, HOST
 
 EVIL = "http://evil.example"
 OWN = f"http://{HOST}"
@@ -17,9 +17,10 @@ FORGED = {
     "a name that ends in ours": ({}, "evil-localhost:6007"),
     "a name that begins with ours": ({}, "localhost.evil.example:6007"),
     "a name for loopback that is not ours": ({}, "127.0.0.1.nip.io:6007"),
-    "another port": ({}, "127.0.0.1:6008"),
-    "no port": ({}, "127.0.0.1"),
-    "port 80": ({}, "localhost:80"),
+    "a name that another can have, at another port": ({}, "evil.example:8080"),
+    "a name that ends in ours, at another port": ({}, "evil-localhost:8080"),
+    "a port that is none": ({}, "localhost:port"),
+    "a port that is too long": ({}, "localhost:123456"),
     "an address of the network": ({}, "192.168.1.5:6007"),
     "everywhere": ({}, "0.0.0.0:6007"),
     "a number for loopback": ({}, "2130706433:6007"),
@@ -192,7 +193,7 @@ def test_the_token_is_exchanged_for_a_strict_cookie_of_another_value(asker):
     token = asker.server.logins.token
     answered = asker.ask("/", f"token={token}")
     assert answered.status == 303
-    assert answered.headers["location"] == "/"
+    assert answered.headers["location"] == "./"
     value, *attributes = answered.headers["set-cookie"].split("; ")
     assert set(attributes) == {"HttpOnly", "SameSite=Strict", "Path=/"}
     name, _, session = value.partition("=")
@@ -231,3 +232,59 @@ def test_old_logins_are_forgotten_when_there_are_many():
     assert all(logins.knows(each) for each in known[1:])
     assert len(set(known)) == 65
     assert not logins.knows(None)
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1:49152", "[::1]:8080", "localhost"])
+def test_a_tunnel_may_have_any_port_at_the_other_end(asker, host):
+    """As `ssh -L 8080:localhost:6007`, or a container whose port is published as another."""
+    assert_refused(asker.ask("/api/runs", host=host), 401)
+    assert_refused(asker.ask("/", "token=guessed", host=host), 401)
+    answered = asker.ask("/", f"token={asker.server.logins.token}", host=host)
+    assert answered.status == 303
+    name, _, value = answered.headers["set-cookie"].partition(";")[0].partition("=")
+    assert name == f"gradwatch-{host.rpartition(':')[2] if host[-1].isdigit() else 80}"
+    own = [("cookie", f"{name}={value}"), ("origin", f"http://{host}")]
+    assert asker.ask("/api/runs", headers=own, host=host).status == 200
+    assert_refused(asker.ask("/api/runs", headers=own, host="evil.example:8080"), 403)
+    other = [("cookie", f"{name}={value}"), ("origin", "http://localhost:1")]
+    assert_refused(asker.ask("/api/runs", headers=other, host=host), 403)
+
+
+def test_two_tunnels_have_cookies_of_their_own(asker):
+    token = f"token={asker.server.logins.token}"
+    first, second = (asker.ask("/", token, host=f"localhost:{p}") for p in (8080, 8081))
+    names = {each.headers["set-cookie"].partition("=")[0] for each in (first, second)}
+    assert names == {"gradwatch-8080", "gradwatch-8081"}
+
+
+def test_names_of_a_server_that_others_reach_have_its_port():
+    hosts = Hosts("0.0.0.0", 6007)
+    assert hosts.allow("localhost:8080")
+    assert not hosts.allow("192.168.1.5:8080")
+
+
+@pytest.fixture
+def proxied(asker):
+    """The same server, as one behind a proxy."""
+    asker.server.prefix = "/user/me/gradwatch"
+    asker.app = asker.server.app(FILES)
+    return asker
+
+
+def test_behind_a_proxy_it_answers_with_and_without_the_prefix(proxied):
+    token = proxied.server.logins.token
+    assert proxied.server.link == f"http://127.0.0.1:6007/user/me/gradwatch/?token={token}"
+    for path in ("/", "/user/me/gradwatch/"):
+        answered = proxied.ask(path, f"token={token}")
+        assert (answered.status, answered.headers["location"]) == (303, "./")
+        cookie, _, attributes = answered.headers["set-cookie"].partition("; ")
+        # Not for the servers of other users of that host.
+        assert "Path=/user/me/gradwatch/" in attributes.split("; ")
+        for place in ("/api/runs", "/user/me/gradwatch/api/runs"):
+            assert proxied.ask(place, headers=[("cookie", cookie)]).status == 200
+            assert_refused(proxied.ask(place), 401)
+            assert_refused(
+                proxied.ask(place, headers=[("cookie", cookie)], host="evil.example"), 403
+            )
+    for path in ("/user/me/api/runs", "/user/me/gradwatchapi/runs", "/user/you/gradwatch/"):
+        assert proxied.ask(path, headers=[("cookie", proxied.cookie)]).status in (401, 404)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import gradwatch
+from gradwatch.integrations.jupyter_proxy import launcher
 from gradwatch.view.web import static
 from gradwatch.view.web.launch import open_browser
 from gradwatch.view.web.request_guard import HEADERS
@@ -199,9 +200,51 @@ def test_the_command_waits_for_the_first_run(tmp_path, arguments, made):
         assert process.communicate(timeout=PATIENCE)[1] == ""
 
 
+@needs_front_end
+def test_over_ssh_the_command_says_how_to_reach_it(place):
+    over_ssh = {"SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22", "DISPLAY": "", "USER": "me"}
+    # It opens no browser: one of the terminal would be in the way.
+    with command(place, "--port", "0", WAYLAND_DISPLAY="", BROWSER="false", **over_ssh) as process:
+        lines = "".join(iter(process.stdout.readline, "Press Ctrl-C to end.\n"))
+        port = re.search(r"http://127\.0\.0\.1:(\d+)/", lines)[1]
+        assert f": ssh -N -L {port}:localhost:{port} " in lines
+        assert lines.count("ssh ") == 1
+        assert lines.rstrip().endswith(f"@{socket.gethostname()}")
+
+
+@needs_front_end
+def test_the_launcher_of_jupyter_starts_it_behind_the_proxy(tmp_path):
+    """As jupyter-server-proxy does: it fills in the command, and passes requests on."""
+    with closing(recorder(tmp_path / "runs" / "a")) as writer:
+        writer.write([1, 2])
+    entry = launcher()
+    with listening("127.0.0.1", 0, 1) as free:
+        port = free.getsockname()[1]
+    filled = [text.format(port=port, base_url="/user/me/") for text in entry["command"]]
+    host = entry["request_headers_override"]["Host"].format(port=port)
+    with subprocess.Popen(
+        filled, cwd=tmp_path, env={**os.environ, **entry["environment"]}, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            while b"Press Ctrl-C" not in process.stdout.readline():
+                assert process.poll() is None
+            path, _, token = entry["launcher_entry"]["path_info"].partition("?token=")
+            assert path == "gradwatch/"
+            answered = ask(port, f"/?token={token}", Host=host)
+            mine, _, attributes = answered.headers["set-cookie"].partition("; ")
+            assert "Path=/user/me/gradwatch/" in attributes
+            listed = ask(port, "/api/runs", Cookie=mine, Host=host).json["runs"]
+            assert [run["name"] for run in listed] == ["a"]
+            assert ask(port, "/api/runs", Cookie=mine, Host="evil.example").status == 403
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["{runs}", "--url-prefix", "user"], "begins with a slash"),
+        (["{runs}", "--url-prefix", "/a;Domain=evil"], "begins with a slash"),
         (["nothing"], "There is no directory 'nothing'"),
         (["{runs}", "--host", "0.0.0.0"], "--allow-remote"),
         (["{runs}", "--port", "70000"], "70000"),

@@ -2,7 +2,16 @@
 
 from gradwatch.view.web.hosts import is_loopback
 from gradwatch.view.web.launch import open_browser
+from gradwatch.view.web.reached_by_ssh import is_reached_by_ssh, tunnel
 from gradwatch.view.web.server import Server
 from gradwatch.view.web.static import NotBuiltError, load
 
-__all__ = ["NotBuiltError", "Server", "is_loopback", "load", "open_browser"]
+__all__ = [
+    "NotBuiltError",
+    "Server",
+    "is_loopback",
+    "is_reached_by_ssh",
+    "load",
+    "open_browser",
+    "tunnel",
+]

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 _MIN_GZIP = 1_000
 
 
-def make_app(endpoints: Endpoints, hub: Hub, hosts: Hosts, logins: Logins, files: Files) -> App:
-    """The application behind its guard."""
+def make_app(
+    endpoints: Endpoints, hub: Hub, hosts: Hosts, logins: Logins, files: Files, prefix: str = ""
+) -> App:
+    """The application behind its guard; `prefix` is the path that a proxy serves it at."""
     from starlette.applications import Starlette
     from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
@@ -69,7 +71,7 @@ def make_app(endpoints: Endpoints, hub: Hub, hosts: Hosts, logins: Logins, files
     routes += [Route("/api/events", events)]
     app = Starlette(routes=routes, exception_handlers={404: not_found})
     app.router.redirect_slashes = False
-    return RequestGuard(app, hosts, logins)
+    return RequestGuard(app, hosts, logins, prefix)
 
 
 def _respond(

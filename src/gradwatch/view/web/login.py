@@ -16,8 +16,8 @@ class Logins:
     link and in the cookie.
     """
 
-    def __init__(self) -> None:
-        self.token = secrets.token_urlsafe(_BYTES)
+    def __init__(self, token: str | None = None) -> None:
+        self.token = secrets.token_urlsafe(_BYTES) if token is None else token
         self._lock = threading.Lock()
         self._cookies: OrderedDict[str, None] = OrderedDict()
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from gradwatch.view.web.hosts import Hosts
+from gradwatch.view.web.hosts import Hosts, port_of
 from gradwatch.view.web.login import Logins
 
 Scope = MutableMapping[str, Any]
@@ -45,23 +45,24 @@ class RequestGuard:
     a link to it works wherever it is clicked.
     """
 
-    def __init__(self, app: App, hosts: Hosts, logins: Logins) -> None:
-        self._app, self._hosts, self._logins = app, hosts, logins
-        # A cookie belongs to a host with all its ports: two servers must not share one.
-        self.cookie = f"gradwatch-{hosts.port}"
+    def __init__(self, app: App, hosts: Hosts, logins: Logins, prefix: str = "") -> None:
+        self._app, self._hosts, self._logins, self._prefix = app, hosts, logins, prefix
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = _Headers(scope["headers"])
+        if self._prefix and scope["path"].startswith(f"{self._prefix}/"):
+            # A proxy may pass the path on as it is, or without the prefix.
+            scope = {**scope, "path": scope["path"].removeprefix(self._prefix), "raw_path": None}
         status, reason = self._refusal(scope, headers)
         if status:
             await _refuse(send, status, reason)
             return
         tokens = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if TOKEN in tokens:
-            await self._exchange(scope["path"], tokens[TOKEN], send)
+            await self._exchange(scope["path"], tokens[TOKEN], _cookie_name(headers), send)
             return
         if scope["path"].startswith(API) and not self._is_logged_in(headers):
             await _refuse(send, 401, "Not logged in. Open the printed link again.")
@@ -89,20 +90,22 @@ class RequestGuard:
         # Cookies of other servers on this host come along, with values that no parser takes.
         pairs = [pair.partition("=") for line in headers.all("cookie") for pair in line.split(";")]
         return any(
-            name.strip() == self.cookie and self._logins.knows(value.strip())
+            name.strip() == _cookie_name(headers) and self._logins.knows(value.strip())
             for name, _, value in pairs
         )
 
-    async def _exchange(self, path: str, tokens: list[str], send: Send) -> None:
+    async def _exchange(self, path: str, tokens: list[str], name: str, send: Send) -> None:
         cookie_value = (
             self._logins.exchange(tokens[0]) if len(tokens) == 1 and path == "/" else None
         )
         if cookie_value is None:
             await _refuse(send, 401, "Wrong token. Open the printed link again.")
             return
-        cookie = f"{self.cookie}={cookie_value}; HttpOnly; SameSite=Strict; Path=/"
-        # Redirect, so that the token is in no history and no screenshot.
-        await _respond(send, 303, b"", {"location": "/", "set-cookie": cookie})
+        path = f"{self._prefix}/"
+        cookie = f"{name}={cookie_value}; HttpOnly; SameSite=Strict; Path={path}"
+        # Redirect, so that the token is in no history and no screenshot. Relative: a proxy may have
+        # another path than it was told.
+        await _respond(send, 303, b"", {"location": "./", "set-cookie": cookie})
 
 
 class _Headers:
@@ -121,6 +124,11 @@ class _Headers:
     def only(self, name: str) -> str | None:
         found = self.all(name)
         return found[0] if len(found) == 1 else None
+
+
+def _cookie_name(headers: _Headers) -> str:
+    """A cookie belongs to a host with all its ports: two servers, or tunnels, must not share it."""
+    return f"gradwatch-{port_of(headers.only('host') or '')}"
 
 
 def _is_own_page(path: str, headers: _Headers) -> bool:

@@ -32,16 +32,22 @@ class PortTakenError(OSError):
 
 @dataclass
 class Server:
-    """A viewer of runs; `directory` is as the user gave it, and port 0 is any free port."""
+    """A viewer of runs; `directory` is as the user gave it, and port 0 is any free port.
+
+    `prefix` is the path at which a proxy serves it, such as `/user/me/gradwatch`; `token` that of
+    the link, a random one by default.
+    """
 
     found: Run | Runs
     directory: str
     host: str = "127.0.0.1"
     port: int = 0
     rank: int | None = None
+    prefix: str = ""
+    token: str | None = None
 
     def __post_init__(self) -> None:
-        self.hub, self.logins = Hub(), Logins()
+        self.hub, self.logins = Hub(), Logins(self.token)
         self.diagnosis = BackgroundDiagnosis(self._on_findings)
         found = self.found
         is_local = isinstance(found, Runs) and not hasattr(found, "url")
@@ -53,7 +59,7 @@ class Server:
     @property
     def address(self) -> str:
         """Its URL, without the token."""
-        return f"http://{url_host(_public_host(self.host))}:{self.port}/"
+        return f"http://{url_host(_public_host(self.host))}:{self.port}{self.prefix}/"
 
     @property
     def link(self) -> str:
@@ -68,7 +74,9 @@ class Server:
         version = gradwatch.__version__
         endpoints = Endpoints(self.library, self.diagnosis, version, self.poller.wake)
         hosts = Hosts(self.host, self.port)
-        return make_app(endpoints, self.hub, hosts, self.logins, files or static.load())
+        return make_app(
+            endpoints, self.hub, hosts, self.logins, files or static.load(), self.prefix
+        )
 
     def listen(self, *, next_free: bool = False) -> socket.socket:
         """Bind the port, or with `next_free` one of the next ports.
