@@ -137,6 +137,7 @@ def contents(rules: list[str], results: list[str]) -> list[dict[str, Any]]:
                         "trackers.md",
                         "top.md",
                         "reading.md",
+                        "agents.md",
                     ]
                 },
                 {"At work": ["ci.md", "clusters.md", "distributed.md", "remote.md"]},

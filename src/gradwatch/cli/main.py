@@ -15,6 +15,7 @@ from gradwatch.cli.export import export
 from gradwatch.cli.group import Group
 from gradwatch.cli.import_tensorboard import import_tensorboard
 from gradwatch.cli.ls import ls
+from gradwatch.cli.mcp import mcp
 from gradwatch.cli.repair import repair
 from gradwatch.cli.report import report
 from gradwatch.cli.rules import rules
@@ -72,6 +73,7 @@ for command in (
     repair,
     import_tensorboard,
     upload,
+    mcp,
     demo,
 ):
     main.add_command(command)

@@ -28,11 +28,22 @@ _STDOUT = Path("-")
 @click.option(
     "--format", "form", type=click.Choice(list(make.FORMATS)), help="By default from the suffix."
 )
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(min=1000),
+    help="With --format json: leave out what is longer, and say how much.",
+)
 @options.rank
 @click.option("--open", "open_it", is_flag=True, help="Open the report in the browser.")
 @click.option("--force", is_flag=True, help="Replace the file even if it is not a report.")
 def report(
-    run: Path, output: Path | None, form: str | None, rank: int | None, open_it: bool, force: bool
+    run: Path,
+    output: Path | None,
+    form: str | None,
+    max_bytes: int | None,
+    rank: int | None,
+    open_it: bool,
+    force: bool,
 ) -> int:
     """Write a report of RUN: findings, heatmaps, the worst layers, losses and facts.
 
@@ -44,6 +55,8 @@ def report(
     to_stdout = place == _STDOUT
     if form is None:
         form = "html" if to_stdout else _format_of(place)
+    if max_bytes is not None and form != "json":
+        raise CommandError(f"--max-bytes is for --format json. Received: --format {form}")
     if open_it and to_stdout:
         raise CommandError("--open needs a file. Name it with -o.")
     if not to_stdout:
@@ -58,7 +71,7 @@ def report(
         chosen = None if rank is None else choose_rank(opened, rank)
         try:
             with progress(f"Reporting {printable(opened.name)}") as advance, user_errors():
-                text = make.text_of(opened, form, chosen, advance)
+                text = make.text_of(opened, form, chosen, advance, max_bytes)
         except NotBuiltError as error:
             raise CommandError(str(error)) from None
         damaged = bool(opened.damage)

@@ -1,5 +1,6 @@
 """The data of all views. `Answer`s are the JSON that `viewer/src/api/types.ts` describes."""
 
+from gradwatch.view.data.bounded_json import bounded
 from gradwatch.view.data.cell_grid import CellGrid, comparison_grid, heatmap_grid
 from gradwatch.view.data.colour_scale import LEVELS, NOT_FINITE
 from gradwatch.view.data.curves import curves
@@ -49,6 +50,7 @@ __all__ = [
     "StaleTreeError",
     "Window",
     "all_layer_rows",
+    "bounded",
     "broken_entry",
     "combined",
     "compare",

@@ -82,8 +82,9 @@ def text_of(
     form: str,
     rank: int | None = None,
     progress: Progress = lambda done, total: None,
+    max_bytes: int | None = None,
 ) -> str:
-    """The text of a report in one of the `FORMATS`."""
+    """The text of a report in one of the `FORMATS`; `max_bytes` is for JSON."""
     import gradwatch
 
     version = gradwatch.__version__
@@ -93,7 +94,11 @@ def text_of(
         script, style = (files[name][0].decode("utf-8") for name in ("/app.js", "/app.css"))
         return page(snapshot(view, version, progress), script, style)
     facts = digest(run, data.overview(view, findings_of(run)), view.one_rank, version)
-    return data.to_json(facts, indent=1) + "\n" if form == "json" else markdown(facts)
+    if form == "json":
+        if max_bytes is not None:
+            return data.to_json(data.bounded(facts, max_bytes - 1)) + "\n"
+        return data.to_json(facts, indent=1) + "\n"
+    return markdown(facts)
 
 
 def format_of(path: Path) -> str:
