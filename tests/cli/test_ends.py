@@ -26,6 +26,7 @@ COMMANDS = (
     "repair",
     "import-tensorboard",
     "upload",
+    "mcp",
     "demo",
 )
 

@@ -10,8 +10,6 @@ from pathlib import Path
 import anyio
 import numpy as np
 import pytest
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 import gradwatch
 from gradwatch.cli.agent_tools import MAX_BYTES, AgentTools
@@ -45,6 +43,8 @@ def place(tmp_path_factory):
 
 def asked(place, calls):
     """The results of calls of tools, in one session."""
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
 
     @asynccontextmanager
     async def session():
