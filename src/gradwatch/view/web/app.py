@@ -6,7 +6,7 @@ import gzip
 import json
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gradwatch.read import NotRecordedError, QueryError
@@ -41,7 +41,10 @@ def make_app(
     def data(respond: Callable[[QueryParams], Answer | bytes]) -> Callable[[Request], Response]:
         # Not async: each request runs in a thread, so that none waits for another.
         def endpoint(request: Request) -> Response:
-            status, found = _respond(request, respond)
+            values: dict[str, list[str]] = {}
+            for name, value in request.query_params.multi_items():
+                values.setdefault(name, []).append(value)
+            status, found = respond_to(values, respond, request.url.path)
             if isinstance(found, str):
                 return failure(status, found)
             if isinstance(found, bytes):
@@ -74,13 +77,12 @@ def make_app(
     return RequestGuard(app, hosts, logins, prefix)
 
 
-def _respond(
-    request: Request, respond: Callable[[QueryParams], Answer | bytes]
+def respond_to(
+    values: Mapping[str, Sequence[str]],
+    respond: Callable[[QueryParams], Answer | bytes],
+    path: str,
 ) -> tuple[int, Answer | bytes | str]:
-    """The status and the response, or the error message."""
-    values: dict[str, list[str]] = {}
-    for name, value in request.query_params.multi_items():
-        values.setdefault(name, []).append(value)
+    """The status and the response, or the error message; `values` are those of the query."""
     try:
         return 200, respond(QueryParams(values))
     except StaleTreeError as error:
@@ -90,16 +92,16 @@ def _respond(
     except CannotOpenError as error:
         return 404, f"The run cannot be opened. {error}"
     except QueryError:
-        return _internal_error(request)
+        return _internal_error(path)
     except ValueError as error:
         return 400, str(error)
     except Exception:
-        return _internal_error(request)
+        return _internal_error(path)
 
 
-def _internal_error(request: Request) -> tuple[int, str]:
+def _internal_error(path: str) -> tuple[int, str]:
     """The traceback goes to the terminal; the client learns nothing about this machine."""
-    sys.stderr.write(f"gradwatch: internal error at {request.url.path}\n")
+    sys.stderr.write(f"gradwatch: internal error at {path}\n")
     traceback.print_exc(file=sys.stderr)
     return 500, "Internal error; see the server's terminal."
 

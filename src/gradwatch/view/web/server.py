@@ -4,14 +4,16 @@ import errno
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 import gradwatch
 from gradwatch.read import Run, Runs
+from gradwatch.view.data import Answer
 from gradwatch.view.web import static
-from gradwatch.view.web.app import make_app
+from gradwatch.view.web.app import make_app, respond_to
 from gradwatch.view.web.background_diagnosis import BackgroundDiagnosis
 from gradwatch.view.web.change_poller import ChangePoller
 from gradwatch.view.web.endpoints import Endpoints
@@ -56,6 +58,20 @@ class Server:
         self.poller = ChangePoller(self.library, self.hub)
         self._stop: Callable[[], None] = lambda: None
 
+    @cached_property
+    def endpoints(self) -> Endpoints:
+        version = gradwatch.__version__
+        return Endpoints(self.library, self.diagnosis, version, self.poller.wake)
+
+    def answer(
+        self, name: str, values: Mapping[str, Sequence[str]]
+    ) -> tuple[int, Answer | bytes | str]:
+        """The status and the answer to a query, or an error message, for a server of another."""
+        respond = self.endpoints.by_name.get(name)
+        if respond is None:
+            return 404, "There is nothing at this path."
+        return respond_to(values, respond, name)
+
     @property
     def address(self) -> str:
         """Its URL, without the token."""
@@ -71,11 +87,9 @@ class Server:
 
         Without `files`, it has those of the package; NotBuiltError if the front end is not built.
         """
-        version = gradwatch.__version__
-        endpoints = Endpoints(self.library, self.diagnosis, version, self.poller.wake)
         hosts = Hosts(self.host, self.port)
         return make_app(
-            endpoints, self.hub, hosts, self.logins, files or static.load(), self.prefix
+            self.endpoints, self.hub, hosts, self.logins, files or static.load(), self.prefix
         )
 
     def listen(self, *, next_free: bool = False) -> socket.socket:
