@@ -68,6 +68,35 @@ def falling(steps: int, start: float = 2.3) -> list[float]:
     return [start * 0.95**step for step in range(steps)]
 
 
+FLAT = 2.0
+"""A loss that stays where it is."""
+
+
+def kernels(values: Mapping[str, Any], kind: Kind = Kind.GRADIENT) -> Arrays:
+    """A number for the kernel of each layer."""
+    return {(kind, f"net/{name}/kernel"): [value] for name, value in values.items()}
+
+
+def updates(ratio: float) -> Arrays:
+    """Updates of four matrices, as a share of each."""
+    names = ("a", "b", "c", "d")
+    sizes = kernels(dict.fromkeys(names, 1.0), Kind.WEIGHT)
+    return {**sizes, **kernels(dict.fromkeys(names, ratio), Kind.UPDATE)}
+
+
+def given(x: Any, y: Sequence[float] = (0.0, 1.0)) -> Arrays:
+    """A batch of inputs and targets, and a gradient."""
+    batch = {(Kind.INPUT, "x"): x, (Kind.TARGET, "y"): list(y)}
+    return {**batch, **kernels({"a": 1.0})}
+
+
+def rules_of(
+    readings: Iterable[Reading], facts: ModelFacts | None = None, **options: Any
+) -> list[str]:
+    """The rules of all findings that no other one explains."""
+    return [f.rule for f in observed(readings, facts, **options).findings if not f.explained_by]
+
+
 class Keep(gradwatch.Sink):
     """Keeps every reading."""
 
