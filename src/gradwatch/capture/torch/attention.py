@@ -6,6 +6,8 @@ import torch
 
 from gradwatch.capture.torch.graph_nodes import ancestors, operation, result_shape
 
+ATTENTION_PEAK = "attention_peak"
+"""The largest weight that attention gives, at the start."""
 _MOST_NODES = 20_000
 _KEYS = 8
 """Of fewer, one may get most of the weight by chance, or because others are masked."""

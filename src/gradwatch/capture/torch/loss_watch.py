@@ -6,27 +6,38 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils import _pytree as pytree
 
 from gradwatch.capture.batch import batch_site
 from gradwatch.capture.constant_guess import CONSTANT_LOSS, constant_loss
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch import backward_tap, module_calls
-from gradwatch.capture.torch.attention import attention_peak
+from gradwatch.capture.torch.attention import ATTENTION_PEAK, attention_peak
 from gradwatch.capture.torch.called_modules import CalledModules
 from gradwatch.capture.torch.graph_nodes import form, nodes_of
 from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm, read_loss
+from gradwatch.capture.torch.part_calls import PartCalls, one_tensor, tensors_in
 from gradwatch.capture.torch.term_value import is_one_of, target_of_difference, term_value
 from gradwatch.capture.torch.torch_facts import (
     facts_of,
     functional_activations,
     parameters_of,
     with_graph,
+    with_others,
 )
-from gradwatch.capture.torch.untrained import UntrainedParameters, hidden_parameters, is_fresh
-from gradwatch.capture.torch.variation import variation
-from gradwatch.capture.variable_names import unwrapped
+from gradwatch.capture.torch.torch_optimizer import learning_rates
+from gradwatch.capture.torch.untrained import (
+    UNTRAINED,
+    UntrainedParameters,
+    is_fresh,
+    own_parameters,
+)
+from gradwatch.capture.torch.variation import (
+    INPUT_VARIATION,
+    OUTPUT_VARIATION,
+    TARGET_VARIATION,
+    variation,
+)
 from gradwatch.core import (
     Kind,
     LossFacts,
@@ -39,20 +50,11 @@ from gradwatch.core import (
 )
 from gradwatch.measure import Fetched, framework
 
-UNTRAINED = "untrained_parameters"
-"""The number of parameters that get gradients but are not changed by any optimizer."""
-INPUT_VARIATION, OUTPUT_VARIATION = "input_variation", "output_variation"
-TARGET_VARIATION = "target_variation"
-"""How much the samples of a batch differ, relative to their size."""
 TERM_LOSS = "term_loss"
 """The loss without factors, weights and other terms."""
-ATTENTION_PEAK = "attention_peak"
-"""The largest weight that attention gives, at the start."""
 _ATTENTION_STEPS = 3
 CALLS = "module_calls"
 """How often the module was called before a backward pass: twice, if it compares two views."""
-_FEW = 0.1
-"""Of the parameters that learn from the loss."""
 _MOST_ELEMENTS = 1 << 23
 """Larger tensors are not kept for measuring: memory that a backward pass would free."""
 
@@ -95,6 +97,8 @@ class LossWatch:
         loop.at_end.append(backward_tap.listen(self._backward_begins))
         self._untrained = UntrainedParameters(module, optimizer)
         self._called_modules = CalledModules(module, loop.reporter) if is_diagnosed else None
+        self._parts: PartCalls | None = PartCalls(module)
+        """Until the module itself is called."""
         if self._called_modules is not None:
             loop.at_end.append(self._called_modules.end)
         self._attention_steps = _ATTENTION_STEPS
@@ -119,8 +123,7 @@ class LossWatch:
                 ),
             )
             self._loop.known.changed()
-            site = Site(Kind.SCALAR, under(self._group, UNTRAINED))
-            numbers = {site: float(found.elements or 0)}
+            numbers = {Site(Kind.SCALAR, under(self._group, UNTRAINED)): float(found.elements or 0)}
             self._loop.send_sites(moment, self._group, [], dict, numbers)
         self.expect_step()
 
@@ -128,11 +131,14 @@ class LossWatch:
         """Another step begins; its forward pass is looked at only if it is due."""
         self._stop_listening()
         self._stop_listening = _do_nothing
+        if self._is_expected and self._parts is not None:
+            self._parts.forget()
         # Asked once per step: it takes longer than the rest of this.
         self._is_expected = self._is_due()
         if self._is_expected:
+            parts = {} if self._parts is None else self._parts.modules
             self._stop_listening = module_calls.listen(
-                {"": self._module}, self._forward_ended, self._loop.reporter
+                {**parts, "": self._module}, self._forward_ended, self._loop.reporter
             )
 
     def facts(self) -> ModelFacts:
@@ -175,12 +181,7 @@ class LossWatch:
 
     def _numbers(self) -> dict[Site, float]:
         """The numbers of the step: its learning rate, its batch size."""
-        rates = {float(part["lr"]) for part in self._optimizer.param_groups if "lr" in part}
-        found = {"learning_rate": rates.pop()} if len(rates) == 1 else {}
-        # The one that a scheduler multiplies.
-        bases = {float(part.get("initial_lr", 0.0)) for part in self._optimizer.param_groups}
-        if len(bases) == 1 and max(bases) > 0:
-            found["base_learning_rate"] = bases.pop()
+        found = learning_rates(self._optimizer)
         if self._batch_size is not None:
             found["batch_size"] = float(self._batch_size)
         found[CALLS], self._most_calls = float(self._most_calls), 0
@@ -189,29 +190,46 @@ class LossWatch:
     def _forward_ended(self, path: str, args: Any, outputs: Any) -> None:
         if not torch.is_grad_enabled():
             return
+        if path:
+            if self._parts is not None:
+                self._parts.add(path, args, outputs)
+            return
+        self._parts = None
         self._calls += 1
-        given = [x for x in pytree.tree_leaves(args) if isinstance(x, torch.Tensor)]
+        given, results = tensors_in(args), tensors_in(outputs)
+        self._inputs, self._outputs = self._note_inputs(given), results
+        if results:
+            self._note_variation(given, results[0])
+        if not self._loop.timetable.is_asked_for_outputs:
+            # Which layer computes it is known when the loss is.
+            self._output = one_tensor(outputs)
+
+    def _parts_ended(self, parts: PartCalls, term: LossTerm | None) -> None:
+        """The parts of the module were called, one by one."""
+        given = parts.given()
+        self._note_inputs(given)
+        self._calls, self._inputs, self._outputs = parts.most, parts.inputs(), parts.outputs()
+        output = None if term is None or term.rest == "terms" else parts.output_of(term)
+        if output is not None:
+            self._note_variation(given, output)
+
+    def _note_inputs(self, given: Sequence[Any]) -> list[Any]:
+        """Note a batch; returns its floating-point tensors."""
         if given and given[0].ndim:
             self._batch_size = int(given[0].shape[0])
         inputs = [x for x in given if x.is_floating_point()]
         for i, x in enumerate(inputs):
             self._note(batch_site(Kind.INPUT, [i] if len(inputs) > 1 else [], self._group), x)
-        self._note_variation(given, outputs)
-        results = [x for x in pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
-        self._inputs, self._outputs = inputs, results
-        if not self._loop.timetable.is_asked_for_outputs:
-            # Which layer computes it is known when the loss is.
-            self._output = _one_tensor(outputs)
+        return inputs
 
-    def _note_variation(self, given: Sequence[Any], outputs: Any) -> None:
+    def _note_variation(self, given: Sequence[Any], output: Any) -> None:
         """Note how much the samples of a batch differ, in what is given and in what is returned."""
-        results = [x for x in pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor)]
-        if not given or not results or given[0].shape[:1] != results[0].shape[:1]:
+        if not given or given[0].shape[:1] != output.shape[:1]:
             return
         # Of several calls in a step, the first one counts.
         if Site(Kind.SCALAR, under(self._group, OUTPUT_VARIATION)) not in self._noted:
             self._note_number(INPUT_VARIATION, given[0])
-            self._note_number(OUTPUT_VARIATION, results[0])
+            self._note_number(OUTPUT_VARIATION, output)
 
     def _note_number(self, name: str, tensor: Any) -> None:
         found = variation(tensor) if tensor.numel() <= _MOST_ELEMENTS else None
@@ -245,13 +263,20 @@ class LossWatch:
                 paths = [under(self._group, path) for path in self._called_modules.uncalled()]
                 known = replace(known, parameters=replace(known.parameters, uncalled=paths))
             known = with_graph(known, root, self._module, self._group)
-            self._facts = replace(known, loss=self._with_others(known.loss, reached))
+            own = own_parameters(self._module, self._optimizer)
+            groups = self._loop.known.groups_with(reached)
+            others = [group for group in groups if group != self._group]
+            loss = with_others(known.loss, own, reached, others)
+            self._facts = replace(known, loss=loss)
             self._activations = functional_activations(self._facts)
             self._forms = {form(root)}
             self._loop.known.changed()
         if self._is_expected:
+            term = read_loss(root).term
+            if self._parts is not None:
+                self._parts_ended(self._parts, term)
             self._most_calls, self._calls = max(self._calls, self._most_calls), 0
-            self._read_targets(read_loss(root).term)
+            self._read_targets(term)
             self._read_attention(root)
 
     def _check_form(self, root: Any) -> None:
@@ -283,21 +308,6 @@ class LossWatch:
             self._attention_steps = 0
         else:
             self._note(Site(Kind.SCALAR, under(self._group, ATTENTION_PEAK)), peak)
-
-    def _with_others(self, loss: LossFacts, reached: Mapping[int, Any]) -> LossFacts:
-        """The facts of the loss, and whose other parameters it passes through."""
-        own = {id(p) for p in self._module.parameters()}
-        own.update(id(p) for _, p in hidden_parameters(unwrapped(self._module)))
-        own.update(id(p) for part in self._optimizer.param_groups for p in part["params"])
-        others = sum(p.numel() for key, p in reached.items() if key not in own)
-        learned = sum(p.numel() for key, p in reached.items() if key in own)
-        through = self._loop.known.groups_with(reached)
-        return replace(
-            loss,
-            through=[group for group in through if group != self._group],
-            # A temperature or a few weights of the loss are no adversary.
-            is_through_others=others > _FEW * learned,
-        )
 
     def _read_targets(self, term: LossTerm | None) -> None:
         target = None if term is None else term.target()
@@ -333,10 +343,3 @@ class LossWatch:
 
 def _do_nothing() -> None:
     pass
-
-
-def _one_tensor(outputs: Any) -> Any:
-    """The output, if there is one only; of a mapping, its logits."""
-    if hasattr(outputs, "keys") and "logits" in outputs:
-        outputs = outputs["logits"]
-    return outputs if isinstance(outputs, torch.Tensor) and outputs.is_floating_point() else None

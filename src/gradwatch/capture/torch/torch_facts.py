@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from gradwatch.capture.torch.softmax_scale import softmax_scale
 from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import (
     LayerFacts,
+    LossFacts,
     ModelFacts,
     OptimizerFacts,
     ParameterFacts,
@@ -27,6 +28,8 @@ _ACTIVATIONS = {
     "Hardsigmoid": "hard_sigmoid", "Hardtanh": "hard_tanh", "LogSoftmax": "log_softmax",
 }  # fmt: skip
 _NORMALIZATION = torch.nn.modules.batchnorm._NormBase
+_FEW = 0.1
+"""Of the parameters that learn from a loss."""
 _DROPOUT = torch.nn.modules.dropout._DropoutNd
 
 
@@ -187,3 +190,17 @@ def _optimizer(optimizer: TorchOptimizer) -> OptimizerFacts:
         beta_2=beta_2 if beta_2 is not None else constant("alpha"),
         momentum=constant("momentum"),
     )
+
+
+def with_others(
+    loss: LossFacts, own: Collection[int], reached: Mapping[int, Any], others: Sequence[str]
+) -> LossFacts:
+    """The facts of a loss that passes through other groups, perhaps through an adversary.
+
+    `own` has the ids of the parameters of the module and its optimizer, `reached` all that the loss
+    depends on.
+    """
+    strange = sum(p.numel() for key, p in reached.items() if key not in own)
+    learned = sum(p.numel() for key, p in reached.items() if key in own)
+    # A temperature or a few weights of the loss are no adversary.
+    return replace(loss, through=others, is_through_others=strange > _FEW * learned)

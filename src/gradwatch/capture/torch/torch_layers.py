@@ -269,7 +269,7 @@ def modules_of(root: Any) -> dict[str, Any]:
 
     Mere containers, such as a `ModuleList`, return nothing.
     """
-    named = {n.replace(".", "/"): m for n, m in root.named_modules() if n and _has_forward(m)}
+    named = {n.replace(".", "/"): m for n, m in root.named_modules() if n and has_forward(m)}
     return named or {type(root).__name__.lower(): root}
 
 
@@ -284,7 +284,8 @@ def compiled_paths(module: Any) -> set[str]:
     return {p for p in modules if p in tops or p.startswith(inside)}
 
 
-def _has_forward(module: Any) -> bool:
+def has_forward(module: Any) -> bool:
+    """Whether a module can be called: not a mere container."""
     # Of the object itself: what torch.compile returns has one of its own.
     return getattr(module.forward, "__func__", None) is not torch.nn.Module.forward
 

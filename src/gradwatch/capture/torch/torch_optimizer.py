@@ -47,3 +47,13 @@ def scale_of(optimizer: TorchOptimizer) -> Tensor | None:
     optimizers, which get the scale and divide by it themselves.
     """
     return getattr(optimizer, "grad_scale", None)
+
+
+def learning_rates(optimizer: TorchOptimizer) -> dict[str, float]:
+    """The learning rate, and the one that a scheduler multiplies, if all parameters share it."""
+    rates = {float(part["lr"]) for part in optimizer.param_groups if "lr" in part}
+    bases = {float(part.get("initial_lr", 0.0)) for part in optimizer.param_groups}
+    found = {"learning_rate": rates.pop()} if len(rates) == 1 else {}
+    if len(bases) == 1 and max(bases) > 0:
+        found["base_learning_rate"] = bases.pop()
+    return found

@@ -9,6 +9,8 @@ import torch
 from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import TorchModule, TorchOptimizer
 
+UNTRAINED = "untrained_parameters"
+"""The number of parameters that get gradients but are not changed by any optimizer."""
 _STEPS = 5
 """Steps until it is known: the first ones may change nothing, with a warm-up for example."""
 _STEPS_OF_OTHERS = 30
@@ -128,3 +130,11 @@ def hidden_parameters(module: Any) -> Iterator[tuple[str, Any]]:
 def _layers(named: Mapping[str, Any]) -> tuple[str, ...]:
     paths = [name.replace(".", "/").rpartition("/") for name in named]
     return tuple(dict.fromkeys(layer or name for layer, _, name in paths))
+
+
+def own_parameters(module: TorchModule, optimizer: TorchOptimizer) -> set[int]:
+    """The ids of the parameters of a module, hidden ones too, and of its optimizer."""
+    own = {id(p) for p in module.parameters()}
+    own.update(id(p) for _, p in hidden_parameters(unwrapped(module)))
+    own.update(id(p) for part in optimizer.param_groups for p in part["params"])
+    return own
