@@ -13,7 +13,7 @@ VALUES = ModelFacts(loss=LossFacts("mean_squared_error"))
 COLLAPSE, WINS = "representation-collapse", "adversary-wins"
 
 
-def varying(steps, outputs, inputs=0.6, targets=None, losses=None, facts=None, calls=2):
+def varying(steps, outputs, inputs=0.6, targets=None, losses=None, facts=None, calls=2, guess=None):
     """The diagnosis of a course in which samples differ so much; `outputs` is a function."""
 
     def at(step):
@@ -21,6 +21,8 @@ def varying(steps, outputs, inputs=0.6, targets=None, losses=None, facts=None, c
         numbers["module_calls"] = calls
         if targets is not None:
             numbers["target_variation"] = targets
+        if guess is not None:
+            numbers["constant_loss"] = guess
         arrays = {(Kind.SCALAR, name): [x] for name, x in numbers.items()}
         loss = None if losses is None else losses[step - 1]
         return reading(step, {(Kind.WEIGHT, "a/weight"): [1.0], **arrays}, loss)
@@ -120,3 +122,23 @@ def test_a_discriminator_whose_loss_stays_at_nothing_has_won():
 )
 def test_adversaries_that_are_balanced_or_none_are_left_alone(losses, loss):
     assert alarms(pair(losses, loss)) == []
+
+
+@pytest.mark.parametrize(("from_logits", "rest"), [(True, None), (False, "terms")])
+def test_logits_of_rare_events_and_one_of_several_losses_need_not_vary_as_targets(
+    from_logits, rest
+):
+    loss = LossFacts("binary_crossentropy", from_logits, rest=rest)
+    options = {"targets": 0.9, "losses": falling(80), "calls": 1}
+    assert alarms(varying(80, lambda step: 0.06, facts=ModelFacts(loss=loss), **options)) == []
+    known = LossFacts("binary_crossentropy", False, reduction="other")
+    assert alarms(varying(80, lambda step: 0.06, facts=ModelFacts(loss=known), **options)) == [
+        COLLAPSE
+    ]
+
+
+@pytest.mark.parametrize(("guess", "severity"), [(None, "warning"), (2.3, "info")])
+def test_a_network_that_has_learned_beyond_a_constant_guess_is_left_alone(guess, severity):
+    options = {"targets": 0.6, "losses": falling(80), "facts": VALUES, "guess": guess}
+    finding = found(varying(80, lambda step: 0.06, **options), COLLAPSE)
+    assert finding.severity == severity

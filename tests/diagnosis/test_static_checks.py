@@ -178,3 +178,21 @@ def test_weights_that_start_equal_and_stay_so_are_an_error(first, last, gradient
 
     findings = observed(map(at, range(1, 9)), ModelFacts(LAYERS)).findings
     assert [f.severity for f in findings if f.rule == "structural-mismatch"] == expected
+
+
+@pytest.mark.parametrize(
+    ("mean", "losses", "expected"),
+    [
+        (5000.0, [25e6 * 0.99**step for step in range(80)], True),
+        (5000.0, [25e6 * 0.5**step + 0.9 for step in range(80)], False),
+        (3.0, [10.0 * 0.99**step for step in range(80)], False),
+    ],
+)
+def test_targets_far_from_zero_are_said_if_their_mean_was_not_reached(mean, losses, expected):
+    facts = facts_of([("net/out", "Dense", None, 1)], "mean_squared_error")
+    y = mean + np.array([-1.0, 1.0, -1.0, 1.0])
+    arrays = {(Kind.TARGET, "y"): y, (Kind.SCALAR, "constant_loss"): [1.0]}
+    diagnosis = observed(course(80, lambda step: arrays, losses), facts)
+    diagnosis.observe_end()
+    said = [each.title for each in diagnosis.alarms if each.title.startswith("The targets have")]
+    assert bool(said) == expected

@@ -267,3 +267,22 @@ def test_gradients_that_are_never_zeroed_are_found(tmp_path, zeroes, backwards, 
         monitor.record(loss=loss)
     monitor.close()
     assert bool(monitor.findings) is is_found
+
+
+def test_gradients_that_are_put_in_the_place_of_others_are_not_kept(tmp_path):
+    """As in first-order meta-learning: only the weights that were reached matter."""
+    net = make_net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-6)
+    monitor = gradwatch.watch(
+        net, optimizer, tmp_path, every=1, sinks=[], diagnose=["kept-gradients"]
+    )
+    for _ in range(8):
+        loss = net(torch.randn(16, 4)).square().mean()
+        own = list(net.parameters())
+        ways = torch.autograd.grad(loss, own)
+        for p, way in zip(own, ways, strict=True):
+            p.grad = way
+        optimizer.step()
+        monitor.record(loss=loss)
+    monitor.close()
+    assert monitor.findings == []

@@ -9,9 +9,11 @@ import numpy as np
 
 import gradwatch.diagnosis.rules  # noqa: F401  (declares them)
 from gradwatch.core import Kind, ModelFacts, Reading
-from gradwatch.diagnosis.finding import Finding, Symptom, worst_first
+from gradwatch.diagnosis.finding import Finding, Severity, Symptom, worst_first
 from gradwatch.diagnosis.group_findings import GroupFindings
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.precedence import LEFT_ALONE
 from gradwatch.diagnosis.rank_rule import RANK_RULES, RankData, RankSymptom
 from gradwatch.diagnosis.rule import RULES, Limits, Rule, ThresholdValues
 from gradwatch.diagnosis.silence import Silence, apply_silences
@@ -201,7 +203,7 @@ class Diagnosis:
                 if fresh.issuperset(rule.needs):
                     found = self._symptoms(rule, group.history, limits, facts)
                     if found is not None:
-                        group.update(rule, found)
+                        group.update(rule, _left_alone(rule, found, group.history, facts))
                 if rule.name == "non-finite" and group.is_broken:
                     break
         group.explain()
@@ -221,6 +223,15 @@ class Diagnosis:
             )
             return None
         return apply_silences(rule.name, found, self.silences) if self.silences else found
+
+
+def _left_alone(
+    rule: Rule, found: list[Symptom], history: History, facts: ModelFacts
+) -> list[Symptom]:
+    """The symptoms; of a network that certainly learns, those of no consequence are an `info`."""
+    if rule.name not in LEFT_ALONE or not found or not judgement(history, facts).is_proven:
+        return found
+    return [replace(symptom, severity=Severity.INFO) for symptom in found]
 
 
 def _require_known(name: str) -> None:

@@ -115,6 +115,12 @@ class Judgement:
         return self.is_accurate or (self.is_significant and self.fall > 0.5)
 
     @property
+    def is_proven(self) -> bool:
+        """Whether it has learned, compared with a constant guess rather than with its own start."""
+        is_known = math.isfinite(self.skill.value) or math.isfinite(self.best_constant)
+        return is_known and self.has_learned
+
+    @property
     def is_flat(self) -> bool:
         """Whether the loss shows no progress; False while too little is known.
 

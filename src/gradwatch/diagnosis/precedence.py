@@ -8,6 +8,12 @@ _LEARNS_NOTHING = {
 OF_THE_COURSE = frozenset({"loss-not-falling", "loss-oscillating", "learned-nothing"})
 """These are about the whole course of the loss up to where they are found."""
 
+LEFT_ALONE = frozenset({
+    "dead-units", "imbalance", "input-scale", "representation-collapse", "saturated-activations",
+    "vanishing-gradients",
+})  # fmt: skip
+"""These say why a network does not learn: of one that certainly does, they are no alarm."""
+
 _SIGNALS = {
     "structural-mismatch", "input-scale", "learning-rate-too-high", "shrinking-weights",
     "exploding-gradients", "loss-diverging", "saturated-activations", "vanishing-gradients",

@@ -9,6 +9,7 @@ from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.data_losses import is_added
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import ADDED_LOSS, History
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.static_normalization import NORMALIZATION_CHECKS
 from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
@@ -17,6 +18,10 @@ UNTRAINED = "untrained_parameters"
 """The number of parameters that get gradients but are not changed by any optimizer."""
 _LITTLE = 0.005
 """Of all parameters; adapters that learn something have more."""
+_LARGE_TARGETS = 100.0
+"""RMS of targets; networks begin with outputs of about 1."""
+_ENOUGH = 50
+"""Losses, within which a network has learned the mean of the targets at least."""
 _SCALES = 1e-2, 1e3
 """Of logits; temperatures from 0.01 to 20 are usual, and wide outputs may be divided by 50."""
 
@@ -254,6 +259,30 @@ def _constant_labels(history: History, facts: ModelFacts, is_flat: bool) -> Iter
         )
 
 
+def _far_targets(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    """Targets so large that the network, which starts near 0, has not even reached their mean."""
+    table = history[Kind.TARGET]
+    if loss_kind(facts.loss.name) is not LossKind.REGRESSION or len(table.sites) != 1:
+        return
+    rms, mean = (float(np.nanmedian(table.column(name, 0, 16))) for name in ("rms", "mean"))
+    if not rms > _LARGE_TARGETS:
+        return
+    so_far = judgement(history, facts)
+    if not history.has_ended or so_far.losses < _ENOUGH or not so_far.skill.high < 0:
+        return
+    yield Symptom(
+        f"The targets have the wrong scale: their RMS is {rms:.3g}, and that of what a new network "
+        "returns is about 1.",
+        {"RMS of the targets": rms, "mean of the targets": mean, **so_far.evidence()},
+        sites=list(table.sites),
+        since=history.first_step,
+        severity=Severity.WARNING,
+        remedy="Subtract the mean of the targets and divide by their standard deviation; undo it "
+        "in what is predicted.",
+        about="targets",
+    )
+
+
 _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _nothing_trainable,
     _little_trainable,
@@ -267,5 +296,6 @@ _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _large_dropout,
     _heavy_regularization,
     _constant_labels,
+    _far_targets,
 )
 _LIMITING = frozenset({_linear_network, _temperature})

@@ -67,3 +67,33 @@ def test_samples_that_are_all_the_same_are_said():
     assert (finding.title[:16], finding.since, finding.detected) == ("All samples of a", 1, 4)
     assert rules_of(course(8, lambda s: batch(s, 0.5, mixed), falling(8))) == []
     assert rules_of(course(8, lambda s: batch(s, 0.0, [1.0] * 16), falling(8))) == []
+
+
+@pytest.mark.parametrize(("losses", "expected"), [(FLAT, True), (falling(120), False)])
+def test_small_inputs_are_blamed_once_it_is_clear_that_nothing_is_learned(losses, expected):
+    x = 2e-3 * np.array([-1.0, 0.5, 1.3])
+    readings = course(120, lambda s: given(x), losses)
+    assert ("input-scale" in rules_of(readings)) == expected
+    assert "input-scale" not in rules_of(readings[:60])
+
+
+def same_batches(steps, epochs, change=0.0):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 32))
+
+    def at(step):
+        return given(x + change * step, y > 0)
+
+    diagnosis = observed(course(steps, at, falling(steps)), rules=["unshuffled-data"])
+    for epoch in range(1, epochs + 1):
+        last = epoch * steps // epochs
+        diagnosis.observe_epoch(epoch, last, {"loss": 0.1})
+    return [each.title for each in diagnosis.alarms]
+
+
+def test_an_epoch_of_one_batch_again_and_again_is_said_but_not_a_batch_that_is_all_data():
+    assert same_batches(30, 1) == ["All batches are the same: the model sees nothing else."]
+    assert same_batches(30, 1, change=1e-6) == []
+    # An epoch is a step, or it is not known what an epoch is.
+    assert same_batches(30, 30) == []
+    assert same_batches(30, 0) == []

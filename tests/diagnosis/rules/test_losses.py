@@ -234,3 +234,11 @@ def test_a_classifier_that_is_only_too_sure_of_itself_is_not_said_to_overfit():
     assert of_validation(much, 0.7) == ["overfitting"]
     assert of_validation(much, 0.97) == []
     assert of_validation([0.1 * x for x in much], 0.7) == []
+
+
+@pytest.mark.parametrize(("ratio", "severity"), [(1e-3, "info"), (0.03, "warning")])
+def test_a_loss_of_unknown_meaning_that_swings_is_an_alarm_if_the_steps_are_large(ratio, severity):
+    facts = ModelFacts(batch_size=32)
+    readings = course(40, lambda s: updates(ratio), [1.0, 6.0] * 20)
+    finding = found(observed(readings, facts), "loss-oscillating")
+    assert finding.severity == severity

@@ -161,3 +161,22 @@ def test_weights_that_stop_in_mid_training_are_said_whatever_the_loss_has_reache
     assert course_until(25, lambda step: False) == []
     # Gradients are accumulated.
     assert course_until(66, lambda step: step % 16 == 0) == []
+
+
+def blown_up(size, losses):
+    """All weights are as large as their first update; the loss says nothing afterwards."""
+
+    def at(step):
+        names = ("a", "b", "c")
+        moved = size if step == 1 else 1e-4 * size
+        sizes = kernels(dict.fromkeys(names, size), W)
+        return {**sizes, **kernels(dict.fromkeys(names, moved), U)}
+
+    return observed(course(12, at, losses), rules=["learning-rate-too-high"])
+
+
+def test_steps_that_replace_all_weights_by_huge_ones_are_too_large_whatever_the_loss():
+    finding = found(blown_up(1000.0, [0.02, *[0.0] * 11]), "learning-rate-too-high")
+    assert (finding.severity, finding.since, finding.detected) == ("error", 1, 1)
+    # So do the first steps from zero, of the usual size.
+    assert blown_up(0.01, [0.02, *[0.0] * 11]).findings == []

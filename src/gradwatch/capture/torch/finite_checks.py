@@ -55,6 +55,8 @@ class FiniteChecks:
         self._bad_in_a_row = 0
         self._task: int | None = None
         self._were_zeroed = False
+        self._grads_before: list[Tensor] = []
+        """Those of the parameters below, as a backward pass found them."""
         self._reached_parameters: list[Any] = []
         """Some that have had a gradient."""
 
@@ -113,6 +115,7 @@ class FiniteChecks:
         # Those behind the last layer, such as a temperature, may have got theirs already.
         some = self._reached_parameters
         self._were_zeroed = not some or any(x.grad is None or not x.grad.any() for x in some)
+        self._grads_before = [] if self._were_zeroed else [x.grad for x in some]
 
     # Around the step of the optimizer.
 
@@ -138,11 +141,16 @@ class FiniteChecks:
     @property
     def has_kept_gradients(self) -> bool | None:
         """Whether this step's gradients were added to those of the step before; None if unknown."""
-        return None if self._task is None else not self._were_zeroed
+        if self._task is None:
+            return None
+        # A backward pass adds in place. Another tensor was put there, as in first-order
+        # meta-learning, or after zero_grad and a pass that no layer was seen in.
+        pairs = zip(self._reached_parameters, self._grads_before, strict=False)
+        return not self._were_zeroed and any(x.grad is before for x, before in pairs)
 
     def step_ended(self, was_finite: bool) -> None:
         """Forget the sums of a step, except for a loss that is told afterwards."""
-        self._task, self._were_zeroed = None, False
+        self._task, self._were_zeroed, self._grads_before = None, False, []
         if not self._reached_parameters:
             reached = [n.value for n in self._named if _is_summed(n.value.grad)]
             self._reached_parameters = sorted(reached, key=lambda x: x.numel())[:_LOOKED_AT]

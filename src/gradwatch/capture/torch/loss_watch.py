@@ -28,6 +28,7 @@ from gradwatch.capture.torch.torch_facts import (
 from gradwatch.capture.torch.torch_optimizer import learning_rates
 from gradwatch.capture.torch.untrained import (
     UNTRAINED,
+    OwnLosses,
     UntrainedParameters,
     is_fresh,
     own_parameters,
@@ -96,6 +97,7 @@ class LossWatch:
         self._noted: dict[Site, Any] = {}
         loop.at_end.append(backward_tap.listen(self._backward_begins))
         self._untrained = UntrainedParameters(module, optimizer)
+        self._own_losses = OwnLosses(optimizer)
         self._called_modules = CalledModules(module, loop.reporter) if is_diagnosed else None
         self._parts: PartCalls | None = PartCalls(module)
         """Until the module itself is called."""
@@ -111,6 +113,7 @@ class LossWatch:
 
     def step_ended(self, moment: Moment | None) -> None:
         """A step has ended, and another one begins."""
+        self._own_losses.step_ended(self._facts is not None)
         if moment is not None and self._untrained.step_ended():
             found, known = self._untrained, self.facts()
             self._facts = replace(
@@ -247,7 +250,7 @@ class LossWatch:
     def _read(self, tensors: Any) -> None:
         is_first = self._facts is None
         root = next(nodes_of(tensors), None)
-        if root is None:
+        if root is None or ((is_first or self._is_expected) and root not in self._own_losses):
             return
         if not is_first:
             self._check_form(root)
@@ -289,11 +292,12 @@ class LossWatch:
         now, known = read_loss(root).facts, self._facts.loss
         if (now.name, now.reduction) == (known.name, known.reduction):
             return
-        reached = parameters_of(root)
-        if any(id(p) in reached for p in self._module.parameters()):
+        if root in self._own_losses:
             self._forms = set()
-            unknown = LossFacts(is_nonnegative=False, through=self._facts.loss.through)
-            self._facts = replace(self._facts, loss=unknown)
+            unknown = LossFacts(is_nonnegative=False, reduction="other", rest="terms")
+            self._facts = replace(
+                self._facts, loss=replace(unknown, through=self._facts.loss.through)
+            )
             self._loop.known.changed()
 
     def _read_attention(self, root: Any) -> None:
@@ -341,5 +345,4 @@ class LossWatch:
             self._noted[site] = tensor.detach()
 
 
-def _do_nothing() -> None:
-    pass
+def _do_nothing() -> None: ...

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from gradwatch.capture.torch.graph_nodes import ancestors
 from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import TorchModule, TorchOptimizer
 
@@ -138,3 +139,33 @@ def own_parameters(module: TorchModule, optimizer: TorchOptimizer) -> set[int]:
     own.update(id(p) for _, p in hidden_parameters(unwrapped(module)))
     own.update(id(p) for part in optimizer.param_groups for p in part["params"])
     return own
+
+
+class OwnLosses:
+    """Tells the losses of an optimizer from those of another one in the same loop.
+
+    A loss from which none of its parameters learns is another's: that of a discriminator that is a
+    part of the same module. If a whole step has no other, it is taken all the same.
+    """
+
+    def __init__(self, optimizer: TorchOptimizer) -> None:
+        self._optimizer = optimizer
+        self._held: set[int] = set()
+        self._count = -1
+        self._takes_any = self._has_left_out = False
+
+    def __contains__(self, root: Any) -> bool:
+        """Whether a loss, given by the root of its graph, is one of this optimizer."""
+        groups = self._optimizer.param_groups
+        if self._count != (count := sum(len(part["params"]) for part in groups)):
+            self._count, self._held = count, {id(p) for part in groups for p in part["params"]}
+        nodes = ancestors(root, 20_000)
+        is_own = self._takes_any or any(
+            id(getattr(x, "variable", None)) in self._held for x in nodes
+        )
+        self._has_left_out |= not is_own
+        return is_own
+
+    def step_ended(self, has_read: bool) -> None:
+        """A step has ended; `has_read` says whether a loss was read in it or before."""
+        self._takes_any |= self._has_left_out and not has_read

@@ -16,6 +16,7 @@ from gradwatch.diagnosis.chance import (
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import Word, judgement
+from gradwatch.diagnosis.quantities import typical_ratios
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.validation import validations
@@ -66,6 +67,7 @@ def loss_not_falling(history: History, facts: ModelFacts, limits: Limits) -> Sym
         "correlation of batches": Threshold(0.5, "with a constant guess: batches are odd"),
         "swing": Threshold(3.0, "factor between high and low losses of the window"),
         "turns": Threshold(0.5, "share of the steps at which it turns; of pure noise it is 2/3"),
+        "ratio": Threshold(0.01, "of update to weight, if it is not known what the loss means"),
     },
 )
 def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
@@ -99,7 +101,12 @@ def loss_oscillating(history: History, facts: ModelFacts, limits: Limits) -> Sym
     turns = float(np.mean(np.sign(changes[1:]) != np.sign(changes[:-1])))
     if high < limits["swing"] * low or turns < limits["turns"]:
         return
+    # A loss of unknown meaning may be noise, and what is learned not show in it.
+    is_known = math.isfinite(so_far.skill.value) or Kind.UPDATE not in history
+    newest = () if is_known else typical_ratios(history, facts)[-20:]
+    is_fast = is_known or np.nanmax(newest, initial=0.0) > limits["ratio"]
     yield Symptom(
+        severity=None if is_fast else Severity.INFO,
         title=f"The loss oscillates between {low:.3g} and {high:.3g} without falling.",
         evidence={
             "low (10 %)": float(low),

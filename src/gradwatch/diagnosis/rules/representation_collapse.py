@@ -66,7 +66,7 @@ def representation_collapse(history: History, facts: ModelFacts, limits: Limits)
     if _is_asked_for_nothing(history, facts, targets, wanted, limits):
         has_faded = now.max() < limits["left"] * outputs.max()
         has_collapsed |= bool(np.all(now < limits["collapsed"]) and has_faded)
-    elif loss_kind(facts.loss.name) in _OF_VALUES and wanted > limits["alike"]:
+    elif _is_comparable(facts) and wanted > limits["alike"]:
         has_collapsed |= bool(now.max() < limits["unexplained"] * wanted)
     if has_collapsed:
         yield Symptom(
@@ -81,7 +81,14 @@ def representation_collapse(history: History, facts: ModelFacts, limits: Limits)
         )
 
 
-_OF_VALUES = (LossKind.REGRESSION, LossKind.BINARY)
+def _is_comparable(facts: ModelFacts) -> bool:
+    """Whether outputs are to vary as the targets do, in one of several losses at most.
+
+    Logits have another mean than what they stand for: of rare events, a large one.
+    """
+    kind = loss_kind(facts.loss.name)
+    is_of_values = kind is LossKind.BINARY and facts.loss.from_logits is not True
+    return (kind is LossKind.REGRESSION or is_of_values) and facts.loss.rest != "terms"
 
 
 def _is_asked_for_nothing(

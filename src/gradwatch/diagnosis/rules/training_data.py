@@ -28,6 +28,8 @@ _ACCEPTS_ANY = re.compile(
     thresholds={
         "large": Threshold(100.0, "RMS of the inputs; initializations expect about 1"),
         "small": Threshold(1e-4, "RMS of the inputs"),
+        "small without progress": Threshold(0.01, "RMS of the inputs, if nothing is learned"),
+        "losses without progress": Threshold(100, "before it is said that nothing is learned"),
         "losses": Threshold(100, "within which a loss that is lost shows that they are too large"),
         "huge": Threshold(1e4, "RMS of the inputs; reported at once, unless the loss has halved"),
     },
@@ -43,14 +45,16 @@ def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
         return
     sizes = np.median(table.statistic("rms", 3), axis=0)
     large = sizes > limits.per_site("large", table.sites)
-    strange = large | ((sizes < limits.per_site("small", table.sites)) & (sizes > 0))
+    so_far = judgement(history, facts)
+    is_nothing = so_far.is_nothing and so_far.losses >= limits["losses without progress"]
+    name = "small without progress" if is_nothing else "small"
+    strange = large | ((sizes < limits.per_site(name, table.sites)) & (sizes > 0))
     if not strange.any():
         return
     worst = int(np.argmax(np.where(strange, np.abs(np.log(np.maximum(sizes, 1e-300))), -1.0)))
     # Integers that identify something, such as words: their size means nothing.
     if first is None and _may_be_indices(table, worst):
         return
-    so_far = judgement(history, facts)
     is_huge = sizes[worst] > limits["huge"] and not so_far.has_learned
     is_lost = bool(np.any(~np.isfinite(history.losses.values[: int(limits["losses"])])))
     if not (so_far.is_flat or is_huge or (is_lost and large[worst])):
@@ -83,6 +87,16 @@ def unshuffled_data(history: History, facts: ModelFacts, limits: Limits) -> Symp
     """Most batches have a single target value, which differs from batch to batch."""
     table = history[Kind.TARGET]
     count = int(limits["measured steps"])
+    if _is_one_batch(history, count):
+        yield Symptom(
+            title="All batches are the same: the model sees nothing else.",
+            evidence={"measured steps": len(table)},
+            sites=[*history[Kind.INPUT].sites, *table.sites],
+            since=history.first_step,
+            severity=Severity.WARNING,
+            remedy="Check what the generator, or the loop over the data, returns at each step.",
+            about="one batch",
+        )
     if len(table) < count or len(table.sites) != 1:
         return
     low, high = table.column("min", 0, count), table.column("max", 0, count)
@@ -100,6 +114,25 @@ def unshuffled_data(history: History, facts: ModelFacts, limits: Limits) -> Symp
         sites=list(table.sites),
         since=table.since(count),
         severity=Severity.WARNING if is_harm else Severity.INFO,
+    )
+
+
+def _is_one_batch(history: History, count: int) -> bool:
+    """Whether the steps of an epoch, of which there are several, were given the same batch.
+
+    Where epochs are not known, a batch may be all there is.
+    """
+    tables = history[Kind.INPUT], history[Kind.TARGET]
+    epochs = history.epochs
+    if not epochs or epochs[0].step - history.first_step + 1 < count:
+        return False
+    newest = [table.rows(count) for table in tables]
+    return all(
+        len(rows) == count
+        and table.steps[-count] != table.steps[-1]
+        and bool(np.all(rows[0] == rows[-1]) and np.all(rows == rows[0]))
+        and bool(np.any(table.latest("min") < table.latest("max")))
+        for rows, table in zip(newest, tables, strict=True)
     )
 
 

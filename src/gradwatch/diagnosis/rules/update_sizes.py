@@ -31,6 +31,7 @@ _TINY = 0.05
         "measured steps without a loss": Threshold(
             10, "of an adversary or a policy, whose loss says nothing"
         ),
+        "size": Threshold(10.0, "RMS of weights that steps have made so large; below 1 is usual"),
     },
     needs=[Kind.UPDATE],
 )
@@ -38,11 +39,14 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
     """Each step changes the weights by a large part of themselves, and the loss does not fall."""
     table = history[Kind.UPDATE]
     count = int(limits["measured steps"])
-    has_jumped = _has_jumped(history, limits["jump"])
+    is_certain = has_jumped = _has_jumped(history, limits["jump"])
     if has_jumped:
         typical = typical_ratios(history, facts)
         is_large = typical > limits["ratio at once"]
         is_too_high = is_large.sum() > 1
+    elif (blown_up := _blown_up(history, facts, limits)).any():
+        typical, is_large, is_too_high = typical_ratios(history, facts), blown_up, True
+        is_certain = True
     elif _says_nothing(history, facts):
         typical = typical_ratios(history, facts)
         is_large = typical > limits["ratio"]
@@ -65,7 +69,7 @@ def learning_rate_too_high(history: History, facts: ModelFacts, limits: Limits) 
         f"{np.nanmax(typical):.0%} of their size.",
         evidence={"largest update ratio": float(np.nanmax(typical)), **_course(history, facts)},
         since=int(table.steps[int(np.argmax(is_large))]),
-        severity=Severity.ERROR if has_jumped else None,
+        severity=Severity.ERROR if is_certain else None,
     )
 
 
@@ -185,6 +189,19 @@ def imbalance(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         layer=table.sites[worst].layer,
         since=table.since(count),
     )
+
+
+def _blown_up(history: History, facts: ModelFacts, limits: Limits) -> Mask:
+    """The measured steps that have replaced most weights by far larger ones, whatever the loss."""
+    table, weights = history[Kind.UPDATE], history[Kind.WEIGHT]
+    chosen = matrices(weights, facts)
+    none = np.zeros(len(table), bool)
+    if table.has_forgotten or not chosen.any() or judgement(history, facts).has_learned:
+        return none
+    sizes = weights.latest("rms")[chosen]
+    if not median(sizes[np.isfinite(sizes)]) > limits["size"]:
+        return none
+    return np.asarray(typical_ratios(history, facts) > limits["ratio at once"])
 
 
 def _typical_beside_zeros(history: History, facts: ModelFacts) -> Array:
