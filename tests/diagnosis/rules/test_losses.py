@@ -242,3 +242,20 @@ def test_a_loss_of_unknown_meaning_that_swings_is_an_alarm_if_the_steps_are_larg
     readings = course(40, lambda s: updates(ratio), [1.0, 6.0] * 20)
     finding = found(observed(readings, facts), "loss-oscillating")
     assert finding.severity == severity
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        (lambda step: 1.0 - 0.05 * step, ["negative-loss"]),
+        # It is learned from data: more slowly, or with noise.
+        (lambda step: 1.0 - 6.0 * (1.0 - 0.98**step), []),
+        (lambda step: 1.0 - 0.05 * step + 0.5 * (-1) ** step, []),
+    ],
+)
+def test_a_loss_that_falls_below_0_in_a_straight_line_to_the_end_has_no_bound(at, expected):
+    losses = [at(step) for step in range(200)]
+    diagnosis = observed(with_losses(losses), rules=["negative-loss"])
+    assert alarms(diagnosis) == []
+    diagnosis.observe_end()
+    assert alarms(diagnosis) == expected

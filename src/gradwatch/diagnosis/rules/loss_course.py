@@ -202,7 +202,9 @@ def negative_loss(history: History, facts: ModelFacts, limits: Limits) -> Sympto
     """
     is_unbounded = not is_non_negative(facts)
     is_reversed = is_unbounded and _is_reversed(history, facts)
-    if is_unbounded and not is_reversed and not _falls_without_bound(history):
+    if is_unbounded and not (
+        is_reversed or _falls_without_bound(history) or _falls_at_one_rate(history)
+    ):
         return
     count = int(limits["losses"])
     window = history.losses.last(count)
@@ -295,6 +297,26 @@ def _falls_without_bound(history: History) -> bool:
     if len(losses) < 15 or not losses.recent < -30.0 * max(abs(losses.initial), 1.0):
         return False
     return _falls_ever_faster(losses.last(15)) or _falls_ever_faster(losses.last(len(losses) // 3))
+
+
+def _falls_at_one_rate(history: History) -> bool:
+    """Whether the loss falls below 0 in a straight line to the end, and nothing slows it down.
+
+    What a network learns from data comes ever more slowly; a number that only the loss asks to grow
+    does not.
+    """
+    losses = history.losses
+    values = losses.last(len(losses) // 2)
+    if not history.has_ended or values.size < 50 or not np.isfinite(values).all():
+        return False
+    if not losses.recent < -3.0 * max(abs(losses.initial), 1.0):
+        return False
+    half = values.size // 2
+    before, after = (
+        np.polyfit(np.arange(half), part, 1)[0] for part in (values[:half], values[-half:])
+    )
+    line = np.polyval(np.polyfit(np.arange(values.size), values, 1), np.arange(values.size))
+    return bool(after < 0.9 * before < 0 and (values - line).std() < 0.03 * (line[0] - line[-1]))
 
 
 def _falls_ever_faster(values: Array) -> bool:
