@@ -3,9 +3,10 @@
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
+from gradwatch.diagnosis.chance import SKILL
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.judgement import Word, judgement
+from gradwatch.diagnosis.judgement import Judgement, Word, judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Array
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
@@ -66,7 +67,7 @@ def representation_collapse(history: History, facts: ModelFacts, limits: Limits)
     if _is_asked_for_nothing(history, facts, targets, wanted, limits):
         has_faded = now.max() < limits["left"] * outputs.max()
         has_collapsed |= bool(np.all(now < limits["collapsed"]) and has_faded)
-    elif _is_comparable(facts) and wanted > limits["alike"]:
+    elif _is_comparable(facts, so_far) and wanted > limits["alike"]:
         has_collapsed |= bool(now.max() < limits["unexplained"] * wanted)
     if has_collapsed:
         yield Symptom(
@@ -81,13 +82,16 @@ def representation_collapse(history: History, facts: ModelFacts, limits: Limits)
         )
 
 
-def _is_comparable(facts: ModelFacts) -> bool:
+def _is_comparable(facts: ModelFacts, so_far: Judgement) -> bool:
     """Whether outputs are to vary as the targets do, in one of several losses at most.
 
-    Logits have another mean than what they stand for: of rare events, a large one.
+    Logits have another mean than what they stand for: of rare events, a large one. That they hardly
+    vary counts only if nothing is learned.
     """
     kind = loss_kind(facts.loss.name)
-    is_of_values = kind is LossKind.BINARY and facts.loss.from_logits is not True
+    is_of_values = kind is LossKind.BINARY and (
+        facts.loss.from_logits is not True or so_far.skill.high < SKILL
+    )
     return (kind is LossKind.REGRESSION or is_of_values) and facts.loss.rest != "terms"
 
 
