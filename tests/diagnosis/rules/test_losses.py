@@ -225,8 +225,9 @@ def test_a_classifier_that_is_only_too_sure_of_itself_is_not_said_to_overfit():
 
     def of_validation(losses, accuracy):
         diagnosis = observed([reading(1, given([1.0], [0.0, 1.0] * 8), 1.0)], facts)
-        for epoch, loss in enumerate(losses, 1):
-            logs = {"loss": 0.5**epoch, "val_loss": loss, "val_accuracy": accuracy}
+        scores = accuracy if isinstance(accuracy, list) else [accuracy] * len(losses)
+        for epoch, (loss, score) in enumerate(zip(losses, scores, strict=True), 1):
+            logs = {"loss": 0.5**epoch, "val_loss": loss, "val_accuracy": score}
             diagnosis.observe_epoch(epoch, 10 * epoch, logs)
         return alarms(diagnosis)
 
@@ -234,6 +235,9 @@ def test_a_classifier_that_is_only_too_sure_of_itself_is_not_said_to_overfit():
     assert of_validation(much, 0.7) == ["overfitting"]
     assert of_validation(much, 0.97) == []
     assert of_validation([0.1 * x for x in much], 0.7) == []
+    # It is as often right as at its best, or no longer is.
+    assert of_validation(much, [0.8, 0.87, 0.89, 0.88, 0.87, 0.86, 0.83, 0.87]) == []
+    assert of_validation(much, [0.8, 0.87, 0.89, 0.85, 0.8, 0.8, 0.77, 0.75]) == ["overfitting"]
 
 
 @pytest.mark.parametrize(("ratio", "severity"), [(1e-3, "info"), (0.03, "warning")])

@@ -16,6 +16,7 @@ from gradwatch.diagnosis.chance import (
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import Word, judgement
+from gradwatch.diagnosis.losses import median
 from gradwatch.diagnosis.quantities import typical_ratios
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
@@ -238,6 +239,7 @@ def negative_loss(history: History, facts: ModelFacts, limits: Limits) -> Sympto
         "gap": Threshold(1.5, "factor between validation and training loss"),
         "loss": Threshold(0.2, "of the best constant guess's loss; a smaller rise hardly matters"),
         "score": Threshold(0.8, "of what accuracy can gain; then the model is only too sure"),
+        "lost score": Threshold(0.1, "of what accuracy has gained, if that is half of what it can"),
     },
 )
 def overfitting(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
@@ -277,7 +279,11 @@ def _is_harmful(history: History, facts: ModelFacts, limits: Limits) -> bool:
     if last.loss - best < limits["loss"] * constant_guess(history, facts).value:
         return False
     constant = constant_accuracy(history, facts)
-    return not last.score - constant > limits["score"] * (1.0 - constant)
+    top, gain = max(each.score for each in known), 1.0 - constant
+    newest = median(np.array([each.score for each in known[-3:]]))
+    # What it says is as often right as ever: it has only become too sure of it.
+    is_kept = top - constant > 0.5 * gain and top - newest < limits["lost score"] * (top - constant)
+    return not (is_kept or last.score - constant > limits["score"] * gain)
 
 
 def _is_memory(history: History, facts: ModelFacts, newest: list[float]) -> bool:
