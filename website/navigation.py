@@ -121,6 +121,7 @@ def contents(rules: list[str], results: list[str]) -> list[dict[str, Any]]:
                     "Recording": [
                         "keras-fit.md",
                         "loops.md",
+                        "jax.md",
                         "trainers.md",
                         "selecting.md",
                         "schedules.md",

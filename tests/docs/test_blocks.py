@@ -19,6 +19,7 @@ from website.pages import rule_page
 # By page, the tests that run its blocks.
 TESTED = {
     "extending.md": "tests/test_extending.py",
+    "jax.md": "tests/loop/test_jax_page.py",
     "loops.md": "tests/loop/test_docs.py",
     "start-keras.md": "tests/docs/test_tutorials.py",
     "start-torch.md": "tests/docs/test_tutorials.py",

@@ -40,6 +40,14 @@ TAPED: Mapping[Kind, str] = {
 }
 """From `Monitor.tape`."""
 
+LINKED: Mapping[Kind, str] = {
+    Kind.GRADIENT: "gradient that came to monitor.optax(), after what precedes it in the chain",
+    Kind.APPLIED_GRADIENT: "gradient after the clipping that was given to monitor.optax()",
+    Kind.WEIGHT: "value of the variable before the update",
+    Kind.UPDATE: "what the transformations in monitor.optax() returned for the variable",
+}
+"""From a link of an `optax.chain`."""
+
 _AT_STEP = "parameter's .grad when optimizer.step() was called"
 _SINCE_BACKWARD = (
     "accumulated over backward() calls, with the loss scale of a GradScaler divided out"

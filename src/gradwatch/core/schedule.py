@@ -41,6 +41,8 @@ class Schedule:
     is_fixed: bool = False
     """Whether the moment alone decides, so that every process chooses the same steps. A function
     of the user may depend on anything."""
+    period: int | None = None
+    """The steps are multiples of this; 0 for one of each epoch, None if it is not so simple."""
 
     def __repr__(self) -> str:
         return self.name
@@ -65,7 +67,7 @@ Spec: TypeAlias = Schedule | int | str | Iterable[int] | Callable[[int], bool]
 def every(n: int) -> Schedule:
     """Every n-th step: n, 2n, 3n, ..."""
     _require(n >= 1, f"every(n) needs n >= 1. Received: n={n}")
-    return Schedule(f"every({n})", lambda m: m.step % n == 0, True)
+    return Schedule(f"every({n})", lambda m: m.step % n == 0, True, n)
 
 
 def each_epoch(n: int = 1) -> Schedule:
@@ -75,7 +77,7 @@ def each_epoch(n: int = 1) -> Schedule:
     advance (a generator without `steps_per_epoch`) it is the first.
     """
     _require(n >= 1, f"each_epoch(n) needs n >= 1. Received: n={n}")
-    return Schedule(f"each_epoch({n})", lambda m: m.stands_for_epoch and m.epoch % n == 0, True)
+    return Schedule(f"each_epoch({n})", lambda m: m.stands_for_epoch and m.epoch % n == 0, True, 0)
 
 
 def at(*steps: int) -> Schedule:

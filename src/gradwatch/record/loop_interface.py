@@ -74,7 +74,8 @@ class LoopInterface:
         schedules ask for; where nothing is due, it does next to nothing.
 
         Args:
-            readings: the result of `measure`, from inside a compiled step.
+            readings: the result of `measure`, from inside a compiled step; or the state of an
+                optimizer with a link of `optax` in it.
             gradients: of the loss with respect to the variables, as a list in their
                 order or as the same tree. A None in it is recorded with count 0.
                 For torch parameters they are their `.grad` if not given.
@@ -241,6 +242,43 @@ class LoopInterface:
             TypeError: it is neither.
         """
         return self._loop.outputs_of(model, group)
+
+    def optax(self, *transformations: Any, clipping: Any = None, group: str | None = None) -> Any:
+        """A link of an `optax.chain` that measures what passes through it, also under `jax.jit`.
+
+        Give the optimizer's state to `record` after each step. It has the summaries of the last
+        measured step; steps that are not due compute none. Recorded are the gradients that come to
+        the link, the weights before the update, and the updates that `transformations` make of
+        them. The learning rate is recorded too if `optax.inject_hyperparams` is around the
+        optimizer.
+
+        Args:
+            transformations: those that come after, for their updates: the optimizer. Without any,
+                gradients pass on as they are.
+            clipping: clips gradients before `transformations`; what it returns is recorded as
+                `applied_gradients`.
+            group: as for `record`, for several links: in `optax.partition`, for example.
+
+        Returns:
+            An `optax.GradientTransformationExtraArgs`.
+
+        Example:
+
+        >>> import gradwatch, jax, jax.numpy as jnp, optax, tempfile
+        >>> monitor = gradwatch.Monitor(tempfile.mkdtemp(), every=1, sinks=[gradwatch.CSV()],
+        ...                             diagnose=False)
+        >>> optimizer = monitor.optax(optax.adam(0.1), clipping=optax.clip_by_global_norm(1.0))
+        >>> params = {"w": jnp.ones(3)}
+        >>> state = optimizer.init(params)
+        >>> loss, grads = jax.value_and_grad(lambda p: (p["w"] ** 2).sum())(params)
+        >>> updates, state = optimizer.update(grads, state, params)
+        >>> monitor.record(state, loss=loss)
+        >>> monitor.close()
+        >>> lines = (monitor.directory / "summaries.csv").read_text().splitlines()[1:]
+        >>> [line.split(",")[3] for line in lines]
+        ['weight', 'gradient', 'applied_gradient', 'update', 'loss']
+        """
+        return self._loop.optax(transformations, clipping, group)
 
     @do_not_convert
     @suggests_arguments(LOOP_SYNONYMS)

@@ -94,6 +94,17 @@ class Timetable:
         # Called at every step; most watches share one or two schedules.
         return any(schedule.due(moment) for schedule in self._schedules)
 
+    @property
+    def periods(self) -> frozenset[int] | None:
+        """Steps that are due are multiples of one of these, but for those that stand for an epoch.
+
+        None if that is not known, or nothing is due but once an epoch.
+        """
+        given = [watch.every or self.every for watch in self.watches]
+        given += [w.histogram for w in self.watches if isinstance(w.histogram, Schedule)]
+        found = {schedule.period for schedule in given}
+        return None if None in found or found == {0} else frozenset(n for n in found if n)
+
     def is_asked_for(self, moment: Moment) -> bool:
         """Whether a watch is due by a schedule of its own, which the user has given it."""
         return any(watch.every is not None and watch.every.due(moment) for watch in self.watches)

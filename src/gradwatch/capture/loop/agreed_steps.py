@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gradwatch.core import Moment
 from gradwatch.watches import Timetable
-from gradwatch.watches.budget import GAP, START, is_in_floor
+from gradwatch.watches.budget import GAP, START, is_evenly_spread, is_in_floor
 
 LEAD = 8
 """How many steps ahead a change is announced, so that all ranks know it when it comes."""
@@ -55,7 +55,7 @@ class AgreedSteps:
             if step >= update.until:
                 is_paused = step < update.since
                 return not is_paused and (step % update.interval == 0 or is_in_floor(step))
-        return step % START == 0 or is_in_floor(step)
+        return is_evenly_spread(step)
 
     def is_measured(self, step: int) -> bool:
         """Whether all ranks measure a step, as far as is known by now."""

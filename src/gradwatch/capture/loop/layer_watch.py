@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from gradwatch.capture.errors import WrongTypeError
 from gradwatch.capture.loop.loop_plans import narrowed
+from gradwatch.capture.loop.module_walk import is_linen, is_module
 from gradwatch.capture.step_tensors import SiteTensor, StepTensors, under
 from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.util import Reporter
@@ -48,8 +49,13 @@ def layers_of(model: Any, reporter: Reporter) -> Layers:
         from gradwatch.capture.torch.torch_layers import TorchLayers
 
         return TorchLayers(model, reporter)
+    if "jax" in sys.modules and (is_module(model) or is_linen(model)):
+        from gradwatch.capture.loop.jax_layers import JaxLayers
+
+        return JaxLayers(model, reporter)
     raise WrongTypeError(
-        "Layers are found in a Keras 3 model or a torch.nn.Module. Of anything else, "
+        "Layers are found in a Keras 3 model, a torch.nn.Module and in modules of Flax (NNX and "
+        "Linen) and Equinox. Of anything else, "
         'give the tensors themselves: outputs={"hidden": tensor}. '
         f"Received: {type(model).__name__}"
     )

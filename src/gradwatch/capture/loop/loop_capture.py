@@ -17,6 +17,7 @@ from gradwatch.capture.loop.loop_readings import (
     fetched_loss,
     framework_of_readings,
     loss_row,
+    names_to_fetch,
     packed_numbers,
 )
 from gradwatch.capture.loop.step_count import Progress
@@ -25,7 +26,7 @@ from gradwatch.capture.meaning import RECORDED
 from gradwatch.capture.recorder import Recorder, Submit
 from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.step_tensors import StepTensors, under
-from gradwatch.capture.values import is_value, names_due
+from gradwatch.capture.values import names_due
 from gradwatch.core import Kind, ModelFacts, Moment, Site, SiteInfo, Tensor
 from gradwatch.measure import Fetched, Framework
 from gradwatch.util import Reporter
@@ -221,11 +222,7 @@ class LoopCapture:
                 self._begin_run(moment)
                 self._numbers.add_measured_loss(moment, own.fetch(readings, ["loss", "table"]))
             return
-        names = ["rows", "table"]
-        if "cells" in readings and self.is_due(moment, histograms=True):
-            names.append("cells")
-        if any(self.timetable.probes_due(moment)):
-            names += [name for name in readings if is_value(name)]
+        names = names_to_fetch(readings, self.timetable, moment)
         wait_for_loss = fetched_loss(loss)
         if wait_for_loss is None and "loss" in readings:
             wait_for_loss = own.fetch(readings, ["loss"])
@@ -290,7 +287,7 @@ class LoopCapture:
         names = names_due(table.plan.due(moment), arrays)
         self._send(moment, own.fetch(arrays, names), fetched_loss(loss), table, numbers, beside)
 
-    def send_later(self, moment: Moment, table: SiteTable, wait: Fetched) -> None:
+    def send_later(self, moment: Moment, table: SiteTable | None, wait: Fetched) -> None:
         """Send what `wait` returns, on another thread; nothing if that is empty."""
         self._send(moment, wait, None, table)
 

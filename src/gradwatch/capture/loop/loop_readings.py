@@ -8,9 +8,11 @@ import numpy as np
 
 from gradwatch.capture.errors import WrongPlaceError, WrongTypeError, WrongValueError
 from gradwatch.capture.shapes import common_framework, shape_of
-from gradwatch.core import Site, Summary, Tensor
+from gradwatch.capture.values import is_value
+from gradwatch.core import Moment, Site, Summary, Tensor
 from gradwatch.measure import Fetched, Framework, family, framework
 from gradwatch.util import Reporter
+from gradwatch.watches import Timetable
 
 _NO_GRADIENTS = (
     "Not one of the gradients exists (all are None), so they are recorded with count 0. In torch, "
@@ -84,6 +86,16 @@ def framework_of_readings(readings: Any) -> Framework:
             "Those of several steps, as of a scan, are recorded one by one."
         )
     return own
+
+
+def names_to_fetch(readings: Mapping[str, Any], timetable: Timetable, moment: Moment) -> list[str]:
+    """The names of the arrays of a measurement that are due."""
+    names = ["rows", "table"]
+    if "cells" in readings and any(timetable.histograms_due(moment)):
+        names.append("cells")
+    if any(timetable.probes_due(moment)):
+        names += [name for name in readings if is_value(name)]
+    return names
 
 
 def packed_numbers(numbers: Mapping[Site, float] | None) -> dict[Site, Any]:

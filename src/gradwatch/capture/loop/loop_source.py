@@ -1,6 +1,7 @@
 """Captures the steps of a hand-written loop, for the methods of `Monitor`."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gradwatch.capture.capture_session import CaptureSession
@@ -9,6 +10,7 @@ from gradwatch.capture.guard import guarded
 from gradwatch.capture.loop.layer_watch import layers_of
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.loop.loop_readings import check_loss, check_metrics
+from gradwatch.capture.loop.optax_states import link_states
 from gradwatch.capture.loop.outputs_context import NoOutputs, OutputsContext, require_own
 from gradwatch.capture.loop.reduced_gradients import ReducedGradients
 from gradwatch.capture.loop.replica_step import (
@@ -27,6 +29,7 @@ from gradwatch.capture.sample_losses import fetched_samples
 from gradwatch.core import KerasOptimizer, Kind, Moment, SiteInfo, TorchModule, TorchOptimizer
 
 if TYPE_CHECKING:
+    from gradwatch.capture.loop.linked_steps import LinkedSteps
     from gradwatch.capture.torch.backward_losses import BackwardLosses
 
 
@@ -95,6 +98,15 @@ class LoopSource:
         if call.loss is not None:
             check_loss(call.loss)
         metrics = {} if call.metrics is None else check_metrics(call.metrics)
+        links = link_states(call.readings)
+        if links is not None:
+
+            def record_rest(moment: Moment) -> None:
+                self._record_samples(call, moment)
+                self._record_metrics(self.recorder.progress(""), moment, "", metrics)
+
+            self._linked.record(call, links, record_rest)
+            return
         loop, group, (step, epoch) = self.recorder, call.group_name, call.where
         require_own(call.outputs, loop, group)
         progress = loop.progress(group)
@@ -138,6 +150,12 @@ class LoopSource:
             if call.loss is not None and not is_due:
                 loop.record_loss(moment, group, call.loss, call.part)
             self._record_metrics(progress, moment, group, metrics)
+
+    @cached_property
+    def _linked(self) -> "LinkedSteps":
+        from gradwatch.capture.loop.linked_steps import LinkedSteps
+
+        return LinkedSteps(self.recorder)
 
     def _record_watched(
         self, call: StepArguments, loop: LoopCapture, progress: Progress, metrics: Mapping[str, Any]
@@ -234,6 +252,23 @@ class LoopSource:
             )
         name = group_name(group)
         return OutputsContext(layers_of(model, self._reporter), self.recorder, name)
+
+    def optax(self, transformations: tuple[Any, ...], clipping: Any, group: str | None) -> Any:
+        """After an internal error, this returns what does the same and measures nothing."""
+        require_framework("optax", "optax", "monitor.optax()", "Other loops call monitor.record().")
+        link = self._optax(transformations, clipping, group)
+        if link is None:
+            import optax  # type: ignore[import-untyped]
+
+            link = optax.chain(clipping or optax.identity(), *transformations)
+        return link
+
+    @guarded("making a link of an optimizer", "what that does")
+    def _optax(self, transformations: Any, clipping: Any, group: str | None) -> Any:
+        from gradwatch.capture.loop.optax_link import OptaxLink
+
+        link = OptaxLink(self.recorder, group_name(group), transformations, clipping)
+        return link.transformation()
 
     @guarded("finding the reduction of an optimizer", "the gradients that it applies", NoOutputs)
     def reduced_by(self, optimizer: KerasOptimizer) -> ReducedGradients | NoOutputs:

@@ -17,8 +17,10 @@ class JaxTap:
     value behind one. Only where a gradient is wanted is the identity put behind the layer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, through_vmap: bool = False) -> None:
         self._trace: Any = None
+        self._through_vmap = through_vmap
+        """Whether what is computed for each sample under `jax.vmap` is noted as one array."""
 
     def aside(self, function: Any) -> Any:
         return function
@@ -36,7 +38,7 @@ class JaxTap:
         if _is_forward_mode(tensor):
             # The identity has no forward rule, and JAX would say so only when it compiles.
             raise TypeError("arrays of a forward-mode differentiation")
-        passage.output = jax.lax.stop_gradient(tensor)
+        passage.output = self.outermost(jax.lax.stop_gradient(tensor))
         is_inside = _kind(tensor) == "DynamicJaxprTracer" and not self.can_leave(tensor)
         if is_inside or not jnp.issubdtype(tensor.dtype, jnp.floating):
             return tensor
@@ -58,6 +60,15 @@ class JaxTap:
 
         identity.defvjp(forward, backward)
         return identity(tensor)
+
+    def outermost(self, tensor: Any) -> Any:
+        """The array of all samples, if the tensor is that of one under `jax.vmap`."""
+        while self._through_vmap and _kind(tensor) == "BatchTracer":
+            axis, tensor = tensor.batch_dim, tensor.val
+            if axis is not None:
+                tensor = jnp.moveaxis(tensor, axis, 0)
+            tensor = jax.lax.stop_gradient(tensor)
+        return tensor
 
     def can_leave(self, tensor: Any) -> bool:
         if not isinstance(tensor, jax.core.Tracer):

@@ -34,7 +34,7 @@ from gradwatch.capture.values import value_name
 from gradwatch.core import Kind, Moment, Site, Tensor, TorchModule, TorchOptimizer
 from gradwatch.measure import Fetched, framework
 from gradwatch.measure.torch_eager import MeasuredRow
-from gradwatch.watches.budget import START, is_in_floor
+from gradwatch.watches.budget import is_evenly_spread
 
 _MEANINGS = {Spread.OWN: WATCHED, Spread.REPLICATED: REPLICATED, Spread.SHARDED: SHARDED}
 
@@ -102,7 +102,7 @@ class TorchWatch:
             loop.at_end.append(self._sharded.leave)
         elif self._is_one_of_many and not self._is_recorder:
             # A budget would choose other steps here than where variables are recorded.
-            loop.follow(_is_fixed)
+            loop.follow(is_evenly_spread)
         loop.means(_MEANINGS[spread])
         self._surroundings = LossWatch(
             module,
@@ -344,7 +344,3 @@ class TorchWatch:
         if self._sharded is not None:
             return not self._sharded.is_over and self._sharded.steps.is_measured(moment.step)
         return self._loop.is_due(moment)
-
-
-def _is_fixed(step: int) -> bool:
-    return step % START == 0 or is_in_floor(step)

@@ -2,6 +2,8 @@
 
 from bisect import bisect_left
 
+START = 10
+"""The interval that a budget begins with."""
 FIRST = 20
 """The first steps, all of which are measured."""
 DENSITY = 40
@@ -24,6 +26,20 @@ def is_in_floor(step: int) -> bool:
     [18, 19, 20, 22, 24, 26, 28]
     """
     return step % floor_interval(step) == 0
+
+
+def is_evenly_spread(step: int) -> bool:
+    """Whether a step is one of the floor, or one that a budget begins with.
+
+    Processes that do not choose by the clock measure these, and so do compiled steps.
+    """
+    return step % START == 0 or is_in_floor(step)
+
+
+def floor_steps() -> list[tuple[int, int]]:
+    """The interval of the floor up to each of these steps, ascending, for compiled steps."""
+    later = [(DENSITY * interval, interval) for interval in INTERVALS[1:-1]]
+    return [(FIRST, 1), *later, (2**31 - 1, INTERVALS[-1])]
 
 
 def floor_interval(steps: int) -> int:

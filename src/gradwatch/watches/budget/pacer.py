@@ -10,10 +10,9 @@ from gradwatch.watches.budget import floor
 from gradwatch.watches.budget.closer_look import CloserLook
 from gradwatch.watches.budget.cost import Cost
 from gradwatch.watches.budget.epoch_steps import EpochSteps
-from gradwatch.watches.budget.floor import densest
+from gradwatch.watches.budget.floor import START, densest
 from gradwatch.watches.budget.meter import Meter
 
-START = 10
 HASTE = 3
 """Measured steps to have seen before measuring more rarely, where the cost is beyond doubt."""
 PATIENCE = 8
