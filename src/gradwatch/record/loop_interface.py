@@ -276,7 +276,7 @@ class LoopInterface:
         >>> monitor.close()
         >>> lines = (monitor.directory / "summaries.csv").read_text().splitlines()[1:]
         >>> [line.split(",")[3] for line in lines]
-        ['weight', 'gradient', 'applied_gradient', 'update', 'loss']
+        ['weight', 'gradient', 'applied_gradient', 'loss']
         """
         return self._loop.optax(transformations, clipping, group)
 
