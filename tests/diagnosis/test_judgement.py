@@ -265,3 +265,29 @@ def test_what_is_memorised_is_said_if_no_validation_shows_it(rng):
     # It may only be late.
     assert alarms_of([1.6, 1.45, 1.42, 1.37]) == []
     assert alarms_of([1.35, 1.3, 1.25, 1.2]) == []
+
+
+def with_returns(returns):
+    """A loss that says nothing, beside the returns that a loop reports every fifth step."""
+    rng = np.random.default_rng(0)
+    history = history_of(rng.standard_normal(200))
+    for i, value in enumerate(returns):
+        history.add_metrics(5 * i + 1, {"loss": -value, "mean_return": value, "steps": 9.0 * i})
+    return judgement(history, ModelFacts())
+
+
+def test_a_score_that_rises_tells_that_a_network_learns_where_its_loss_does_not():
+    noise = np.random.default_rng(1).standard_normal(40)
+    assert not with_returns([]).has_learned
+    assert not with_returns(noise).has_learned
+    assert not with_returns(noise - 0.2 * np.arange(40)).has_learned
+    rising = with_returns(noise + 0.2 * np.arange(40))
+    assert (rising.has_learned, rising.is_flat, rising.word) == (True, False, Word.LEARNED)
+
+
+def test_a_known_guess_tells_more_than_scores():
+    targets = np.arange(32) % 4
+    history = history_of([1.4] * 100, lambda step: targets, "sparse_categorical_crossentropy")
+    for step in range(40):
+        history.add_metrics(step, {"reward": float(step)})
+    assert not judgement(history, CLASSES).has_learned

@@ -20,6 +20,7 @@ from gradwatch.diagnosis.chance import (
 from gradwatch.diagnosis.data_losses import data_losses, is_added
 from gradwatch.diagnosis.history import ADDED_LOSS, History
 from gradwatch.diagnosis.losses import Losses, median
+from gradwatch.diagnosis.rising_scores import rises
 from gradwatch.diagnosis.value_table import Array
 
 _LEAST = 10
@@ -66,6 +67,7 @@ class Judgement:
         paired: the skill by the same batches of both losses; None if too few are known.
         term: the skill by a term of the loss, where only that can be compared.
         patience: the losses before one that rests at the constant guess's is taken to stay there.
+        is_rising: whether a score that the loop reports rises, such as the return of a policy.
         added: what regularizers add to the loss, and all levels here are without; NaN if nothing.
     """
 
@@ -84,6 +86,7 @@ class Judgement:
     term: Level | None = None
     patience: int = _FEW
     added: float = math.nan
+    is_rising: bool = False
 
     @property
     def skill(self) -> Level:
@@ -112,7 +115,8 @@ class Judgement:
             return False
         if math.isfinite(self.skill.value):
             return self.skill.low > SKILL or self.is_accurate
-        return self.is_accurate or (self.is_significant and self.fall > 0.5)
+        is_far = self.is_significant and self.fall > 0.5
+        return self.is_accurate or self.is_rising or is_far
 
     @property
     def is_proven(self) -> bool:
@@ -227,6 +231,7 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         paired=paired_skill(history, losses, chance.value),
         term=term,
         patience=_FEW if term is None or history.has_ended else _PLATEAU,
+        is_rising=rises(history),
         added=history.numbers[ADDED_LOSS][-1][1] if is_added(history, facts) else math.nan,
     )
 
