@@ -71,7 +71,7 @@ def train(tmp_path):
             "default_root_dir": tmp_path,
             "limit_val_batches": 0,
         } | arguments
-        net = net or Net()
+        net = Net() if net is None else net
         trainer = pl.Trainer(callbacks=list(callbacks), **arguments)
         trainer.fit(net, data(), data(8), ckpt_path=resume)
         return trainer, net
@@ -212,3 +212,43 @@ def test_several_optimizers_have_a_group_each(tmp_path, train):
     first, last = losses["optimizer_0/loss"], losses["optimizer_1/loss"]
     assert list(first) == list(last) == [1, 2, 3, 4]
     assert 5 < last[1] / first[1] < 20
+
+
+def test_an_optimizer_of_another_module_is_a_warning_and_training_goes_on(tmp_path, train):
+    class Foreign(Net):
+        def configure_optimizers(self):
+            return torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+
+    callback = GradwatchCallback(tmp_path / "run", every=1)
+    with pytest.warns(UserWarning, match="none of the parameters"):
+        trainer, _ = train(callback, net=Foreign(), max_steps=3)
+    assert trainer.global_step == 3
+    assert not (tmp_path / "run").exists()
+
+
+def compiled_net():
+    net = Net()
+    # Copies of the model for the truth cannot be made inside compiled code.
+    net.models = dict.fromkeys(range(1, 9))
+    return torch.compile(net, backend="eager")
+
+
+def test_a_compiled_module_is_recorded(tmp_path, train):
+    keep = Keep()
+    _, bare = train(net=compiled_net(), max_steps=3)
+    _, watched = train(watching(tmp_path / "run", keep), net=compiled_net(), max_steps=3)
+    assert list(norms(keep, Kind.GRADIENT)) == [1, 2, 3]
+    for a, b in zip(bare.parameters(), watched.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_with_deepspeed_nothing_is_recorded_and_a_warning_says_so(tmp_path):
+    strategy = type("DeepSpeedStrategy", (), {})()
+    trainer = type("Trainer", (), {"strategy": strategy, "global_step": 1})()
+    callback = GradwatchCallback(tmp_path / "run")
+    with pytest.warns(UserWarning, match="DeepSpeed"):
+        callback.on_train_start(trainer, None)
+    callback.on_train_batch_start(trainer, None)
+    callback.on_train_batch_end(trainer, None)
+    callback.on_train_end(trainer, None)
+    assert not (tmp_path / "run").exists()

@@ -203,3 +203,57 @@ def test_a_model_that_the_optimizer_does_not_train_is_a_notice_and_training_goes
     assert ["none of the parameters" in shown[0], "newer" in shown[1]] == [True, True]
     assert "DeepSpeed" in shown[2]
     assert len(shown) == 3
+
+
+def test_with_a_loss_scaler_gradients_and_losses_are_unscaled(tmp_path, train, monkeypatch):
+    class Applied(TrainerCallback):
+        """The gradients after clipping, unscaled."""
+
+        def __init__(self):
+            self.gradients = {}
+
+        def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
+            self.gradients[state.global_step + 1] = {
+                n.replace(".", "/"): p.grad.double().numpy().copy()
+                for n, p in model.named_parameters()
+            }
+
+    create = Trainer.create_accelerator_and_postprocess
+
+    def with_scaler(trainer):
+        # Accelerate's own code for fp16, which it turns off on a CPU.
+        create(trainer)
+        trainer.accelerator.native_amp = True
+        trainer.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8)
+
+    monkeypatch.setattr(Trainer, "create_accelerator_and_postprocess", with_scaler)
+    keep, applied, truth = Keep(), Applied(), Truth()
+    both = [gradwatch.gradients(), gradwatch.applied_gradients()]
+    callback = GradwatchCallback(tmp_path / "run", every=1, watch=both, sinks=[keep])
+    trainer = train(applied, truth, callback, fp16=True)
+    assert trainer.accelerator.scaler.get_scale() == 2.0**8
+    before, after = norms(keep, Kind.GRADIENT), norms(keep, Kind.APPLIED_GRADIENT)
+    losses = {r.step: r.losses()["loss"] for r in keep.readings if r.losses()}
+    assert list(before) == list(after) == list(losses) == [1, 2, 3, 4]
+    for step, model in truth.models.items():
+        assert_norms(after[step], applied.gradients[step])
+        # Before clipping they are in half precision only.
+        true = gradients_of(model, trainer.noted[step])
+        whole = math.sqrt(sum(np.square(g).sum() for g in true.values()))
+        found = math.sqrt(sum(norm**2 for norm in before[step].values()))
+        assert found == pytest.approx(whole, rel=2e-3)
+        mean = np.mean([model(**batch).loss.item() for batch in trainer.noted[step]])
+        assert losses[step] == pytest.approx(mean, rel=2e-3)
+
+
+def test_a_model_that_the_trainer_compiles_is_recorded(tmp_path, train):
+    keep, truth = Keep(), Truth()
+    callback = GradwatchCallback(
+        tmp_path / "run", every=1, watch=gradwatch.gradients(), sinks=[keep]
+    )
+    compiled = {"torch_compile": True, "torch_compile_backend": "eager", "max_steps": 2}
+    trainer = train(truth, callback, **compiled)
+    before = norms(keep, Kind.GRADIENT)
+    assert list(before) == [1, 2]
+    for step, model in truth.models.items():
+        assert_norms(before[step], gradients_of(model, trainer.noted[step]))
