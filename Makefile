@@ -111,7 +111,7 @@ test-twins: $(READY)
 VERSION_TESTS ?= --ignore=tests/keras --ignore=tests/distributed --ignore=tests/faults --ignore=tests/view/browser
 OLD := ignore::DeprecationWarning -W ignore::FutureWarning
 TOOLS := pytest pytest-xdist hypothesis httpx cloudpickle optax flax equinox scikit-learn ipython pyte 'moto[s3]' flask flask-cors hatchling
-EXTRAS := tensorboard,dataframes,plot,remote,view
+EXTRAS := tensorboard,dataframes,plot,remote,view,wandb,mlflow,trackio,mcp
 test-versions: $(STATIC) test-versions-lowest-direct test-versions-highest
 test-versions-%:
 	@command -v uv >/dev/null || { echo "make test-versions needs uv: pip install uv" >&2; exit 1; }
