@@ -72,3 +72,29 @@ def test_what_the_users_step_raises_is_raised(make_monitor: Any, every: int | No
     monitor, _ = make_monitor(**({} if every is None else {"every": every}))
     with pytest.raises(KeyError, match="of the user"):
         fit(linear_model(cls=Failing), 2, monitor)
+
+
+class FailingOnce(keras.Sequential):
+    """A step that raises only when it is called, or traced, for the first time."""
+
+    calls = 0
+
+    def train_step(self, *args: Any) -> Any:
+        type(self).calls += 1
+        if type(self).calls == 1:
+            raise KeyError("of the user")
+        return super().train_step(*args)
+
+
+@pytest.mark.parametrize("jit_compile", ["auto", False], ids=["xla", "plain"])
+@pytest.mark.parametrize("every", [1, 2, None], ids=["each-step", "each-second-step", "budget"])
+def test_what_the_users_step_raises_only_once_is_raised(
+    make_monitor: Any, every: int | None, jit_compile: Any
+) -> None:
+    FailingOnce.calls = 0
+    monitor, _ = make_monitor(**({} if every is None else {"every": every}))
+    model = linear_model(cls=FailingOnce)
+    model.compile("sgd", "mse", jit_compile=jit_compile)
+    with pytest.raises(KeyError, match="of the user"):
+        fit(model, 4, monitor)
+    assert FailingOnce.calls == 1

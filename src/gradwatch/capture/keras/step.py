@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-from gradwatch.capture.keras.again import StepKeeper
+from gradwatch.capture.keras.again import StepKeeper, UserErrors
 from gradwatch.capture.keras.ahead import CompiledAhead, Taken, Tracer
 from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
@@ -44,8 +44,9 @@ class MeasuredCall(StandIn):
 
     def __call__(self, *args: Any) -> Any:
         # Before the model's step is run, nothing of gradwatch is called outside of this `try`:
-        # the step is run in any case, and once.
+        # the step is run in any case, and once. It may be traced before, and raise.
         self._model.__dict__["train_function"] = self._own_function
+        self._step.errors.have_come = False
         call, tracer = None, None
         try:
             # Another callback may have raised after the request was made. The step was
@@ -60,6 +61,8 @@ class MeasuredCall(StandIn):
             if self._step.keeper is not None:
                 args = self._step.keeper.before(self._own_function, args)
         except Exception as error:
+            if self._step.errors.have_come:
+                raise
             tracer = None
             report_failure(self._requests, error, "preparing a measured step")
         if tracer is None:
@@ -79,7 +82,8 @@ class MeasuredCall(StandIn):
         except SelectionError:  # Raised to the user.
             raise
         except Exception as error:
-            # Perhaps of the user's own step, which then raises it.
+            if self._step.errors.have_come:
+                raise
             failure = error
         result = (call or own)(*tracer.arguments(taken))
         if failure is not None and not any(r.observer.is_refused for r in self._requests[0]):
@@ -102,6 +106,7 @@ class MeasuredStep:
         tracer: Tracer | None = None,
     ) -> None:
         self.keeper = keeper
+        self.errors = UserErrors() if keeper is None else keeper.errors
         self._tracer = tracer
         self._model = model
         self._backend = backend
@@ -258,7 +263,7 @@ class MeasuredStep:
             except Exception as error:
                 if not any(request.observer.is_refused for request in requests):
                     # What is found to be wrong before the step ran may be ours.
-                    if not self._backend.can_run_own(error, args):
+                    if self.errors.have_come or not self._backend.can_run_own(args):
                         raise
                     failure = error
             finally:
@@ -296,7 +301,7 @@ class MeasuredStep:
 
     def _compile(self, observers: Sequence[Observer]) -> _Compiled:
         """A train function that measures for all of them."""
-        model, train_step = self._model, self._train_step
+        model, train_step = self._model, self.errors.noted(self._train_step)
         for observer in observers:
             train_step = observer.backend.wrap(train_step, observer.observation)
         given = {"train_step": train_step, "train_function": None, **self._backend.while_compiling}

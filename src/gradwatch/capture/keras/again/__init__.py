@@ -6,6 +6,7 @@ from gradwatch.capture.keras.again.make_keeper import make_keeper
 from gradwatch.capture.keras.again.reruns import Reruns
 from gradwatch.capture.keras.again.step_keeper import StepKeeper
 from gradwatch.capture.keras.again.step_search import Rerun, StepSearch, is_harmed
+from gradwatch.capture.keras.again.user_errors import UserErrors
 
 __all__ = [
     "KeptCall",
@@ -14,6 +15,7 @@ __all__ = [
     "Reruns",
     "StepKeeper",
     "StepSearch",
+    "UserErrors",
     "is_harmed",
     "make_keeper",
 ]

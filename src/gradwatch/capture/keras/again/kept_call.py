@@ -22,5 +22,7 @@ class KeptCall(StandIn):
             if not self._keeper.kept.is_off:
                 function = self._keeper.own(function)
         except Exception as error:
+            if self._keeper.errors.have_come:
+                raise
             self._keeper.give_up(error)
         return function(*args)

@@ -4,6 +4,7 @@ import keras
 
 from gradwatch.capture.keras.again.rerunner import Rerunner
 from gradwatch.capture.keras.again.step_keeper import StepKeeper
+from gradwatch.capture.keras.again.user_errors import UserErrors
 from gradwatch.capture.keras.backends import KerasBackend
 from gradwatch.core import KerasModel
 from gradwatch.parallel import ranks
@@ -16,13 +17,13 @@ def make_keeper(model: KerasModel, backend: KerasBackend, reporter: Reporter) ->
     That is where they call the user's code each time, because they are not compiled, where several
     devices or processes take part, and where TensorFlow runs several steps at once.
     """
-    rerunner = None
+    rerunner, errors = None, UserErrors()
     with reporter.guard("preparing to keep steps", "what is kept of steps that are not measured"):
-        rerunner = _make_rerunner(model, backend)
-    return None if rerunner is None else StepKeeper(rerunner, reporter)
+        rerunner = _make_rerunner(model, backend, errors)
+    return None if rerunner is None else StepKeeper(rerunner, reporter, errors)
 
 
-def _make_rerunner(model: KerasModel, backend: KerasBackend) -> Rerunner | None:
+def _make_rerunner(model: KerasModel, backend: KerasBackend, errors: UserErrors) -> Rerunner | None:
     name = keras.backend.backend()
     if name == "torch":
         return None  # Its steps are not compiled.
@@ -38,7 +39,7 @@ def _make_rerunner(model: KerasModel, backend: KerasBackend) -> Rerunner | None:
         from gradwatch.capture.keras.backends.tensorflow_backend import TensorFlowBackend
 
         if isinstance(backend, TensorFlowBackend) and not backend.is_replicated:
-            return TensorFlowRerunner(model, backend)
+            return TensorFlowRerunner(model, backend, errors)
     return None
 
 

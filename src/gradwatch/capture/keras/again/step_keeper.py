@@ -6,6 +6,7 @@ from typing import Any
 
 from gradwatch.capture.keras.again.kept_steps import KeptSteps
 from gradwatch.capture.keras.again.rerunner import Rerunner
+from gradwatch.capture.keras.again.user_errors import UserErrors
 from gradwatch.core import Moment
 from gradwatch.util import Reporter
 
@@ -16,10 +17,11 @@ SINGLE_SECONDS = 5.0
 class StepKeeper:
     """Notes the batches of all steps, and copies the state before some."""
 
-    def __init__(self, rerunner: Rerunner, reporter: Reporter) -> None:
+    def __init__(self, rerunner: Rerunner, reporter: Reporter, errors: UserErrors) -> None:
         self.rerunner = rerunner
         self.kept = KeptSteps()
         self.seconds_left = SINGLE_SECONDS
+        self.errors = errors
         self._reporter = reporter
         self._own: tuple[Any, Any] = (None, None)
         self._may_copy = self._has_copied = False
@@ -44,13 +46,17 @@ class StepKeeper:
     def before(self, own_function: Any, args: Any) -> Any:
         """A step comes next, measured or not: copy the state if it is time to.
 
-        Returns the arguments to use. An internal error leaves these as they are.
+        Returns the arguments to use. An internal error leaves these as they are; what the train
+        step raises, if it is traced, is raised.
         """
+        self.errors.have_come = False
         try:
             if self._may_copy and self.kept.wants_state():
                 self._copy_state(own_function, args)
             return self.rerunner.arguments(args, self.note)
         except Exception as error:
+            if self.errors.have_come:
+                raise
             self.give_up(error)
             return args
 

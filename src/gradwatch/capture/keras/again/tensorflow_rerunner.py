@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from gradwatch.capture.keras.again.rerunner import Finite, Note, Rerunner
+from gradwatch.capture.keras.again.user_errors import UserErrors
 from gradwatch.capture.keras.backends.tensorflow_backend import TensorFlowBackend
 from gradwatch.capture.keras.backends.tensorflow_random import is_seeded, stateful_operations
 from gradwatch.core import KerasModel
@@ -52,7 +53,8 @@ class TensorFlowRerunner(Rerunner):
     A batch is kept together with the specification that the step was traced for.
     """
 
-    def __init__(self, model: KerasModel, backend: TensorFlowBackend) -> None:
+    def __init__(self, model: KerasModel, backend: TensorFlowBackend, errors: UserErrors) -> None:
+        self._errors = errors
         self._model = model
         self._backend = backend
         self.device = "gpu" if tf.config.list_logical_devices("GPU") else "cpu"
@@ -62,7 +64,7 @@ class TensorFlowRerunner(Rerunner):
         self._of_batch: dict[Any, Any] = {}
 
     def noting(self, function: Any, note: Note) -> Any:
-        return _NotedFunction(function, note)
+        return _NotedFunction(self._errors.noted(function), note)
 
     def copy_state(self, function: Any, args: Any) -> tuple[Any, Finite] | None:
         (iterator,) = args

@@ -58,7 +58,8 @@ class TensorFlowTracer(Tracer):
         key = id(function), _hashable(taken.specification)
         if key not in self._of_batch:
             # The function is kept, so that its id stays its own.
-            self._of_batch[key] = of_batch(function, taken.specification), function
+            noted = self._keeper.errors.noted(function)
+            self._of_batch[key] = of_batch(noted, taken.specification), function
         return self._of_batch[key][0]
 
     def kind_of(self, args: Any) -> Hashable:

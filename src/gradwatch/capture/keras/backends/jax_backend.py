@@ -1,14 +1,12 @@
 """A Keras training step on JAX."""
 
 import warnings
-from traceback import walk_tb
 from typing import Any
 
 import jax
 import keras
 import numpy as np
 
-from gradwatch.capture.keras.backends import wrapped_step
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.backends.wrapped_step import watched
 from gradwatch.core import KerasModel
@@ -49,9 +47,8 @@ class JaxBackend(KerasBackend):
     def advance(self, args: Any, result: Any) -> Any:
         return (result[1], args[1])
 
-    def can_run_own(self, error: Exception, args: Any) -> bool:
-        frames = (frame for frame, _ in walk_tb(error.__traceback__))
-        if not self._compiled or any(f.f_code.co_filename == wrapped_step.__file__ for f in frames):
+    def can_run_own(self, args: Any) -> bool:
+        if not self._compiled:
             return False
         # A step that has begun to run has taken the buffers of the state.
         arrays = [x for x in jax.tree.leaves(args[0]) if isinstance(x, jax.Array)]

@@ -50,11 +50,8 @@ class KerasBackend(ABC):
         """The arguments of the next call, after one that returned `result`."""
         return args
 
-    def can_run_own(self, error: Exception, args: Any) -> bool:
-        """Whether a measured step was refused by a compiler, and the own one can still run.
-
-        Not if the error was raised in the train step, which is the user's code.
-        """
+    def can_run_own(self, args: Any) -> bool:
+        """Whether the own step can still run on the arguments of a measured one that has failed."""
         return False
 
     def compiles(self, model: KerasModel) -> bool:
