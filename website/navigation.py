@@ -37,6 +37,7 @@ API = [
             "updates",
             "outputs",
             "output_gradients",
+            "optimizer_state",
             "pictures",
             "spectral_norms",
             "losses",
@@ -126,6 +127,7 @@ def contents(rules: list[str], results: list[str]) -> list[dict[str, Any]]:
                         "selecting.md",
                         "schedules.md",
                         "outputs.md",
+                        "optimizer-state.md",
                         "pictures.md",
                         "inspect.md",
                     ]

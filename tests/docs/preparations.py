@@ -166,6 +166,23 @@ def with_trackers():
         os.environ.update(before)
 
 
+@contextlib.contextmanager
+def in_all_kinds_of_training():
+    """In Keras, in torch, and with optax."""
+    import jax
+    import jax.numpy as jnp
+    import optax
+    import torch
+
+    x, y = images()
+    module = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW(module.parameters())
+    params = {"w": jnp.ones((3, 2))}
+    names = {"gradwatch": gradwatch, "keras_model": network(), "x": x, "y": y}
+    names |= {"module": module, "optimizer": optimizer, "jax": jax, "optax": optax}
+    yield names | {"params": params, "loss_fn": lambda p, batch: jnp.mean((batch @ p["w"]) ** 2)}
+
+
 PREPARATIONS = {
     "README.md": in_fit,
     "ci.md": in_fit,
@@ -182,6 +199,7 @@ PREPARATIONS = {
     "loss-spike.md": with_samples,
     "nan.md": in_fit,
     "notebooks.md": with_runs,
+    "optimizer-state.md": in_all_kinds_of_training,
     "outputs.md": in_fit,
     "pictures.md": in_fit,
     "reading.md": with_runs,

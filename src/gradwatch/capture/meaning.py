@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from gradwatch.capture.state import EVERY_KIND
 from gradwatch.core import KerasOptimizer, Kind
 
 _UPDATE = "change of the variable in the step: its value after minus before"
@@ -17,6 +18,7 @@ _SATURATED = (
     "1 for each output within 0.01 of a bound of its sigmoid or tanh, else 0: the mean is the "
     "share of saturated outputs"
 )
+_STATE = {kind: kind.meaning for kind in EVERY_KIND}
 
 RECORDED: Mapping[Kind, str] = {
     Kind.GRADIENT: "gradient that the loop gave to record() or measure(), as it was then",
@@ -29,6 +31,7 @@ RECORDED: Mapping[Kind, str] = {
     "output, with a loss scale still in it if the loss was scaled",
     Kind.DEAD_UNIT: _DEAD_UNIT,
     Kind.SATURATED: _SATURATED,
+    **_STATE,
 }
 """In hand-written loops."""
 
@@ -61,6 +64,7 @@ WATCHED: Mapping[Kind, str] = {
     Kind.APPLIED_GRADIENT: f"{_AT_STEP}: {_SINCE_BACKWARD}, after any clipping",
     Kind.WEIGHT: "value of the parameter after optimizer.step()",
     Kind.UPDATE: "change of the parameter in optimizer.step(): its value after minus before",
+    **_STATE,
 }
 """Of a torch module that `watch` follows."""
 
@@ -102,6 +106,7 @@ def fit_meaning(optimizers: Sequence[KerasOptimizer], replicas: int = 1) -> Mapp
         "returned, on the step's own batch, with any loss scale divided out",
         Kind.DEAD_UNIT: _DEAD_UNIT,
         Kind.SATURATED: _SATURATED,
+        **_STATE,
     }
     if replicas > 1:
         reduced = _joined(partial(_reduced, replicas), optimizers)

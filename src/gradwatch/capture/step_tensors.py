@@ -11,6 +11,7 @@ from gradwatch.capture.errors import WrongPlaceError
 from gradwatch.capture.gates import slices_of
 from gradwatch.capture.shapes import common_framework, shape_of
 from gradwatch.capture.site_table import Row
+from gradwatch.capture.state import HeldMoments, state_infos
 from gradwatch.capture.variable_names import NamedVariable, dtype_name, is_tensor
 from gradwatch.core import Kind, Site, SiteInfo, Tensor
 from gradwatch.measure import Framework
@@ -41,9 +42,15 @@ class StepTensors:
 
     infos: Sequence[SiteInfo] = ()
     tensors: Mapping[Site, Sequence[SiteTensor]] = field(default_factory=dict)
+    notices: Sequence[str] = ()
+    """For the user, of what was given and cannot be recorded."""
 
     def __add__(self, other: StepTensors) -> StepTensors:
-        return StepTensors([*self.infos, *other.infos], {**self.tensors, **other.tensors})
+        return StepTensors(
+            [*self.infos, *other.infos],
+            {**self.tensors, **other.tensors},
+            [*self.notices, *other.notices],
+        )
 
     @cached_property
     def framework(self) -> Framework:
@@ -124,6 +131,31 @@ def variable_tensors(
                 own = compute if each.columns is None else partial(_columns, each.columns, compute)
                 tensors[each.site] = [SiteTensor(each.site, by_kind[kind][i], own)]
     return StepTensors(infos, tensors)
+
+
+def state_tensors(
+    held: Sequence[tuple[NamedVariable, HeldMoments, Tensor]], own: Framework | None, prefix: str
+) -> StepTensors:
+    """What is measured of an optimizer's state: of variables, their moments and gradients.
+
+    Without a framework, nothing can be computed: the sites alone are wanted.
+    """
+    tensors: dict[Site, Sequence[SiteTensor]] = {}
+    infos: list[SiteInfo] = []
+    for variable, moments, gradient in held:
+        whole = _info(Site(Kind.WEIGHT, under(prefix, variable.path)), variable)
+        for info in state_infos(whole, moments):
+            source = moments.first if moments.second is None else moments.second
+            compute = None if own is None else partial(_measured, moments, info.kind, gradient, own)
+            infos.append(info)
+            tensors[info.site] = [SiteTensor(info.site, source, compute)]
+    return StepTensors(infos, tensors)
+
+
+def _measured(
+    moments: HeldMoments, kind: Kind, gradient: Tensor, own: Framework, source: Tensor
+) -> Tensor:
+    return moments.tensor(kind, gradient, own)
 
 
 def under(prefix: str, path: str) -> str:

@@ -29,6 +29,8 @@ KIND_SYNONYMS = {
     **dict.fromkeys(("learning_rate", "lr", "number"), "scalar"),
     **dict.fromkeys(("dead", "dead_neuron"), "dead_unit"),
     **dict.fromkeys(("sample", "worst_sample"), "sample_loss"),
+    **dict.fromkeys(("momentum", "mu", "exp_avg"), "first_moment"),
+    **dict.fromkeys(("velocity", "nu", "exp_avg_sq"), "second_moment"),
 }
 """Other names for kinds, for suggestions."""
 
@@ -87,6 +89,11 @@ class Kind(str):
     OUTPUT_GRADIENT_SUM: ClassVar[Kind]
     SAMPLE_LOSS: ClassVar[Kind]
     SPECTRAL_NORM: ClassVar[Kind]
+    FIRST_MOMENT: ClassVar[Kind]
+    SECOND_MOMENT: ClassVar[Kind]
+    NORMALIZED_GRADIENT: ClassVar[Kind]
+    EPSILON_RULED: ClassVar[Kind]
+    MOMENTUM_COSINE: ClassVar[Kind]
     SCALAR: ClassVar[Kind]
     METRIC: ClassVar[Kind]
     EPOCH_METRIC: ClassVar[Kind]
@@ -254,6 +261,51 @@ Kind.SPECTRAL_NORM = add_kind(
     "variable",
     "The largest singular value of the variable's matrix.",
     is_number=True,
+)
+Kind.FIRST_MOMENT = add_kind(
+    "first_moment",
+    "variable",
+    "Average of gradients, or momentum, that the optimizer holds after the step.",
+    plural="optimizer_state",
+)
+Kind.SECOND_MOMENT = add_kind(
+    "second_moment",
+    "variable",
+    "Average or sum of squared gradients that the optimizer holds after the step, not corrected "
+    "for its bias.",
+    plural="optimizer_state",
+    default_statistic="mean",
+)
+Kind.NORMALIZED_GRADIENT = add_kind(
+    "normalized_gradient",
+    "variable",
+    "Gradient that the update rule used, divided by max(sqrt(v), epsilon): v is the second moment "
+    "after the step, corrected for its bias where the rule corrects it, and epsilon what the rule "
+    "adds to sqrt(v). Its root mean square is RMS_t: far above 1 where v lags behind.",
+    label="gradient / root of the second moment",
+    plural="optimizer_state",
+    unit="gradient / sqrt(v)",
+    default_statistic="rms",
+)
+Kind.EPSILON_RULED = add_kind(
+    "epsilon_ruled",
+    "variable",
+    "For each element 1 if epsilon is above sqrt(v), v as for normalized_gradient, else 0.",
+    label="elements ruled by epsilon",
+    plural="optimizer_state",
+    default_statistic="mean",
+    shown_as={
+        "mean": ("share of elements ruled by epsilon", "share"),
+        "sum": ("number of elements ruled by epsilon", "elements"),
+    },
+)
+Kind.MOMENTUM_COSINE = add_kind(
+    "momentum_cosine",
+    "variable",
+    "Cosine of the gradient that the update rule used and the first moment after the step.",
+    is_number=True,
+    label="cosine of gradient and momentum",
+    plural="optimizer_state",
 )
 Kind.SCALAR = add_kind(
     "scalar",

@@ -41,6 +41,18 @@ class Framework(Protocol):
     def difference(self, after: Tensor, before: Tensor) -> Tensor:
         """after - before, in at least float32."""
 
+    def bias_correction(self, decay: Any, count: Any) -> Any:
+        """1 - decay ** count, exact also where that is small; either may be a tensor."""
+
+    def normalized(self, gradient: Tensor, second: Tensor, correction: Any, floor: Any) -> Tensor:
+        """gradient * sqrt(correction) / max(sqrt(second), floor), in at least float32."""
+
+    def below(self, second: Tensor, floor: Any) -> Tensor:
+        """For each element 1.0 if sqrt(second) is below the floor, else 0.0."""
+
+    def cosine(self, a: Tensor, b: Tensor) -> Tensor:
+        """Of the angle between two tensors; 0 if one of them is zero."""
+
     def dead_units(self, outputs: Tensor, axis: int) -> Tensor | None:
         """For each unit along the axis 1.0 if all its outputs are 0, else 0.0.
 

@@ -95,6 +95,41 @@ def difference(after: Tensor, before: Tensor) -> Tensor:
     return after.astype(wide) - before.astype(wide)
 
 
+def bias_correction(decay: Any, count: Any) -> Any:
+    logarithm = jnp.log(decay) if isinstance(decay, jax.Array) else np.float32(np.log(decay))
+    return -jnp.expm1(jnp.asarray(count).astype(jnp.float32) * logarithm)
+
+
+def normalized(gradient: Tensor, second: Tensor, correction: Any, floor: Any) -> Tensor:
+    return _wide(gradient) * correction**0.5 / jnp.maximum(_root(second), floor)
+
+
+def below(second: Tensor, floor: Any) -> Tensor:
+    return (_root(second) < floor).astype(jnp.float32)
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    (a, largest_a), (b, largest_b) = _scaled(a), _scaled(b)
+    norms = jnp.sqrt(jnp.sum(a * a) * jnp.sum(b * b))
+    is_zero = (largest_a == 0) | (largest_b == 0)
+    return jnp.where(is_zero, 0.0, jnp.sum(a * b) / jnp.where(is_zero, 1.0, norms))
+
+
+def _scaled(x: Tensor) -> tuple[Tensor, Tensor]:
+    """With 1 as the largest magnitude, so that no square overflows or underflows."""
+    x = _wide(x)
+    largest = jnp.max(jnp.abs(x), initial=0.0)
+    return x / jnp.where(largest == 0, 1.0, largest), largest
+
+
+def _root(x: Tensor) -> Tensor:
+    return jnp.sqrt(jnp.maximum(_wide(x), 0))
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
 def dead_units(outputs: Tensor, axis: int) -> Tensor | DeadUnits | None:
     if outputs.ndim < 2:
         return None

@@ -41,6 +41,27 @@ def difference(after: Tensor, before: Tensor) -> Tensor:
     return np.asarray(after, np.float64) - np.asarray(before, np.float64)
 
 
+def bias_correction(decay: Any, count: Any) -> Any:
+    return 1 - np.float64(decay) ** np.float64(count)
+
+
+def normalized(gradient: Tensor, second: Tensor, correction: Any, floor: Any) -> Tensor:
+    root = np.sqrt(np.maximum(np.asarray(second, np.float64), 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = np.asarray(gradient, np.float64) * np.sqrt(correction)
+        return scaled / np.maximum(root, np.asarray(floor, np.float64))
+
+
+def below(second: Tensor, floor: Any) -> Tensor:
+    return (np.sqrt(np.maximum(np.asarray(second, np.float64), 0)) < floor).astype(float)
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    a, b = np.asarray(a, np.float64).ravel(), np.asarray(b, np.float64).ravel()
+    norms = np.linalg.norm(a) * np.linalg.norm(b)
+    return np.asarray(a @ b / norms if norms != 0 else 0.0)
+
+
 def dead_units(outputs: Tensor, axis: int) -> Tensor | None:
     x = np.asarray(outputs)
     if x.ndim < 2:

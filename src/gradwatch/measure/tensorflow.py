@@ -46,6 +46,46 @@ def difference(after: Tensor, before: Tensor) -> Tensor:
     return tf.cast(after, _wide(after)) - tf.cast(before, _wide(after))
 
 
+def bias_correction(decay: Any, count: Any) -> Any:
+    logarithm = tf.math.log(decay) if tf.is_tensor(decay) else np.log(decay)
+    return -tf.math.expm1(tf.cast(count, tf.float32) * tf.cast(logarithm, tf.float32))
+
+
+def normalized(gradient: Tensor, second: Tensor, correction: Any, floor: Any) -> Tensor:
+    root = _root(second)
+    scaled = tf.cast(tf.convert_to_tensor(gradient), root.dtype) * tf.cast(
+        correction**0.5, root.dtype
+    )
+    return scaled / tf.maximum(root, tf.cast(floor, root.dtype))
+
+
+def below(second: Tensor, floor: Any) -> Tensor:
+    root = _root(second)
+    return tf.cast(root < tf.cast(floor, root.dtype), tf.float32)
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    (a, largest_a), (b, largest_b) = _scaled(a), _scaled(b)
+    norms = tf.sqrt(tf.reduce_sum(a * a) * tf.reduce_sum(b * b))
+    is_zero = tf.logical_or(tf.equal(largest_a, 0), tf.equal(largest_b, 0))
+    ratio = tf.reduce_sum(a * b) / tf.where(is_zero, tf.ones_like(norms), norms)
+    return tf.where(is_zero, tf.zeros_like(ratio), ratio)
+
+
+def _scaled(x: Tensor) -> tuple[Tensor, Tensor]:
+    """With 1 as the largest magnitude, so that no square overflows or underflows."""
+    x = tf.convert_to_tensor(x)
+    x = tf.cast(x, _wide(x))
+    largest = tf.reduce_max(tf.abs(x))
+    return x / tf.where(tf.equal(largest, 0), tf.ones_like(largest), largest), largest
+
+
+def _root(x: Tensor) -> Tensor:
+    x = tf.convert_to_tensor(x)
+    x = tf.cast(x, _wide(x))
+    return tf.sqrt(tf.maximum(x, tf.zeros((), x.dtype)))
+
+
 def dead_units(outputs: Tensor, axis: int) -> Tensor | None:
     outputs = tf.convert_to_tensor(outputs)
     rank = outputs.shape.rank

@@ -4,6 +4,7 @@ Three modules of `kernels` measure them: `torch_cpu` and `torch_cuda` take all t
 `torch_plain` takes the others one by one.
 """
 
+import math
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -131,6 +132,57 @@ def copy(tensor: Tensor) -> Tensor:
 def difference(after: Tensor, before: Tensor) -> Tensor:
     wide = torch.promote_types(after.dtype, torch.float32)
     return after.detach().to(wide) - before.detach().to(wide)
+
+
+def bias_correction(decay: Any, count: Any) -> Any:
+    if not isinstance(decay, torch.Tensor) and not isinstance(count, torch.Tensor):
+        return -math.expm1(count * math.log(decay))
+    logarithm = torch.log(decay) if isinstance(decay, torch.Tensor) else math.log(decay)
+    return -torch.expm1(count * logarithm)
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def normalized(gradient: Tensor, second: Tensor, correction: Any, floor: Any) -> Tensor:
+    root = _at_least(_root(second), floor)
+    return torch.div(_wide(gradient), root, out=root).mul_(correction**0.5)
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def below(second: Tensor, floor: Any) -> Tensor:
+    return (_root(second) < floor).float()
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    (a, largest_a), (b, largest_b) = _scaled(a), _scaled(b)
+    norms = torch.sqrt((a * a).sum() * (b * b).sum())
+    is_zero = (largest_a == 0) | (largest_b == 0)
+    ratio = (a * b).sum() / torch.where(is_zero, 1.0, norms)
+    return torch.where(is_zero, 0.0, ratio)
+
+
+def _scaled(x: Tensor) -> tuple[Tensor, Tensor]:
+    """With 1 as the largest magnitude, so that no square overflows or underflows."""
+    x = _wide(x)
+    largest = torch.linalg.vector_norm(x, float("inf")) if x.numel() else x.new_zeros(())
+    return x / torch.where(largest == 0, 1.0, largest), largest
+
+
+def _at_least(x: Tensor, floor: Any) -> Tensor:
+    """In place of x."""
+    if isinstance(floor, torch.Tensor):
+        return torch.maximum(x, floor, out=x)
+    return x.clamp_(min=floor)
+
+
+def _root(x: Tensor) -> Tensor:
+    return _wide(x).clamp(min=0).sqrt_()
+
+
+def _wide(x: Tensor) -> Tensor:
+    x = x.detach()
+    x = x if x.layout is torch.strided else x.to_dense()
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def dead_units(outputs: Tensor, axis: int) -> Tensor | None:

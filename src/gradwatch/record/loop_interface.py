@@ -20,6 +20,7 @@ LOOP_SYNONYMS = {
     **dict.fromkeys(("loss_value", "target_loss"), "loss="),
     **dict.fromkeys(("sample_losses", "per_sample_losses", "unreduced"), "losses="),
     **dict.fromkeys(("ids", "sample_ids", "indices"), "samples="),
+    **dict.fromkeys(("opt_state", "state", "optimizer_variables"), "optimizer_state="),
     **dict.fromkeys(("before", "old", "previous_variables"), "previous="),
     **dict.fromkeys(("x", "data", "input", "batch_x", "features"), "inputs="),
     **dict.fromkeys(("y", "labels", "target", "batch_y"), "targets="),
@@ -57,6 +58,7 @@ class LoopInterface:
         metrics: Mapping[str, Tensor] | None = None,
         previous: Tree | None = None,
         applied_gradients: Tree | None = None,
+        optimizer_state: Any = None,
         names: Tree | None = None,
         outputs: Tree | None = None,
         output_gradients: Tree | None = None,
@@ -96,6 +98,10 @@ class LoopInterface:
                 `updates` are computed.
             applied_gradients: the gradients that the update rule used, after your
                 own clipping, say.
+            optimizer_state: what the optimizer holds after the update: an optimizer of Keras or
+                torch; (optax's transformation, its state), the state alone, or an object with `tx`
+                and `opt_state`; in JAX with Keras, (optimizer, the values of its variables). It is
+                compared with the applied gradients, if given, else with the gradients.
             names: names for variables that have none: strings, or named variables.
             outputs: the outputs of layers: tensors by name, or the result of
                 `outputs_of`, which holds the gradients with respect to them too.
@@ -130,6 +136,7 @@ class LoopInterface:
                 metrics=metrics,
                 previous=previous,
                 applied_gradients=applied_gradients,
+                optimizer_state=optimizer_state,
                 names=names,
                 outputs=outputs,
                 output_gradients=output_gradients,
@@ -154,6 +161,7 @@ class LoopInterface:
         loss: Tensor | None = None,
         previous: Tree | None = None,
         applied_gradients: Tree | None = None,
+        optimizer_state: Any = None,
         names: Tree | None = None,
         outputs: Tree | None = None,
         output_gradients: Tree | None = None,
@@ -191,6 +199,7 @@ class LoopInterface:
                 loss=loss,
                 previous=previous,
                 applied_gradients=applied_gradients,
+                optimizer_state=optimizer_state,
                 names=names,
                 outputs=outputs,
                 output_gradients=output_gradients,

@@ -61,8 +61,8 @@ class Monitor(KerasCallback, LoopInterface):
             patterns, types, ...; all by default.
         watch: what to measure in detail, instead of `layers`: a list of
             `gradients(...)`, `weights(...)`, `updates(...)`, `applied_gradients(...)`,
-            `outputs(...)`, `output_gradients(...)`, `pictures(...)`, `spectral_norms(...)`,
-            `losses(...)`, `scalars(...)`.
+            `outputs(...)`, `output_gradients(...)`, `optimizer_state(...)`, `pictures(...)`,
+            `spectral_norms(...)`, `losses(...)`, `scalars(...)`.
         sinks: where readings go: a list of `Store()`, `TensorBoard()`, `Console()`,
             `CSV()` or other `Sink`s, or names of those that other packages bring; the first
             three by default.

@@ -23,7 +23,7 @@ _EVERY, _HISTOGRAM = "every=", "watch=[gradwatch.gradients(histogram=True)]"
 _SINKS = ("Store", "TensorBoard", "Console", "CSV", "PNG", "Totals")
 _WATCHES = (
     "gradients", "weights", "updates", "applied_gradients", "outputs", "output_gradients",
-    "pictures", "spectral_norms", "losses", "scalars",
+    "pictures", "spectral_norms", "optimizer_state", "losses", "scalars",
 )  # fmt: skip
 MONITOR_SYNONYMS = {
     **dict.fromkeys(("logdir", "log_dir", "dir", "path", "folder", "run_dir"), "directory="),

@@ -2,9 +2,11 @@
 
 from gradwatch.watches.budget import Cost
 from gradwatch.watches.optional_watches import diagnosis_watches, number_watches
-from gradwatch.watches.plan import Due, Plan, Timetable
+from gradwatch.watches.plan import DERIVED_KINDS, Due, Plan, Timetable
 from gradwatch.watches.probes.probe import Pictures, Probe, SpectralNorms
+from gradwatch.watches.state_watch import optimizer_state
 from gradwatch.watches.watch import (
+    STATE_KINDS,
     Watch,
     applied_gradients,
     gradients,
@@ -20,6 +22,8 @@ from gradwatch.watches.watch import (
 )
 
 __all__ = [
+    "DERIVED_KINDS",
+    "STATE_KINDS",
     "Cost",
     "Due",
     "Pictures",
@@ -33,6 +37,7 @@ __all__ = [
     "gradients",
     "losses",
     "number_watches",
+    "optimizer_state",
     "output_gradients",
     "outputs",
     "pictures",

@@ -14,6 +14,9 @@ MOST_COPIED = 50_000_000
 """The most parameters that are copied to measure updates that the user has not asked for: 200 MB
 in float32, during a measured step."""
 
+DERIVED_KINDS = (Kind.NORMALIZED_GRADIENT, Kind.EPSILON_RULED, Kind.MOMENTUM_COSINE)
+"""What follows from an optimizer's state and the gradient."""
+
 
 class Timetable:
     """The watches of a monitor, for any model; those without a schedule follow `every`.
@@ -27,7 +30,9 @@ class Timetable:
     ) -> None:
         self.watches = tuple(watches)
         self.every = every
-        self.kinds = frozenset(watch.kind for watch in watches)
+        self.kinds = frozenset(kind for watch in watches for kind in watch.kinds)
+        if Kind.FIRST_MOMENT in self.kinds:
+            self.kinds |= {Kind.UPDATE}  # For its size.
         asked_for = [watch.every or every for watch in watches if not watch.optional]
         along = _any_of(asked_for) if asked_for else every
         self._thinned = thinned
@@ -169,7 +174,7 @@ class Plan:
         self._timetable = timetable
         chosen: list[set[Site]] = []
         for watch in timetable.watches:
-            offered = [info for info in available if info.kind is watch.kind]
+            offered = [info for info in available if info.kind in watch.kinds]
             infos = selectors.choose(watch.selection, offered, watch.function_name)
             chosen.append({info.site for info in infos})
         offered_at_all = {info.site for info in available}
@@ -250,6 +255,8 @@ def _along(watch: Watch) -> list[Kind]:
     if watch.kind is Kind.UPDATE:
         # For the ratio of the two.
         return [Kind.WEIGHT]
+    if watch.kind is Kind.FIRST_MOMENT:
+        return [*DERIVED_KINDS, Kind.UPDATE, Kind.WEIGHT]
     if watch.kind is Kind.OUTPUT:
         return [Kind.SATURATED, *([Kind.DEAD_UNIT] if watch.per_unit else [])]
     return []

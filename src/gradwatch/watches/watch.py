@@ -19,6 +19,9 @@ WATCH_SYNONYMS = {
 }
 """What is meant by arguments that the functions which make watches do not have."""
 
+STATE_KINDS = (Kind.FIRST_MOMENT, Kind.SECOND_MOMENT)
+"""What optimizers hold of a variable, one or both of them."""
+
 
 @dataclass(frozen=True)
 class Watch:
@@ -52,6 +55,11 @@ class Watch:
         return f"{self.function_name}({', '.join(arguments)})"
 
     @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds whose sites it selects: of an optimizer's state, those that there are."""
+        return STATE_KINDS if self.kind is Kind.FIRST_MOMENT else (self.kind,)
+
+    @property
     def is_for_diagnosis(self) -> bool:
         """Whether only the diagnosis wants it, and it costs more than a number of the step."""
         return self.optional and self.kind not in (Kind.LOSS, Kind.SCALAR)
@@ -62,12 +70,13 @@ class Watch:
         return self.probe.function_name if self.probe else self.kind.plural
 
 
-def _watch(
+def new_watch(
     kind: Kind,
     selection: tuple[selectors.Spec, ...],
     every: schedules.Spec | None,
     histogram: bool | schedules.Spec,
 ) -> Watch:
+    """A watch from the arguments of the functions that make one."""
     for spec in selection:
         selectors.as_selector(spec)
     return Watch(
@@ -104,7 +113,7 @@ def gradients(
     >>> import gradwatch
     >>> watch = gradwatch.gradients("conv*/kernel", every=10, histogram="epoch")
     """
-    watch = _watch(Kind.GRADIENT, selection, every, histogram)
+    watch = new_watch(Kind.GRADIENT, selection, every, histogram)
     return replace(watch, per_replica=bool(per_replica))
 
 
@@ -126,7 +135,7 @@ def applied_gradients(
     >>> import gradwatch
     >>> watch = gradwatch.applied_gradients(every=10)
     """
-    return _watch(Kind.APPLIED_GRADIENT, selection, every, histogram)
+    return new_watch(Kind.APPLIED_GRADIENT, selection, every, histogram)
 
 
 @suggests_arguments(WATCH_SYNONYMS)
@@ -148,7 +157,7 @@ def weights(
     >>> import gradwatch
     >>> watch = gradwatch.weights("*/kernel", every="epoch", histogram=True)
     """
-    return _watch(Kind.WEIGHT, selection, every, histogram)
+    return new_watch(Kind.WEIGHT, selection, every, histogram)
 
 
 @suggests_arguments(WATCH_SYNONYMS)
@@ -169,7 +178,7 @@ def updates(
     >>> import gradwatch
     >>> watch = gradwatch.updates("dense*", every=100)
     """
-    return _watch(Kind.UPDATE, selection, every, histogram)
+    return new_watch(Kind.UPDATE, selection, every, histogram)
 
 
 @suggests_arguments(WATCH_SYNONYMS)
@@ -198,7 +207,7 @@ def outputs(
     >>> import gradwatch
     >>> watch = gradwatch.outputs("conv*", every=10, per_unit=True)
     """
-    return replace(_watch(Kind.OUTPUT, selection, every, histogram), per_unit=bool(per_unit))
+    return replace(new_watch(Kind.OUTPUT, selection, every, histogram), per_unit=bool(per_unit))
 
 
 @suggests_arguments(WATCH_SYNONYMS)
@@ -219,7 +228,7 @@ def output_gradients(
     >>> import gradwatch
     >>> watch = gradwatch.output_gradients("dense*", every=10)
     """
-    return _watch(Kind.OUTPUT_GRADIENT, selection, every, histogram)
+    return new_watch(Kind.OUTPUT_GRADIENT, selection, every, histogram)
 
 
 @suggests_arguments(WATCH_SYNONYMS)
@@ -304,7 +313,7 @@ def probed(
     if of not in allowed:
         hint = did_you_mean(of, allowed)
         raise ValueError(f"of is one of {', '.join(allowed)}. {hint}Received: of={of!r}")
-    return replace(_watch(Kind(of), selection, every, False), probe=probe)
+    return replace(new_watch(Kind(of), selection, every, False), probe=probe)
 
 
 @suggests_arguments(WATCH_SYNONYMS)
@@ -319,7 +328,7 @@ def losses(*, every: schedules.Spec | None = None) -> Watch:
     >>> import gradwatch
     >>> watch = gradwatch.losses(every=1)
     """
-    return _watch(Kind.LOSS, (), every, False)
+    return new_watch(Kind.LOSS, (), every, False)
 
 
 @suggests_arguments(WATCH_SYNONYMS)
@@ -334,4 +343,4 @@ def scalars(*, every: schedules.Spec | None = None) -> Watch:
     >>> import gradwatch
     >>> watch = gradwatch.scalars()
     """
-    return _watch(Kind.SCALAR, (), every, False)
+    return new_watch(Kind.SCALAR, (), every, False)

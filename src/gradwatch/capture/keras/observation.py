@@ -12,6 +12,7 @@ from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.coverage import Coverage
 from gradwatch.capture.keras.fit_plan import FitPlan
+from gradwatch.capture.keras.keras_moments import KerasState
 from gradwatch.capture.keras.optimizers import Gradients, find_optimizers, loss_scale, tapped
 from gradwatch.capture.keras.output_watch import EagerMeasuring, OutputWatch
 from gradwatch.capture.keras.step_inputs import StepInputs, are_step_inputs_seen
@@ -20,7 +21,7 @@ from gradwatch.capture.keras.variables import Variables, current_values, fit_of,
 from gradwatch.capture.recorder import Recorder
 from gradwatch.capture.site_table import Row, SiteTable
 from gradwatch.core import KerasModel, KerasOptimizer, Kind, Site, Tensor
-from gradwatch.watches import Plan
+from gradwatch.watches import DERIVED_KINDS, Plan
 
 
 class Observation:
@@ -103,7 +104,8 @@ class Observation:
             self.reporter,
             snapshots=self._snapshots if with_updates else None,
             # Replicas clip before they reduce: the reduced gradient is the applied one.
-            with_applied=Kind.APPLIED_GRADIENT in self._kinds and not self._backend.is_replicated,
+            with_applied=bool(self._kinds & {Kind.APPLIED_GRADIENT, Kind.FIRST_MOMENT})
+            and not self._backend.is_replicated,
             updated=None if rows is None else rows.updated,
             keep=rows.keeping(self._eager.add) if rows and self._eager else None,
             before=before,
@@ -214,7 +216,7 @@ class Observation:
         if not updates:
             return {}
         flags = [
-            site.kind is not Kind.APPLIED_GRADIENT
+            site.kind not in (Kind.APPLIED_GRADIENT, *DERIVED_KINDS)
             or updates.get(id(self.variables[site.path][0]), True)
             for site in plan.sites
         ]
@@ -244,7 +246,8 @@ class Observation:
             values = dict(zip(keys, current_values(found.valued), strict=True))
         else:
             values = self._values_in(state)
-        return found.rows(values, self._gradients, self._changes(found, values), reduced)
+        tensor = self._state.reader(self._framework, self._eager, state)
+        return found.rows(values, self._gradients, self._changes(found, values), reduced, tensor)
 
     def _rows_in(self, plan: Plan) -> VariableRows:
         if self._known_rows is None or self._known_rows.plan is not plan:
@@ -300,6 +303,10 @@ class Observation:
         if self._known_optimizers is None or self._known_optimizers[0] is not fit:
             self._known_optimizers = fit, find_optimizers(self._model)
         return self._known_optimizers[1]
+
+    @cached_property
+    def _state(self) -> KerasState:
+        return KerasState.of_model(self._model)
 
     @cached_property
     def variables(self) -> Variables:

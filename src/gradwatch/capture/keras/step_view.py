@@ -43,7 +43,7 @@ class StepView:
         measured: Callable[[StepView, Moment, Fetched], None],
         twins: TwinPlace | None,
     ) -> None:
-        self.plan = FitPlan(model, timetable)
+        self.plan = FitPlan(model, timetable, recorder.reporter)
         self.recorder = recorder
         self._model = model
         self._backend = backend

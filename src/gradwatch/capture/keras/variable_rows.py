@@ -5,8 +5,9 @@ from typing import Any
 
 from gradwatch.capture.keras.optimizers import Gradients, Keep
 from gradwatch.capture.site_table import Row
-from gradwatch.core import Kind, Site
-from gradwatch.watches import Plan
+from gradwatch.capture.state import EVERY_KIND
+from gradwatch.core import Kind, Site, Tensor
+from gradwatch.watches import DERIVED_KINDS, Plan
 
 Columns = tuple[int, int] | None
 
@@ -23,7 +24,7 @@ class VariableRows:
         self._wanted: dict[tuple[Kind, int], list[tuple[int, Columns]]] = {}
         needed: dict[int, Any] = {}
         for position, site in enumerate(plan.sites):
-            if site.kind.is_of_variable:
+            if site.kind.owner == "variable":
                 variable, columns = variables[site.path]
                 key = id(variable)
                 self._entries.append((position, site, site.kind, key, columns))
@@ -36,6 +37,7 @@ class VariableRows:
         """Ids of those whose values before the step are needed, too."""
         self.changing = [variable for key, variable in needed.items() if key in self.updated]
         """The variables with these ids."""
+        self._normalized = {key for kind, key in self._wanted if kind in DERIVED_KINDS}
 
     def rows(
         self,
@@ -43,11 +45,13 @@ class VariableRows:
         seen: Gradients,
         changes: Mapping[int, Any],
         reduced: Mapping[int, Any] | None,
+        state: Callable[[Kind, int, Tensor], Any],
     ) -> list[Row]:
         """The rows, in the plan's order, from mappings by the variable's id.
 
         The values are those after the step. On several replicas, `reduced` has the gradients that
-        were applied, which stand for all of theirs.
+        were applied, which stand for all of theirs. `state` gives what is measured of an
+        optimizer's state, from a kind, a variable's id and the gradient that was applied.
         """
         by_kind: dict[Kind, Mapping[int, Any]] = {
             Kind.UPDATE: changes,
@@ -56,6 +60,10 @@ class VariableRows:
         }
         rows = []
         for position, site, kind, key, columns in self._entries:
+            if kind in EVERY_KIND:
+                x = state(kind, key, by_kind[Kind.APPLIED_GRADIENT].get(key))
+                rows.append(Row(position, site, x))
+                continue
             x = values[key] if kind is Kind.WEIGHT else by_kind[kind].get(key)
             if type(x) is dict:  # Measured already, see `keeping`.
                 x = x[columns]
@@ -72,6 +80,8 @@ class VariableRows:
             wanted = self._wanted.get((kind, key), [])
             if tensor is None or any(position in plan.with_values for position, _ in wanted):
                 return tensor
+            if kind is Kind.APPLIED_GRADIENT and key in self._normalized:
+                return tensor  # It is needed itself.
             return {
                 columns: add(
                     tensor if columns is None else tensor[..., columns[0] : columns[1]],

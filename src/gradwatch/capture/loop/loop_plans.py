@@ -13,6 +13,7 @@ from gradwatch.watches import Plan, Timetable
 _ARGUMENTS = {
     Kind.UPDATE: "previous=",
     Kind.APPLIED_GRADIENT: "applied_gradients=",
+    Kind.FIRST_MOMENT: "optimizer_state= (the optimizer, or optax's transformation and state)",
     Kind.OUTPUT: "outputs= (tensors by name, or what monitor.outputs_of(model) has seen)",
     Kind.OUTPUT_GRADIENT: "output_gradients= (or outputs=, with what monitor.outputs_of(model) "
     "has seen)",
@@ -60,12 +61,17 @@ class LoopPlans:
         return Plan(narrowed(self._timetable, tensors.infos), tensors.infos)
 
     def _check_watches(self, tensors: StepTensors) -> None:
+        for notice in tensors.notices:
+            self._reporter.notice(notice)
         kinds = {info.kind for info in tensors.infos}
-        asked_for = {watch.kind for watch in self._timetable.watches if not watch.optional}
+        asked_for = {w.kind: w.kinds for w in self._timetable.watches if not w.optional}
         for kind, argument in _ARGUMENTS.items():
-            if kind in asked_for and kind not in kinds:
+            if kind in asked_for and not kinds.intersection(asked_for[kind]):
+                if kind is Kind.FIRST_MOMENT and tensors.notices:
+                    continue  # It was given.
+                what = kind.plural.replace("_", " ")
                 self._reporter.notice(
-                    f"The monitor is to watch {kind}s, but this loop does not say what they are, "
+                    f"The monitor is to watch {what}, but this loop does not say what they are, "
                     f"so none are recorded. Give {argument} to measure() or record()."
                 )
         is_given = any(site.kind.is_of_layer for site in tensors.tensors)
@@ -80,7 +86,7 @@ def narrowed(timetable: Timetable, infos: Sequence[SiteInfo]) -> Timetable:
     """The timetable without the selectors that match none of these sites."""
     watches = []
     for watch in timetable.watches:
-        offered = [info for info in infos if info.kind is watch.kind]
+        offered = [info for info in infos if info.kind in watch.kinds]
         kept = tuple(spec for spec in watch.selection if _matches(spec, offered))
         chooses = [spec for spec in kept if not _excludes(spec)]
         if chooses or all(map(_excludes, watch.selection)):

@@ -11,10 +11,17 @@ from gradwatch.capture.batch import batch_infos, batch_tensors
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
 from gradwatch.capture.layer_tensors import layer_tensors
 from gradwatch.capture.loop.alignment import aligned
+from gradwatch.capture.loop.given_state import given_moments
 from gradwatch.capture.loop.reduced_gradients import ReducedGradients
 from gradwatch.capture.loop.step_count import group_name, whole_number
 from gradwatch.capture.shapes import common_framework
-from gradwatch.capture.step_tensors import ABSENT, SiteTensor, StepTensors, variable_tensors
+from gradwatch.capture.step_tensors import (
+    ABSENT,
+    SiteTensor,
+    StepTensors,
+    state_tensors,
+    variable_tensors,
+)
 from gradwatch.capture.variable_names import NamedVariable, Variables, dtype_name, variables_of
 from gradwatch.core import Kind, Tensor, Tree, scope
 from gradwatch.measure import Framework, family, framework
@@ -34,6 +41,7 @@ class StepArguments:
     metrics: Any = None
     previous: Tree = None
     applied_gradients: Tree = None
+    optimizer_state: Any = None
     names: Any = None
     outputs: Any = None
     output_gradients: Any = None
@@ -85,7 +93,7 @@ class StepArguments:
     def has_tensors(self) -> bool:
         """Whether there are tensors of the network."""
         tensors = (self.gradients, self.own_variables, self.previous, self.applied_gradients)
-        others = (self.names, self.outputs, self.output_gradients)
+        others = (self.names, self.outputs, self.output_gradients, self.optimizer_state)
         return any(x is not None for x in (*tensors, *others))
 
     @property
@@ -135,7 +143,21 @@ class StepArguments:
         everything = [x for tensors in by_kind.values() for x in tensors if x is not ABSENT]
         own = common_framework([*everything, *layers.sources, *inputs.sources])
         _reject_stale(known.named, by_kind, own)
-        return inputs + variable_tensors(known.named, by_kind, own.difference, prefix) + layers
+        found = inputs + variable_tensors(known.named, by_kind, own.difference, prefix) + layers
+        if self.optimizer_state is None or self.part is not None:
+            return found
+        return found + self._state(known, by_kind, own, prefix)
+
+    def _state(
+        self, known: Variables, by_kind: dict[Kind, list[Tensor]], own: Framework, prefix: str
+    ) -> StepTensors:
+        """What is measured of the optimizer's state, relative to the gradients given to it."""
+        moments, notices = given_moments(self.optimizer_state, known, own)
+        none = [None] * len(known.named)
+        given = by_kind.get(Kind.APPLIED_GRADIENT, by_kind.get(Kind.GRADIENT, none))
+        gradients = [None if x is ABSENT else x for x in given]
+        held = [(known.named[i], each, gradients[i]) for i, each in sorted(moments.items())]
+        return replace(state_tensors(held, own, prefix), notices=notices)
 
     def parse_inputs(self, prefix: str | None = None) -> StepTensors:
         """The inputs and targets of the step; without a prefix, paths begin with the group."""

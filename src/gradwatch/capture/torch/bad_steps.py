@@ -95,7 +95,7 @@ class BadSteps:
     def _measured(self, kind: Kind) -> tuple[list[Site], Tensor]:
         """The summaries of all tensors of a kind, as they are now."""
         sites = [site for _, site in self._tensors.table().rows if site.kind is kind]
-        tensors = [self._tensors.tensor(site, {}) for site in sites]
+        tensors = [self._tensors.tensor(site) for site in sites]
         return sites, framework("torch").measure(tensors)[0]
 
     def _sums_of_loss(self, loss: Any, is_of_next: bool) -> dict[Site, float]:

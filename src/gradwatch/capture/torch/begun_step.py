@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gradwatch.capture.site_table import SiteTable
 from gradwatch.core import Moment, Site, Tensor
@@ -19,5 +20,13 @@ class BegunStep:
     """The parameters before the step, where updates are watched."""
     gradients: Mapping[Site, MeasuredRow] = field(default_factory=dict)
     """Those measured already; none with a closure, which computes them within the step."""
+    applied: Mapping[int, Tensor] = field(default_factory=dict)
+    """Copies of gradients that the optimizer's state is compared with, by the parameter's id."""
     values: dict[str, Tensor] = field(default_factory=dict)
     """The values of gradients for probes, see `capture.values`."""
+
+    @cached_property
+    def due(self) -> frozenset[Site]:
+        """The sites whose summaries are due."""
+        plan = self.table.plan
+        return frozenset(plan.sites[position] for position in plan.due(self.moment).summaries)

@@ -56,7 +56,7 @@ class Clipping:
 
         Then they are kept until it is known whether their scale is ever divided out.
         """
-        tensors = [self._tensors.tensor(site, {}) for site in sites]
+        tensors = [self._tensors.tensor(site) for site in sites]
         if self._stage() is OptState.READY:
             copies = [None if x is None else x.detach().clone() for x in tensors]
             self._scaled = dict(zip(sites, copies, strict=True))

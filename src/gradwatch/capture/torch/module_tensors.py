@@ -1,17 +1,21 @@
 """The tensors of a watched torch module, by site."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.site_table import SiteTable
+from gradwatch.capture.state import EVERY_KIND
 from gradwatch.capture.step_tensors import ABSENT, StepTensors, under, variable_tensors
+from gradwatch.capture.torch.begun_step import BegunStep
+from gradwatch.capture.torch.torch_moments import TorchState
 from gradwatch.capture.torch.torch_parallel import Shards
 from gradwatch.capture.variable_names import NamedVariable
-from gradwatch.core import Kind, Moment, Site, Tensor
+from gradwatch.core import Kind, Site, Tensor
 from gradwatch.measure import framework
+from gradwatch.watches import DERIVED_KINDS
 
 GRADIENTS = (Kind.GRADIENT, Kind.APPLIED_GRADIENT)
 
@@ -20,8 +24,8 @@ class ModuleTensors:
     """Parameters, gradients and updates of a module, and the tables of its sites.
 
     `outputs` is None if outputs are not watched, and `shards` if parameters are not sharded.
-    `is_clipped` is set when gradients have been clipped once: then those that the optimizer applies
-    are others.
+    `state` reads what the optimizer holds, if that is watched. `is_clipped` is set when gradients
+    have been clipped once: then those that the optimizer applies are others.
     """
 
     def __init__(
@@ -30,8 +34,10 @@ class ModuleTensors:
         loop: LoopCapture,
         group: str,
         outputs: LayerWatch | None,
+        state: TorchState | None,
     ) -> None:
         self.shards: Shards | None = None
+        self._state = state
         self.is_clipped = False
         self._named = named
         self._loop = loop
@@ -48,8 +54,14 @@ class ModuleTensors:
         """Those of all parameters that have one."""
         return (n.value.grad for n in self._named if n.value.grad is not None)
 
-    def tensor(self, site: Site, before: Mapping[Site, Tensor]) -> Tensor | None:
-        """The tensor of a site, as far as this rank counts it; `before` is used for updates."""
+    def tensor(self, site: Site, step: BegunStep | None = None) -> Any:
+        """The tensor of a site, as far as this rank counts it.
+
+        Without the step, there are neither updates nor what the optimizer holds.
+        """
+        before = {} if step is None else step.before
+        if site.kind in EVERY_KIND:
+            return None if step is None else self._state_tensor(site, step)
         parameter = self.parameter(site)
         whole = parameter.grad if site.kind in GRADIENTS else parameter
         if site.kind is Kind.UPDATE and site not in before:
@@ -61,10 +73,29 @@ class ModuleTensors:
             return framework("torch").difference(tensor, before[site])
         return tensor
 
-    def values_before(self, table: SiteTable, moment: Moment) -> dict[Site, Tensor]:
+    def _state_tensor(self, site: Site, step: BegunStep) -> Any:
+        """What is measured of the optimizer's state after the step."""
+        if self._state is None or site not in step.due:
+            return None
+        parameter, own = self.parameter(site), framework("torch")
+        gradient = step.applied.get(id(parameter), parameter.grad)
+        found = self._state.moments(parameter).tensor(site.kind, gradient, own)
+        # What is computed for it is measured at once, and its memory is free again.
+        return step.eager.add(found, False) if site.kind in DERIVED_KINDS else found
+
+    def gradients_before(self, step: BegunStep, scale: Tensor | None) -> dict[int, Tensor]:
+        """Copies of the gradients that are needed after the step, if that may change them."""
+        if self._state is None or not self._state.changes_gradients:
+            return {}
+        due = (self.parameter(site) for site in step.due if site.kind in EVERY_KIND)
+        wanted = {id(parameter): parameter.grad for parameter in due}
+        copy = framework("torch").copy
+        found = {key: copy(x) for key, x in wanted.items() if x is not None}
+        return found if scale is None else {key: x / scale for key, x in found.items()}
+
+    def values_before(self, step: BegunStep) -> dict[Site, Tensor]:
         """Copies of the parameters whose updates are due."""
-        due = (table.plan.sites[i] for i in table.plan.due(moment).summaries)
-        updates = [site for site in due if site.kind is Kind.UPDATE]
+        updates = [site for site in step.due if site.kind is Kind.UPDATE]
         snapshot = framework("torch").snapshot
         return {site: snapshot(self._local(self.parameter(site))) for site in updates}
 
@@ -96,6 +127,8 @@ class ModuleTensors:
         if Kind.UPDATE in self._loop.timetable.affordable(parameters).kinds:
             by_kind[Kind.UPDATE] = learned
         tensors = variable_tensors(self._named, by_kind, framework("torch").difference, self._group)
+        if self._state is not None:
+            tensors += self._state.tensors(self._named, self._group)
         return self._loop.table(tensors + layers, self._group)
 
     @property

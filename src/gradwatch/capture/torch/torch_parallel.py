@@ -12,6 +12,11 @@ from gradwatch.capture.variable_names import NamedVariable
 from gradwatch.core import Tensor, TorchModule
 from gradwatch.util import Reporter
 
+SECOND_SHARDED = (
+    "A second sharded module in one monitor is not recorded. Give it a monitor of its own, with a "
+    "directory of its own."
+)
+
 
 class Spread(Enum):
     """How parameters are distributed over the processes that train together."""

@@ -19,8 +19,10 @@ from gradwatch.capture.torch.clipping import Clipping
 from gradwatch.capture.torch.loss_watch import LossWatch
 from gradwatch.capture.torch.module_outputs import ModuleOutputs
 from gradwatch.capture.torch.module_tensors import GRADIENTS, ModuleTensors
+from gradwatch.capture.torch.torch_moments import state_of
 from gradwatch.capture.torch.torch_optimizer import innermost, owned, scale_of
 from gradwatch.capture.torch.torch_parallel import (
+    SECOND_SHARDED,
     Spread,
     is_first_of,
     is_one_of_many,
@@ -70,17 +72,17 @@ class TorchWatch:
             loop.reporter.notice(why)
             return
         named = owned(module, optimizer, loop.reporter)
-        self._loop, self._reporter = loop, loop.reporter
-        self._group = group
+        self._loop, self._reporter, self._group = loop, loop.reporter, group
         self._step: BegunStep | None = None
         self._moment: Moment | None = None
         self._last: tuple[int, float] | None = None
         # A closure runs forward passes within the step.
         self._seen = ModuleOutputs(module, loop, group, lambda: self._moment or self._next_moment())
         self._outputs = self._seen.layers
-        self._tensors = ModuleTensors(named, loop, group, self._outputs)
-        self._clipping = Clipping(optimizer, self._tensors, self._before_clipping)
         spread = spread_of(module, named)
+        state = state_of(optimizer, spread, loop)
+        self._tensors = ModuleTensors(named, loop, group, self._outputs, state)
+        self._clipping = Clipping(optimizer, self._tensors, self._before_clipping)
         self._is_one_of_many = is_one_of_many()
         self._parallel = replicated_by(module) if spread is Spread.REPLICATED else None
         self._is_recorder = is_first_of(self._parallel)
@@ -90,10 +92,7 @@ class TorchWatch:
         self._bad_steps: BadSteps | None = None
         table = self._tensors.table()  # Raises now if a selector matches nothing.
         if spread is Spread.SHARDED and loop.is_meeting:
-            loop.reporter.notice(
-                "A second sharded module in one monitor is not recorded. Give it a monitor of its "
-                "own, with a directory of its own."
-            )
+            loop.reporter.notice(SECOND_SHARDED)
             return
         if spread is Spread.SHARDED:
             self._sharded = ShardRecorder(loop, group, self._tensors.subtable(table, False))
@@ -188,10 +187,11 @@ class TorchWatch:
             )
         step = BegunStep(moment, self._tensors.table(), self._seen.eager_step(moment))
         if self._is_recorder:
-            step.before = self._tensors.values_before(step.table, moment)
+            step.before = self._tensors.values_before(step)
             has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
             if not has_closure:
                 self._measure_gradients(step, scale_of(optimizer))
+                step.applied = self._tensors.gradients_before(step, scale_of(optimizer))
         self._step = step
 
     @guarded("measuring a step after optimizer.step()", "that step")
@@ -224,7 +224,7 @@ class TorchWatch:
         kept = clipping.kept()
         rows = [r for r in step.table.rows if r[1].kind in GRADIENTS and r[1] not in clipping.rows]
         sites = [site for _, site in rows if site not in kept]
-        tensors = {site: self._tensors.tensor(site, {}) for site in sites}
+        tensors = {site: self._tensors.tensor(site, step) for site in sites}
         if scale is not None:
             tensors = {s: None if x is None else x / scale for s, x in tensors.items()}
         tensors |= kept
@@ -269,7 +269,7 @@ class TorchWatch:
             if site in measured
             else outputs[site].tensor()
             if site in outputs
-            else self._tensors.tensor(site, step.before)
+            else self._tensors.tensor(site, step)
             for _, site in table.rows
         ]
         rows, cells = step.eager.measure(tensors, table.with_cells)

@@ -1,0 +1,142 @@
+"""What optimizers of torch hold of each parameter."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from gradwatch.capture.loop.loop_capture import LoopCapture
+from gradwatch.capture.state import HeldMoments
+from gradwatch.capture.step_tensors import StepTensors, state_tensors
+from gradwatch.capture.torch.torch_parallel import Spread
+from gradwatch.capture.variable_names import NamedVariable
+from gradwatch.core import Kind, Tensor, TorchOptimizer
+from gradwatch.measure import framework
+
+
+class _TorchSlots(NamedTuple):
+    """The keys of an optimizer's moments; `divides` if it divides by the root of the second one."""
+
+    first: str = ""
+    second: str = ""
+    divides: bool = True
+    is_epsilon_in_root: bool = False
+    corrects: bool = False
+
+
+_ADAM = _TorchSlots("exp_avg", "exp_avg_sq", corrects=True)
+_SLOTS: Mapping[str, _TorchSlots] = {
+    **dict.fromkeys(("Adam", "AdamW", "NAdam"), _ADAM),
+    "RAdam": _ADAM._replace(divides=False),
+    "Adamax": _TorchSlots("exp_avg"),
+    "RMSprop": _TorchSlots("momentum_buffer", "square_avg"),
+    "Adagrad": _TorchSlots(second="sum"),
+    "Adadelta": _TorchSlots(second="square_avg", is_epsilon_in_root=True),
+    "SGD": _TorchSlots("momentum_buffer"),
+    "Muon": _TorchSlots("momentum_buffer"),
+}
+"""By the class, of those in `torch.optim`."""
+
+_UNKNOWN = _TorchSlots("exp_avg", "exp_avg_sq", divides=False)
+"""Of other classes: these names mean the same everywhere, but not what is made of them."""
+
+
+class TorchState:
+    """Reads the moments of an optimizer; `expected` tells beforehand which there will be."""
+
+    def __init__(self, optimizer: TorchOptimizer) -> None:
+        self._optimizer = optimizer
+        kind = type(optimizer)
+        is_own = kind.__module__.startswith("torch.optim.")
+        self._name = kind.__name__
+        self._slots = _SLOTS.get(self._name) if is_own else _UNKNOWN
+        self._groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+
+    @property
+    def changes_gradients(self) -> bool:
+        """Whether a step may leave other gradients than it was given."""
+        is_nesterov = any(group.get("nesterov") for group in self._optimizer.param_groups)
+        is_scaled = getattr(self._optimizer, "grad_scale", None) is not None
+        return self._slots is _UNKNOWN or is_nesterov or is_scaled
+
+    def expected(self, parameter: Tensor) -> HeldMoments | None:
+        """What there will be of a parameter after a step: placeholders instead of tensors."""
+        slots, group = self._slots, self._groups.get(id(parameter))
+        if slots is None or group is None:
+            return None
+        keys = {slots.first, slots.second} - {""}
+        if not group.get("momentum", 1):
+            keys -= {"momentum_buffer"}
+        if slots is _UNKNOWN and parameter in self._optimizer.state:
+            keys &= set(self._optimizer.state[parameter])
+        first = parameter if slots.first in keys else None
+        second = parameter if slots.second in keys else None
+        return HeldMoments(first, second, floor=0.0 if slots.divides else None)
+
+    def moments(self, parameter: Tensor) -> HeldMoments:
+        """Those of a parameter after a step; empty if it has none yet."""
+        slots, group = self._slots, self._groups.get(id(parameter))
+        state = self._optimizer.state.get(parameter)
+        if slots is None or group is None or not state:
+            return HeldMoments()
+        first, second = state.get(slots.first), state.get(slots.second)
+        # torch gives such an optimizer the negative of the gradient.
+        is_descent = bool(group.get("maximize"))
+        if second is None or not slots.divides:
+            return HeldMoments(first, second, is_descent=is_descent)
+        own, epsilon = framework("torch"), group["eps"]
+        correction: Any = 1.0
+        if slots.corrects:
+            correction = own.bias_correction(group["betas"][1], _count(state["step"]))
+        divisor = None
+        if group.get("amsgrad"):
+            divisor = state.get("max_exp_avg_sq")
+        elif group.get("centered"):
+            divisor = own.difference(second, own.copy(state["grad_avg"]) ** 2)
+        floor = epsilon**0.5 if slots.is_epsilon_in_root else epsilon * correction**0.5
+        return HeldMoments(first, second, divisor, correction, floor, is_descent)
+
+    def tensors(self, named: Sequence[NamedVariable], prefix: str) -> StepTensors:
+        """The sites of the moments of these parameters, with the parameters as their tensors."""
+        found = [(n, self.expected(n.value)) for n in named if n.value.requires_grad]
+        return state_tensors([(n, m, None) for n, m in found if m is not None], None, prefix)
+
+    def notice(self) -> str | None:
+        """What is not recorded, in words."""
+        if self._slots is None:
+            return (
+                f"The state of {self._name} is not recorded: it is of a form that is not known. "
+                f"Known are those of torch.optim's {', '.join(_SLOTS)}."
+            )
+        if self._slots is _UNKNOWN:
+            return (
+                f"Of {self._name}, which is not one of torch.optim, exp_avg and exp_avg_sq are "
+                "recorded as first and second moment, if it has them; not gradients relative to "
+                "the second moment, as it is not known what the optimizer makes of it."
+            )
+        parameters = [p for group in self._optimizer.param_groups for p in group["params"]]
+        expected = [self.expected(parameter) for parameter in parameters]
+        if any(moments is not None and moments.kinds for moments in expected):
+            return None
+        return f"The optimizer ({self._name}) holds no moments, so none are recorded."
+
+
+def _count(step: Any) -> Any:
+    """The number of steps; on the device, where reading it would wait."""
+    is_away = isinstance(step, torch.Tensor) and step.device.type != "cpu"
+    return step.float() if is_away else float(step)
+
+
+def state_of(optimizer: TorchOptimizer, spread: Spread, loop: LoopCapture) -> TorchState | None:
+    """Reads what an optimizer holds; None if that is not watched, or shards hold it."""
+    if Kind.FIRST_MOMENT not in loop.timetable.kinds:
+        return None
+    if spread is Spread.SHARDED:
+        loop.reporter.notice(
+            "The optimizer's state is not recorded: its tensors are spread over the processes."
+        )
+        return None
+    state = TorchState(optimizer)
+    if (notice := state.notice()) is not None:
+        loop.reporter.notice(notice)
+    return state
