@@ -18,8 +18,8 @@ import tempfile
 import time
 from itertools import pairwise
 
-WARM, STEPS, ROUNDS = 10, 40, 3
-PLACES = ("keras-tensorflow", "keras-jax", "keras-torch", "torch")
+WARM, STEPS, ROUNDS = 10, 30, 2
+PLACES = ("torch", "keras-torch", "keras-jax", "keras-tensorflow")
 WAYS = ("bare", "not due", "gradients and weights", "with updates", "with state")
 
 
