@@ -256,7 +256,7 @@ class LoopInterface:
         """A link of an `optax.chain` that measures what passes through it, also under `jax.jit`.
 
         Give the optimizer's state to `record` after each step. It has the summaries of the last
-        measured step; steps that are not due compute none. Recorded are the gradients that come to
+        measured step; steps that are not due compute none, but are compiled otherwise (docs/jax.md, limits). Recorded are the gradients that come to
         the link, the weights before the update, and the updates that `transformations` make of
         them. The learning rate is recorded too if `optax.inject_hyperparams` is around the
         optimizer.
