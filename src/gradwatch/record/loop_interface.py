@@ -256,10 +256,10 @@ class LoopInterface:
         """A link of an `optax.chain` that measures what passes through it, also under `jax.jit`.
 
         Give the optimizer's state to `record` after each step. It has the summaries of the last
-        measured step; steps that are not due compute none, but are compiled otherwise (docs/jax.md, limits). Recorded are the gradients that come to
-        the link, the weights before the update, and the updates that `transformations` make of
-        them. The learning rate is recorded too if `optax.inject_hyperparams` is around the
-        optimizer.
+        measured step; steps that are not due compute none, but are compiled otherwise, see the
+        limits in docs/jax.md. Recorded are the gradients that come to the link, the weights before
+        the update, and the updates that `transformations` make of them. The learning rate is
+        recorded too if `optax.inject_hyperparams` is around the optimizer.
 
         Args:
             transformations: those that come after, for their updates: the optimizer. Without any,
