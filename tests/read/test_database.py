@@ -48,6 +48,8 @@ ATTACKS = [
     "select * from secret",
     "select getenv('HOME')",
     "select * from duckdb_secrets()",
+    "select 1 where exists (select * from (from query('from duckdb_secrets()')))",
+    "from which_secret('s3://bucket/x', 's3')",
     "copy (select 1) to '{new}'",
     "copy (select 1 as x) to '{mine}' (format parquet, use_tmp_file false)",
     "copy summaries to '{mine}'",

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gradwatch.compat import jax_names
 from gradwatch.core import Tensor, Tree
 from gradwatch.measure import jax_sharded
 from gradwatch.measure.framework import Fetched
@@ -71,7 +72,7 @@ def _measure_by_devices(
         return rows, cells
 
     found = measure_groups(groups, with_cells, measure_group)
-    with jax.enable_x64(True):
+    with jax_names.wide_types():
         rows = jnp.concatenate(found.rows)[np.array(found.row_order, np.intp)]
         return rows, jnp.concatenate(found.cells)[np.array(found.cell_order, np.intp)]
 

@@ -21,6 +21,7 @@ from jax.experimental.custom_partitioning import SdyShardingRule, custom_partiti
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from gradwatch.compat import jax_names
 from gradwatch.core import CELLS, FIELDS, IDENTITY, Tensor
 from gradwatch.measure.jax_parts import AcrossDevices, DeadUnits, PartMeasure, array_of
 from gradwatch.measure.kernels.jax_layout import placed
@@ -38,7 +39,7 @@ def measure(
     ]
     found = {i: array_of(x) for i, x in enumerate(tensors)}
     present = [i for i, x in found.items() if x is not None and x.size]
-    with jax.enable_x64(True):
+    with jax_names.wide_types():
         work = PartMeasure(
             tuple(
                 x.axis if isinstance(x, DeadUnits) else None
@@ -65,10 +66,10 @@ def measure(
 def _measure_present(
     work: PartMeasure, arrays: list[Tensor], flag: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    mesh = jax.sharding.get_abstract_mesh()
-    if mesh.manual_axes:
+    mesh = jax_names.manual_mesh()
+    if mesh is not None:
         return _inside_shard_map(work, arrays, flag, mesh)
-    explicit = _explicit_mesh(arrays)
+    explicit = next(filter(None, map(jax_names.explicit_mesh, arrays)), None)
     if explicit is not None:
         # With types that say how arrays are divided, every operation would have to say it too.
         whole = NamedSharding(explicit, PartitionSpec())
@@ -163,7 +164,7 @@ def _on_parts(
 
 def _with_x64(function: Callable[..., Any]) -> Callable[..., Any]:
     def wider(*args: Any) -> Any:
-        with jax.enable_x64(True):
+        with jax_names.wide_types():
             return function(*args)
 
     return wider
@@ -185,14 +186,6 @@ def _whole(args: Sequence[Tensor]) -> NamedSharding:
     return NamedSharding(Mesh(devices, (_AXIS,)), PartitionSpec())
 
 
-def _explicit_mesh(arrays: Sequence[Tensor]) -> Any:
-    for x in arrays:
-        mesh = getattr(jax.typeof(x).sharding, "mesh", None)
-        if mesh is not None and mesh.explicit_axes:
-            return mesh
-    return None
-
-
 def _inside_shard_map(
     work: PartMeasure, arrays: list[Tensor], flag: list[Tensor], mesh: Any
 ) -> tuple[Tensor, Tensor]:
@@ -204,7 +197,7 @@ def _inside_shard_map(
             f"Arrays are not measured inside a shard_map over {', '.join(axes)} only, of a mesh "
             f"that also has {', '.join(left)}. Return them, and measure outside."
         )
-    if not _varying(lax.axis_index(axes)):
+    if not jax_names.varying(lax.axis_index(axes)):
         raise NotImplementedError(
             "Inside shard_map(..., check_vma=False) or pmap it cannot be seen which arrays are "
             "parts and which are copies, so they are not measured. Leave check_vma=True, or "
@@ -215,19 +208,11 @@ def _inside_shard_map(
             "Dead units are not found inside shard_map, where a device has some of the batch. "
             "Watch outputs without per_unit, or return them and measure outside."
         )
-    varying = [_varying(x) for x in arrays]
+    varying = [jax_names.varying(x) for x in arrays]
     divided = tuple(a for a in axes if any(a in each for each in varying))
     if not divided:
         return work.on_whole(*arrays, *flag)
     copied = [tuple(a for a in divided if a not in each) for each in varying]
     is_counted = [lax.axis_index(c) == 0 if c else jnp.asarray(True) for c in copied]
-    parts = [lax.pcast(x, c, to="varying") for x, c in zip(arrays, copied, strict=True)]
+    parts = [jax_names.vary(x, c) for x, c in zip(arrays, copied, strict=True)]
     return work.on_parts((*parts, *flag), AcrossDevices(jnp.stack(is_counted), {}, {}, divided))
-
-
-def _varying(x: Tensor) -> frozenset[str]:
-    """The axes of the mesh along which an array differs from device to device."""
-    kind = jax.typeof(x)
-    if hasattr(kind, "vma"):
-        return frozenset(kind.vma)
-    return frozenset(kind.manual_axis_type.varying)

@@ -69,11 +69,11 @@ class MomentCache:
 
     def _learn(self, database: Database, paths: Sequence[Path]) -> None:
         """Read the moments of several files at once: one by one, a thousand take long."""
-        source = views.parquet([path.absolute() for path in paths])
-        rows = self._fetch(
-            database, f"SELECT file_index, {_WHAT_OF_FILE} FROM {source} GROUP BY ALL"
-        )
-        number = rows.pop("file_index").astype(np.int64)
+        files = [path.absolute() for path in paths]
+        source = views.parquet(files, with_filename=True)
+        rows = self._fetch(database, f"SELECT filename, {_WHAT_OF_FILE} FROM {source} GROUP BY ALL")
+        number_of = {str(file): i for i, file in enumerate(files)}
+        number = np.array([number_of[name] for name in rows.pop("filename")], np.int64)
         order = np.argsort(number, kind="stable")
         ends = np.searchsorted(number[order], np.arange(len(paths) + 1))
         for i, path in enumerate(paths):

@@ -61,9 +61,10 @@ def with_superseded(source: str, has_attempts: bool) -> str:
     )
 
 
-def parquet(paths: Sequence[Path]) -> str:
-    """SQL for the rows of Parquet files."""
-    return f"read_parquet([{', '.join(literal(str(path)) for path in paths)}])"
+def parquet(paths: Sequence[Path], with_filename: bool = False) -> str:
+    """SQL for the rows of Parquet files, with the column `filename` if it is asked for."""
+    option = ", filename = true" if with_filename else ""
+    return f"read_parquet([{', '.join(literal(str(path)) for path in paths)}]{option})"
 
 
 def rows(table: str, segments: Sequence[Path], with_path: bool = True) -> str:

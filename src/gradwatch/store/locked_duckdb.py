@@ -33,12 +33,13 @@ def duckdb() -> ModuleType:
 
 
 def lock_down(connection: DuckDBPyConnection, files: Iterable[Path]) -> None:
-    """Let a connection reach these files, and no other file, network, extension or variable."""
+    """Let a connection reach these files: no other one, no network, extension, secret, variable."""
     for setting in (
         "temp_directory = ''",
         "autoinstall_known_extensions = false",
         "autoload_known_extensions = false",
         "python_enable_replacements = false",
+        "allow_persistent_secrets = false",
         f"allowed_paths = [{', '.join(literal(str(file)) for file in files)}]",
         "enable_external_access = false",
         "lock_configuration = true",

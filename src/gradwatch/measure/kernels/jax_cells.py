@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gradwatch.compat import jax_names
 from gradwatch.core import BINS_A_SIDE, CELLS, NONFINITE, ZERO, Tensor
 from gradwatch.measure.kernels.jax_bits import bits_of, widen
 from gradwatch.measure.kernels.jax_layout import heads, laid_out, placed
@@ -23,7 +24,7 @@ _GPU_LARGE = 1 << 16
 
 def count_cells(tensors: Sequence[Tensor | None], due: Any = True) -> Tensor:
     """Histogram cells, one row a tensor; all zero where the flag `due` is false."""
-    with jax.enable_x64(True):
+    with jax_names.wide_types():
 
         def count() -> Tensor:
             return _count_all(tensors)

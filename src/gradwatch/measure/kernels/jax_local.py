@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from gradwatch.compat import jax_names
 from gradwatch.core import FIELDS, IDENTITY, Tensor
 from gradwatch.measure.kernels.jax_bits import is_zero, widen
 from gradwatch.measure.kernels.jax_layout import placed
@@ -19,7 +20,7 @@ from gradwatch.measure.kernels.jax_rows import on_cpu, on_gpu
 
 def summarize(tensors: Sequence[Tensor | None]) -> Tensor:
     """Packed summaries, one row a tensor; None counts as a tensor without elements."""
-    with jax.enable_x64(True):
+    with jax_names.wide_types():
         wide = {i: widen(x) for i, x in enumerate(tensors) if x is not None and x.size}
         floats = [i for i, x in wide.items() if x.dtype == jnp.float32]
         others = [i for i, x in wide.items() if x.dtype == jnp.float64]

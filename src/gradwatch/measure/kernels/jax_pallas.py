@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from gradwatch.compat import jax_names
 from gradwatch.measure.kernels.float_bits import FLOAT32_BITS
 
 BLOCK, STEPS, WARPS = 1024, 16, 8
@@ -44,7 +45,7 @@ def _works() -> bool:
     sums = [kept.sum(), np.abs(kept).sum(), np.square(kept).sum()]
     expected = [1, 1, 1, 1, *sums, kept[0], kept[-1]]
     try:
-        with jax.enable_x64(True):
+        with jax_names.wide_types():
             found = jax.jit(lambda t: whole_chunks([t])[0])(jnp.asarray(x))
             return bool(np.allclose(np.asarray(found), expected, rtol=1e-12))
     except Exception:

@@ -9,13 +9,9 @@ import numpy as np
 
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.backends.wrapped_step import watched
+from gradwatch.compat import jax_names
 from gradwatch.core import KerasModel
 from gradwatch.measure import framework
-
-try:
-    from jax.extend.core import get_opaque_trace_state
-except ImportError:  # before JAX 0.10
-    from jax.core import get_opaque_trace_state
 
 
 class JaxBackend(KerasBackend):
@@ -55,7 +51,7 @@ class JaxBackend(KerasBackend):
         return not any(x.is_deleted() for x in arrays)
 
     def scope(self) -> Any:
-        return get_opaque_trace_state(convention="nnx")
+        return jax_names.get_opaque_trace_state(convention="nnx")
 
 
 def _sharding_attributes(model: KerasModel) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import re
 import sys
 from importlib import import_module
 
-LOWEST = {"keras": (3, 8), "tensorflow": (2, 18), "jax": (0, 8, 2), "torch": (2, 5)}
+LOWEST = {"keras": (3, 8), "tensorflow": (2, 18), "jax": (0, 5), "torch": (2, 5)}
 """The oldest version of each framework that the tests have run on, as in pyproject.toml."""
 
 _TITLES = {"keras": "Keras", "tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
