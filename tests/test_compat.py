@@ -33,10 +33,8 @@ def test_what_is_not_imported_is_not_judged(monkeypatch):
 def test_the_lowest_versions_are_those_of_the_project():
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
     lowest = {name: f"{name}>={'.'.join(map(str, version))}" for name, version in LOWEST.items()}
-    for name in ("tensorflow", "torch"):
+    for name in ("tensorflow", "jax", "torch"):
         assert extras[name] == [lowest[name], lowest["keras"]]
-    # Older versions of Keras use what JAX has removed.
-    assert extras["jax"] == [lowest["jax"], "keras>=3.12"]
 
 
 def test_importing_the_part_of_an_old_framework_says_which_version_to_install(monkeypatch):

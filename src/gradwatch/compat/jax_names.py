@@ -1,11 +1,15 @@
 """What JAX has under other names in its versions from 0.5 on, or lacks there."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.experimental
 from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 
 try:
     from jax.extend.core import get_opaque_trace_state
@@ -15,6 +19,7 @@ except ImportError:  # before 0.10
 __all__ = [
     "explicit_mesh",
     "get_opaque_trace_state",
+    "in_wide_types",
     "manual_mesh",
     "vary",
     "varying",
@@ -22,14 +27,49 @@ __all__ = [
 ]
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LOWERS_BY_TYPE = jax.__version_info__ >= (0, 7, 1)
+"""Whether what was traced with 64 bits is lowered so. Before, constants are lowered to what is
+enabled then: a step that is compiled outside of `wide_types` has them in 32 bits, and fails."""
+
+_wide = Primitive("gradwatch_in_wide_types")
+"""A function that is both traced and lowered with 64 bits."""
+_wide.multiple_results = True
+
+
 def wide_types() -> AbstractContextManager[Any]:
     """Context in which arrays may have 64 bits."""
-    found: AbstractContextManager[Any]
-    if hasattr(jax, "enable_x64"):
-        found = jax.enable_x64(True)
-    else:
-        found = jax.experimental.enable_x64()  # before 0.8
-    return found
+    # The second before 0.8.
+    enable: Any = getattr(jax, "enable_x64", None) or jax.experimental.enable_x64
+    return cast("AbstractContextManager[Any]", enable(True))
+
+
+def in_wide_types(function: F) -> F:
+    """Decorator: in the function arrays may have 64 bits. Its arguments are trees."""
+
+    @wraps(function)
+    def wide(*args: Any) -> Any:
+        leaves, structure = jax.tree.flatten(args)
+        traced = [i for i, x in enumerate(leaves) if isinstance(x, jax.core.Tracer)]
+        if _LOWERS_BY_TYPE or not traced or jax.config.jax_enable_x64:
+            with wide_types():
+                return function(*args)
+        results: list[Any] = []
+
+        def of_traced(*arrays: Any) -> list[Any]:
+            given = dict(zip(traced, arrays, strict=True))
+            filled = [given.get(i, x) for i, x in enumerate(leaves)]
+            with wide_types():
+                found, tree = jax.tree.flatten(function(*structure.unflatten(filled)))
+            results[:] = [tree]
+            return list(found)
+
+        # What is measured is not differentiated, even if the step is.
+        found = _wide.bind(*(lax.stop_gradient(leaves[i]) for i in traced), function=of_traced)
+        return results[0].unflatten(found)
+
+    return cast(F, wide)
 
 
 def manual_mesh() -> Any:
@@ -70,3 +110,32 @@ def vary(array: Any, axes: tuple[str, ...]) -> Any:
     if hasattr(lax, "pcast"):
         return lax.pcast(array, axes, to="varying")
     return lax.pvary(array, axes)  # before 0.8.2
+
+
+def _run(*arrays: Any, function: Callable[..., list[Any]]) -> list[Any]:
+    return function(*arrays)
+
+
+def _types(*arrays: Any, function: Callable[..., list[Any]]) -> list[Any]:
+    with wide_types():
+        return [jax.core.ShapedArray(x.shape, x.dtype) for x in jax.eval_shape(function, *arrays)]
+
+
+def _lower(context: Any, *arrays: Any, function: Callable[..., list[Any]]) -> Any:
+    with wide_types():
+        return mlir.lower_fun(function, multiple_results=True)(context, *arrays)
+
+
+def _batch(arrays: Any, axes: Any, *, function: Callable[..., list[Any]]) -> Any:
+    def of_all(*batch: Any) -> list[Any]:
+        with wide_types():
+            return list(jax.vmap(function, in_axes=axes)(*batch))
+
+    found = _wide.bind(*arrays, function=of_all)
+    return found, [0] * len(found)
+
+
+_wide.def_impl(_run)
+_wide.def_abstract_eval(_types)
+mlir.register_lowering(_wide, _lower)
+batching.primitive_batchers[_wide] = _batch

@@ -29,6 +29,7 @@ from gradwatch.measure.kernels.jax_layout import placed
 _AXIS = "gradwatch"
 
 
+@jax_names.in_wide_types
 def measure(
     tensors: Sequence[Tensor | DeadUnits | None], with_cells: Sequence[int], due: Any = True
 ) -> tuple[Tensor, Tensor]:
@@ -39,28 +40,26 @@ def measure(
     ]
     found = {i: array_of(x) for i, x in enumerate(tensors)}
     present = [i for i, x in found.items() if x is not None and x.size]
-    with jax_names.wide_types():
-        work = PartMeasure(
-            tuple(
-                x.axis if isinstance(x, DeadUnits) else None
-                for x in map(tensors.__getitem__, present)
-            ),
-            tuple(k for k, i in enumerate(present) if i in counted) if due is not False else (),
-            bool(due) if isinstance(due, bool | np.bool_) else None,
-        )
-        # Nothing is differentiated here, even if the step is.
-        arrays = [lax.stop_gradient(found[i]) for i in present]
-        flag = [] if work.due is not None else [jnp.asarray(due)]
-        rows = jnp.zeros((0, len(FIELDS)), jnp.float64)
-        cells = jnp.zeros((0, CELLS), jnp.int64)
-        if arrays:
-            rows, cells = _measure_present(work, arrays, flag)
-        index_of = {i: k for k, i in enumerate(with_cells)}
-        cell_positions = [index_of[present[k]] for k in work.counted]
-        return (
-            placed(rows, present, len(tensors), IDENTITY),
-            placed(cells, cell_positions, len(with_cells), np.zeros(CELLS, np.int64)),
-        )
+    work = PartMeasure(
+        tuple(
+            x.axis if isinstance(x, DeadUnits) else None for x in map(tensors.__getitem__, present)
+        ),
+        tuple(k for k, i in enumerate(present) if i in counted) if due is not False else (),
+        bool(due) if isinstance(due, bool | np.bool_) else None,
+    )
+    # Nothing is differentiated here, even if the step is.
+    arrays = [lax.stop_gradient(found[i]) for i in present]
+    flag = [] if work.due is not None else [jnp.asarray(due)]
+    rows = jnp.zeros((0, len(FIELDS)), jnp.float64)
+    cells = jnp.zeros((0, CELLS), jnp.int64)
+    if arrays:
+        rows, cells = _measure_present(work, arrays, flag)
+    index_of = {i: k for k, i in enumerate(with_cells)}
+    cell_positions = [index_of[present[k]] for k in work.counted]
+    return (
+        placed(rows, present, len(tensors), IDENTITY),
+        placed(cells, cell_positions, len(with_cells), np.zeros(CELLS, np.int64)),
+    )
 
 
 def _measure_present(

@@ -88,21 +88,23 @@ def styled(columns: Sequence[TextColumn], last_row: str = "") -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), header_style="bold")
-    for column in columns:
+    # The gaps are in the cells: rich before 15 makes a last column without padding too wide.
+    table = Table(box=None, padding=0, header_style="bold")
+    gaps = ["", *[GAP] * (len(columns) - 1)]
+    for column, gap in zip(columns, gaps, strict=False):
         table.add_column(
-            Text(column.header),
+            Text(gap + column.header),
             justify="left" if column.left else "right",
             no_wrap=True,
-            min_width=column.width,
+            min_width=len(gap) + column.width,
             overflow="crop",
         )
     rows = list(zip(*(column.cells for column in columns), strict=True))
     for i, row in enumerate(rows):
         # As Text, so that a name such as "[red]" is a name and not markup.
         cells = (
-            Text(cell, style="bold red" if i in column.alarms else "")
-            for column, cell in zip(columns, row, strict=True)
+            Text(gap + cell, style="bold red" if i in column.alarms else "")
+            for gap, column, cell in zip(gaps, columns, row, strict=False)
         )
         table.add_row(*cells, style=last_row if i == len(rows) - 1 else "")
     return table

@@ -22,19 +22,19 @@ _WIDTH = 512
 _GPU_LARGE = 1 << 16
 
 
+@jax_names.in_wide_types
 def count_cells(tensors: Sequence[Tensor | None], due: Any = True) -> Tensor:
     """Histogram cells, one row a tensor; all zero where the flag `due` is false."""
-    with jax_names.wide_types():
 
-        def count() -> Tensor:
-            return _count_all(tensors)
+    def count() -> Tensor:
+        return _count_all(tensors)
 
-        def skip() -> Tensor:
-            return jnp.zeros((len(tensors), CELLS), jnp.int64)
+    def skip() -> Tensor:
+        return jnp.zeros((len(tensors), CELLS), jnp.int64)
 
-        if not tensors or due is False:
-            return skip()
-        return count() if due is True else lax.cond(due, count, skip)
+    if not tensors or due is False:
+        return skip()
+    return count() if due is True else lax.cond(due, count, skip)
 
 
 def _count_all(tensors: Sequence[Tensor | None]) -> Tensor:

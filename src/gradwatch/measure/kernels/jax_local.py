@@ -18,17 +18,17 @@ from gradwatch.measure.kernels.jax_layout import placed
 from gradwatch.measure.kernels.jax_rows import on_cpu, on_gpu
 
 
+@jax_names.in_wide_types
 def summarize(tensors: Sequence[Tensor | None]) -> Tensor:
     """Packed summaries, one row a tensor; None counts as a tensor without elements."""
-    with jax_names.wide_types():
-        wide = {i: widen(x) for i, x in enumerate(tensors) if x is not None and x.size}
-        floats = [i for i, x in wide.items() if x.dtype == jnp.float32]
-        others = [i for i, x in wide.items() if x.dtype == jnp.float64]
-        tables = [_summary(wide[i])[None] for i in others]
-        if floats:
-            tables.insert(0, _summarize_floats([tensors[i] for i in floats]))
-        table = jnp.concatenate(tables) if tables else jnp.zeros((0, len(FIELDS)), jnp.float64)
-        return placed(table, floats + others, len(tensors), IDENTITY)
+    wide = {i: widen(x) for i, x in enumerate(tensors) if x is not None and x.size}
+    floats = [i for i, x in wide.items() if x.dtype == jnp.float32]
+    others = [i for i, x in wide.items() if x.dtype == jnp.float64]
+    tables = [_summary(wide[i])[None] for i in others]
+    if floats:
+        tables.insert(0, _summarize_floats([tensors[i] for i in floats]))
+    table = jnp.concatenate(tables) if tables else jnp.zeros((0, len(FIELDS)), jnp.float64)
+    return placed(table, floats + others, len(tensors), IDENTITY)
 
 
 def _summarize_floats(tensors: Sequence[Tensor]) -> Tensor:
