@@ -55,6 +55,7 @@ def test_json_is_strict_and_holds_the_evidence(sick):
         "non-finite", 3, [["weight", "a"]]
     )  # fmt: skip
     assert finding["evidence"]["NaN"] == 1
+    assert strict(invoke("rules", "non-finite", "--json").output) == [facts["rules"]["non-finite"]]
 
 
 def test_what_was_found_while_training_is_reported_too(tmp_path):

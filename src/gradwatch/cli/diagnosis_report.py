@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradwatch.cli.output import echo, style
-from gradwatch.diagnosis import Finding, Severity, Verdict, counted_alarms, worst_first
+from gradwatch.diagnosis import (
+    Finding,
+    Severity,
+    Verdict,
+    counted_alarms,
+    facts_of_rules,
+    worst_first,
+)
 from gradwatch.util import printable
 
 HEALTHY, WARNINGS, ERRORS = 0, 1, 2
@@ -23,10 +30,11 @@ def exit_code(findings: Sequence[Finding], strict: bool) -> int:
 def facts(
     findings: Sequence[Finding], strict: bool, came_to: Verdict | None = None
 ) -> dict[str, Any]:
-    """The findings and the verdict for JSON; findings that others explain come last."""
+    """Findings, those that others explain last, their rules and the verdict, for JSON."""
     return {
         "verdict": _NAMES[exit_code(findings, strict)],
         "findings": [finding.facts() for finding in findings],
+        "rules": facts_of_rules(findings),
         "learning": None if came_to is None else came_to.facts(),
     }
 

@@ -1,7 +1,5 @@
 """`gradwatch rules`: what the rules of the diagnosis look for, and their numbers."""
 
-from typing import Any
-
 import click
 
 from gradwatch.cli import options
@@ -27,26 +25,13 @@ def rules(name: str | None, as_json: bool) -> int:
             raise ValueError(f"There is no rule {name!r}. {hint}".strip())
     chosen = known if name is None else {name: known[name]}
     if as_json:
-        echo_json([_facts(rule) for rule in chosen.values()])
+        echo_json([rule.facts() for rule in chosen.values()])
     elif name is None:
         for each in known.values():
             echo(f"{style(printable(each.name), 'cyan')}: {printable(each.about)}")
     else:
         _explain(known[name])
     return OK
-
-
-def _facts(rule: Rule) -> dict[str, Any]:
-    return {
-        "rule": rule.name,
-        "severity": str(rule.severity),
-        "about": rule.about,
-        "remedy": rule.remedy,
-        "thresholds": {
-            name: {"value": threshold.value, "reason": threshold.reason}
-            for name, threshold in rule.thresholds.items()
-        },
-    }
 
 
 def _explain(rule: Rule) -> None:

@@ -6,7 +6,7 @@ from gradwatch.diagnosis.engine import Diagnosis
 from gradwatch.diagnosis.finding import Finding, Severity, Symptom, counted_alarms, worst_first
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.live import LiveDiagnosis
-from gradwatch.diagnosis.rank_rule import all_rules
+from gradwatch.diagnosis.rank_rule import all_rules, facts_of_rules
 from gradwatch.diagnosis.replay import (
     KnownFindings,
     all_findings,
@@ -39,6 +39,7 @@ __all__ = [
     "as_severity",
     "counted_alarms",
     "diagnose",
+    "facts_of_rules",
     "findings_of",
     "known_findings",
     "rule",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gradwatch.core import Kind, ModelFacts
-from gradwatch.diagnosis.finding import Severity, Symptom
+from gradwatch.diagnosis.finding import Finding, Severity, Symptom
 from gradwatch.diagnosis.network_order import LayerOrder
 from gradwatch.diagnosis.rule import RULES, Limits, Rule, Threshold
 
@@ -105,3 +105,11 @@ def all_rules() -> dict[str, Rule]:
     0.5
     """
     return dict(sorted({**RULES, **RANK_RULES}.items()))
+
+
+def facts_of_rules(findings: Iterable[Finding]) -> dict[str, dict[str, Any]]:
+    """The facts of the rules that found something, by their names."""
+    known = all_rules()
+    # A run may have findings of rules that are not imported here.
+    names = sorted({finding.rule for finding in findings} & known.keys())
+    return {name: known[name].facts() for name in names}

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,19 @@ class Rule:
     thresholds: Mapping[str, Threshold] = field(default_factory=dict)
     needs: Sequence[Kind] = ()
     about: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """The rule as plain values, for JSON: what it looks for, its numbers, their reasons."""
+        return {
+            "rule": self.name,
+            "severity": str(self.severity),
+            "about": self.about,
+            "remedy": self.remedy,
+            "thresholds": {
+                name: {"value": threshold.value, "reason": threshold.reason}
+                for name, threshold in self.thresholds.items()
+            },
+        }
 
     def limits(self, changes: ThresholdValues) -> Limits:
         """The thresholds after the user's changes; raises ValueError for an unknown name."""

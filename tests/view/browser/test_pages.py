@@ -2,6 +2,7 @@
 
 import pytest
 
+from gradwatch.diagnosis import all_rules
 from tests.view.browser.made import HOSTILE_RUN, HOSTILE_TWIN
 from tests.view.browser.visiting import Visit, site_route
 
@@ -91,6 +92,16 @@ def test_findings_come_first_and_lead_to_their_site(visit, ids):
     card.get_by_role("link", name="net/block2/dense/bias").click()
     opened.page.wait_for_selector(".site-findings li.error")
     assert "since step 100" in opened.page.inner_text(".site-findings")
+
+
+def test_a_finding_opens_what_its_rule_looks_for(visit, ids):
+    opened = visit(f"/run/{ids['golden']}").diagnosed()
+    page = opened.page.locator("article.finding .rule-page").first
+    words = all_rules()["non-finite"].about
+    assert not page.get_by_text(words).is_visible()
+    page.get_by_text("non-finite", exact=True).click()
+    page.get_by_text(words).wait_for()
+    assert 'gradwatch.silence("non-finite"' in page.inner_text()
 
 
 def test_a_run_or_a_site_that_is_not_there_is_said(visit, ids):

@@ -41,6 +41,13 @@ def test_findings_have_strict_json_in_their_evidence(shown):
     assert found["severity"] == "error"
 
 
+def test_rules_that_found_something_are_explained_but_for_those_that_are_unknown(shown):
+    found = [Finding(name, Severity.ERROR, "Bad.", 1, 2) for name in ("unknown", "dead-units")]
+    rules = overview(shown, found)["rules"]
+    assert list(rules) == ["dead-units"]
+    assert rules["dead-units"]["thresholds"]["warn share"]["value"] == 0.5
+
+
 def test_every_kind_that_is_no_number_has_an_order_a_label_and_statistics():
     for kind in tensor_kinds():
         assert kind.label

@@ -8,6 +8,7 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind, Reading, Site, Summary
+from gradwatch.diagnosis import all_rules
 from gradwatch.util import compact
 from gradwatch.view.data.cell_grid import CellGrid, step_grid
 from gradwatch.view.data.colour_scale import LEVELS, NOT_FINITE, scale_for
@@ -18,7 +19,7 @@ from tests.view.data.made_metrics import metric_run
 
 ALLOWED = {
     "b", "circle", "div", "path", "rect", "span", "svg", "table", "tbody", "td", "text", "th",
-    "thead", "title", "tr",
+    "details", "summary", "thead", "title", "tr",
 }  # fmt: skip
 ATTRIBUTES = {
     "aria-label", "cx", "cy", "d", "fill", "font-family", "font-size", "height", "pointer-events",
@@ -279,6 +280,7 @@ def test_a_diagnosis_shows_its_findings(run):
     for finding in diagnosis.findings:
         assert finding.title in texts
         assert finding.remedy in texts
+        assert all_rules()[finding.rule].about in texts
         assert finding.title in repr(diagnosis)
     nothing = gradwatch.diagnose([])
     assert repr(nothing) == "Diagnosis: no findings"

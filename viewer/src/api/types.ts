@@ -127,6 +127,8 @@ export interface RunData {
   findings: Finding[];
   /** Whether the whole run has been checked; if not, a `Change` follows. */
   findings_complete: boolean;
+  /** The rules that found something, by their names; without those that are unknown here. */
+  rules: Record<string, Rule>;
   /** What the training came to; null while it goes on. */
   learning: Verdict | null;
   /** Facts in display order: schedule, cost, versions, batch size, ... */
@@ -190,6 +192,15 @@ export interface Verdict {
   interval: [low: number, high: number] | null;
   generalises: boolean | null;
   since_epoch: number | null;
+}
+
+/** What a rule looks for, and the numbers that it compares with. */
+export interface Rule {
+  rule: string;
+  severity: Severity;
+  about: string;
+  remedy: string;
+  thresholds: Record<string, { value: JsonNumber; reason: string }>;
 }
 
 export interface Finding {

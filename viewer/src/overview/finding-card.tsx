@@ -4,6 +4,7 @@ import { count, printable, short } from "../format";
 import { rankOf } from "../ranks/rows";
 import { href, setQuery } from "../route";
 import { findingId } from "./findings";
+import { RulePage } from "./rule-page";
 
 /** The number of sites that are listed; the rest is counted. */
 const NAMED = 3;
@@ -45,8 +46,8 @@ export function FindingCard({
             {typeof value === "number" ? short(value) : printable(value)}
           </span>
         ))}
-        <span class="evidence muted">rule {rule}</span>
       </p>
+      <RulePage name={rule} rule={run.rules[rule]} />
     </article>
   );
 }

@@ -1,5 +1,6 @@
 import type { Finding, RunData } from "../api/types";
 import { count, printable } from "../format";
+import { RulePage } from "../overview/rule-page";
 
 /** The findings about a site. */
 export function SiteFindings({ run, findings }: { run: RunData; findings: readonly number[] }) {
@@ -19,6 +20,7 @@ export function SiteFindings({ run, findings }: { run: RunData; findings: readon
             {finding.explained_by && (
               <span class="muted"> Explained by: {finding.explained_by}</span>
             )}
+            <RulePage name={finding.rule} rule={run.rules[finding.rule]} />
           </span>
         </li>
       ))}

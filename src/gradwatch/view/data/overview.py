@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradwatch.core import Kind
-from gradwatch.diagnosis import Finding, known_findings
+from gradwatch.diagnosis import Finding, facts_of_rules, known_findings
 from gradwatch.read import ALL
 from gradwatch.util import counted, duration
 from gradwatch.view.data.health import health_of
@@ -52,6 +52,7 @@ def overview(view: RunView, findings: Sequence[Finding], *, complete: bool = Tru
         "meaning": run.meaning,
         "findings": [finding_facts(finding) for finding in findings],
         "findings_complete": complete,
+        "rules": facts_of_rules(findings),
         "learning": None if came_to is None else came_to.facts(),
         "facts": facts_of(view),
         "cost": cost.in_words(run.facts.get("cost")),

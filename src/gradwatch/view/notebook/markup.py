@@ -39,6 +39,11 @@ def line(*parts: str, style: str = "") -> str:
     return f'<div style="margin:2px 0;{style}">{" ".join(parts)}</div>'
 
 
+def opened_by(summary: str, *parts: str, style: str = "") -> str:
+    """Pieces that are markup, which a click on the summary shows."""
+    return f'<details style="{style}"><summary>{text(summary)}</summary>{"".join(parts)}</details>'
+
+
 def whole(*parts: str) -> str:
     """The whole display."""
     return f'<div style="font-size:13px;line-height:1.45">{"".join(parts)}</div>'

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from gradwatch.core import Kind
-from gradwatch.diagnosis import Finding, KnownFindings, known_findings
+from gradwatch.diagnosis import Finding, KnownFindings, all_rules, known_findings
 from gradwatch.read import Run
 from gradwatch.util import compact, duration, when
 from gradwatch.view.data import Health, health_of, layer_grid, number_rows
@@ -83,10 +83,23 @@ def _findings(run: Run, known: KnownFindings) -> list[str]:
 
 
 def finding_html(finding: Finding) -> str:
-    """What was found and since when, and the remedy below."""
+    """What was found and since when; below the remedy, and the rule, which opens."""
     severity = str(finding.severity)
     title = markup.line(
         markup.coloured(severity, markup.SEVERITIES[severity]),
         markup.text(f"{finding.title} ({when(finding.since, finding.until)})"),
     )
-    return title + markup.line(markup.text(finding.remedy), style=f"margin-left:4em;{markup.MUTED}")
+    remedy = markup.line(markup.text(finding.remedy), style=f"margin-left:4em;{markup.MUTED}")
+    return title + remedy + _rule_html(finding.rule)
+
+
+def _rule_html(name: str) -> str:
+    """What a rule looks for, its numbers and how to silence it; its name if it is unknown here."""
+    rule = all_rules().get(name)
+    style = f"margin-left:4em;{markup.MUTED}"
+    if rule is None:
+        return markup.line(markup.text(f"rule {name}"), style=style)
+    numbers = [f"{key} = {each.value:g}: {each.reason}" for key, each in rule.thresholds.items()]
+    silence = f'To silence it: diagnose=[gradwatch.silence("{name}", because="...")]'
+    lines = [markup.line(markup.text(words)) for words in (rule.about, *numbers, silence)]
+    return markup.opened_by(f"rule {name}", *lines, style=style)
