@@ -40,9 +40,9 @@ _wide.multiple_results = True
 
 def wide_types() -> AbstractContextManager[Any]:
     """Context in which arrays may have 64 bits."""
-    # The second before 0.8.
-    enable: Any = getattr(jax, "enable_x64", None) or jax.experimental.enable_x64
-    return cast("AbstractContextManager[Any]", enable(True))
+    # `jax.enable_x64` has no truth value, so no `or`. Before 0.8 it was experimental.
+    place: Any = jax if hasattr(jax, "enable_x64") else jax.experimental
+    return cast("AbstractContextManager[Any]", place.enable_x64(True))
 
 
 def in_wide_types(function: F) -> F:
