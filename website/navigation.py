@@ -26,7 +26,11 @@ RECIPES = [f"recipes/{name}" for name in (
 
 # Pages of the API reference: file, title, the names on it.
 API = [
-    ("monitor", "Monitor and watch", ["Monitor", "watch", "inspect", "sites", "GradwatchWarning"]),
+    (
+        "monitor",
+        "Monitor and watch",
+        ["Monitor", "watch", "tap", "with_taps", "inspect", "sites", "GradwatchWarning"],
+    ),
     (
         "watches",
         "What to measure",
@@ -128,6 +132,7 @@ def contents(rules: list[str], results: list[str]) -> list[dict[str, Any]]:
                         "schedules.md",
                         "outputs.md",
                         "optimizer-state.md",
+                        "compiled.md",
                         "pictures.md",
                         "inspect.md",
                     ]

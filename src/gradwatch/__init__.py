@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gradwatch.capture import sites
+from gradwatch.capture import sites, tap, with_taps
 from gradwatch.core import Histogram, Kind, Reading, Site, Summary, schedule, select
 from gradwatch.diagnosis import Finding, diagnose, silence
 from gradwatch.inspection import inspect
@@ -95,7 +95,9 @@ __all__ = [
     "silence",
     "sites",
     "spectral_norms",
+    "tap",
     "updates",
     "watch",
     "weights",
+    "with_taps",
 ]

@@ -1,6 +1,8 @@
 """What is there before the blocks of a page run: models, data and runs, by page."""
 
 import contextlib
+import functools
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -183,10 +185,42 @@ def in_all_kinds_of_training():
     yield names | {"params": params, "loss_fn": lambda p, batch: jnp.mean((batch @ p["w"]) ** 2)}
 
 
+@contextlib.contextmanager
+def in_compiled_code():
+    """All frameworks; torch compiles without its inductor, which takes long."""
+    import jax
+    import jax.numpy as jnp
+    import keras
+    import tensorflow as tf
+    import torch
+
+    names = {"gradwatch": gradwatch, "jax": jax, "jnp": jnp, "keras": keras, "tf": tf}
+    names |= {"torch": torch, "weights": jnp.ones((3, 4, 4)) / 4, "inputs": [jnp.ones((2, 4))] * 3}
+    names["batches"] = [(torch.randn(8, 16), torch.randn(8, 1)) for _ in range(3)]
+    compile_fully = torch.compile
+    torch.compile = functools.partial(compile_fully, backend="aot_eager")
+    try:
+        with warnings.catch_warnings():
+            # Of torch's own, for any torch.autograd.Function.
+            warnings.filterwarnings("ignore", ".*should not be instantiated", DeprecationWarning)
+            yield names
+    finally:
+        torch.compile = compile_fully
+    for path, site in {"runs/compiled": "block", "runs/scan": "block/2"}.items():
+        recorded = gradwatch.open(path).sites("output_gradient")
+        assert site in [each.path for each in recorded]
+    names["monitor"] = gradwatch.Monitor("runs/function", every=1)
+    names["monitor"].record(names["train"](tf.ones((2, 4)), tf.Variable(tf.ones((4, 3)))))
+    names["monitor"].close()
+    recorded = [str(each) for each in gradwatch.open("runs/function").sites()]
+    assert {"output hidden", "output_gradient hidden"} <= set(recorded)
+
+
 PREPARATIONS = {
     "README.md": in_fit,
     "ci.md": in_fit,
     "clusters.md": one_rank,
+    "compiled.md": in_compiled_code,
     "diagnosis.md": with_runs,
     "distributed.md": one_rank,
     "does-not-learn.md": in_fit,

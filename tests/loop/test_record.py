@@ -45,7 +45,7 @@ def test_only_what_is_due_is_recorded_and_the_rest_costs_no_measuring(make_monit
     from gradwatch.capture.recorder import Recorder
 
     measured, measure = [], Recorder.measure
-    monkeypatch.setattr(Recorder, "measure", lambda *a: measured.append(1) or measure(*a))
+    monkeypatch.setattr(Recorder, "measure", lambda *a, **k: measured.append(1) or measure(*a, **k))
     monitor, keep = make_monitor(
         watch=[gradwatch.gradients(every=2), gradwatch.weights("b", every=3)]
     )

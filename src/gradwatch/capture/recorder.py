@@ -9,6 +9,8 @@ import numpy as np
 
 from gradwatch.capture.readings import reading_of
 from gradwatch.capture.site_table import Row, SiteTable, SiteTables
+from gradwatch.capture.tap_tables import TapTables
+from gradwatch.capture.user_taps import TapRows
 from gradwatch.capture.values import values_of
 from gradwatch.core import Moment, Reading, Site, Summary
 from gradwatch.measure import Fetched, Framework
@@ -35,6 +37,7 @@ class Recorder:
     def __init__(self, submit: Submit, reporter: Reporter) -> None:
         self.reporter = reporter
         self.tables = SiteTables()
+        self._taps = TapTables()
         self._submit = submit
         self._sites: dict[tuple[Site, ...], tuple[Site, ...]] = {}
 
@@ -45,13 +48,14 @@ class Recorder:
         rows: Sequence[Row],
         histograms: Any,
         eager: Any = None,
+        taps: TapRows | None = None,
     ) -> dict[str, Any]:
         """The summaries of the rows of a table, as arrays on the device.
 
         `histograms`, whether to count cells, is a flag of the framework or a bool; `eager` is the
-        `EagerStep` that has measured some rows already. Returned are `rows`; `cells`, if there are
-        histograms; the values for probes; and `table`, the table's number: a constant, so that a
-        compiled function returns nothing but arrays.
+        `EagerStep` that has measured some rows already, and `taps` are further rows. Returned are
+        `rows`; `cells`, if there are histograms; the values for probes; those of taps; and `table`,
+        the table's number: a constant, so that a compiled function returns nothing but arrays.
         """
         tensors = [row.tensor for row in rows]
         result = {}
@@ -64,7 +68,15 @@ class Recorder:
         else:
             result["rows"] = framework.measure(tensors)[0]
         result["table"] = framework.constant(table.number)
+        if taps is not None:
+            result |= self.tap_arrays(framework, taps, table.prefix)
         return result | values_of(table.plan, rows, framework.copy)
+
+    def tap_arrays(self, own: Framework, taps: TapRows, prefix: str = "") -> dict[str, Any]:
+        """What has passed taps, as further arrays of a measurement."""
+        for notice in taps.notices:
+            self.reporter.notice(notice)
+        return self._taps.arrays(own, taps, prefix)
 
     def send(
         self,
@@ -89,7 +101,8 @@ class Recorder:
             arrays = wait()
             if arrays:
                 known = table or self.tables.numbered(int(arrays["table"]))
-                reading = reading_of(moment, when, known, arrays, numbers(known))
+                more = {**self._taps.rows(arrays), **numbers(known)}
+                reading = reading_of(moment, when, known, arrays, more)
                 reading = replace(reading, unseen=unseen) if unseen else reading
                 return reading if len(reading) else None
             rows = numbers(None)

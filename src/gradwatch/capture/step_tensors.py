@@ -12,6 +12,7 @@ from gradwatch.capture.gates import slices_of
 from gradwatch.capture.shapes import common_framework, shape_of
 from gradwatch.capture.site_table import Row
 from gradwatch.capture.state import HeldMoments, state_infos
+from gradwatch.capture.user_taps import TapRows
 from gradwatch.capture.variable_names import NamedVariable, dtype_name, is_tensor
 from gradwatch.core import Kind, Site, SiteInfo, Tensor
 from gradwatch.measure import Framework
@@ -44,12 +45,15 @@ class StepTensors:
     tensors: Mapping[Site, Sequence[SiteTensor]] = field(default_factory=dict)
     notices: Sequence[str] = ()
     """For the user, of what was given and cannot be recorded."""
+    taps: TapRows = field(default_factory=TapRows)
+    """What has passed taps, which is measured already."""
 
     def __add__(self, other: StepTensors) -> StepTensors:
-        return StepTensors(
-            [*self.infos, *other.infos],
-            {**self.tensors, **other.tensors},
-            [*self.notices, *other.notices],
+        return replace(
+            self,
+            infos=[*self.infos, *other.infos],
+            tensors={**self.tensors, **other.tensors},
+            notices=[*self.notices, *other.notices],
         )
 
     @cached_property
@@ -59,7 +63,8 @@ class StepTensors:
     @property
     def sources(self) -> list[Tensor]:
         """All tensors that exist in the step."""
-        return [each.source for several in self.tensors.values() for each in several]
+        own = [each.source for several in self.tensors.values() for each in several]
+        return [*own, *self.taps.arrays]
 
     @property
     def is_traced(self) -> bool:

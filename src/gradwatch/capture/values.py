@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradwatch.capture.site_table import Row
+from gradwatch.capture.tap_tables import tap_names
 from gradwatch.core import Reading, Site, Summary, Tensor
 from gradwatch.watches import Due, Plan
 
@@ -40,7 +41,7 @@ def names_due(due: Due, arrays: Mapping[str, Any]) -> list[str]:
     """The names of the arrays that are needed for what is due, of those that there are."""
     names = ["rows", "table", "updates", *(["cells"] if due.histograms else [])]
     names += dict.fromkeys(value_name(i) for _, i in due.probes)
-    return [name for name in names if name in arrays]
+    return [*(name for name in names if name in arrays), *tap_names(arrays)]
 
 
 def probed(reading: Reading, plan: Plan, due: Due, arrays: Mapping[str, Any]) -> Reading:

@@ -11,6 +11,7 @@ from gradwatch.capture.loop import (
     StepArguments,
     do_not_convert,
 )
+from gradwatch.capture.user_taps import TapRows
 from gradwatch.core import KerasModel, KerasOptimizer, Tensor, TorchModule, Tree
 from gradwatch.util import suggests_arguments
 
@@ -62,6 +63,7 @@ class LoopInterface:
         names: Tree | None = None,
         outputs: Tree | None = None,
         output_gradients: Tree | None = None,
+        taps: TapRows | None = None,
         inputs: Tree | None = None,
         targets: Tree | None = None,
         step: int | Tensor | None = None,
@@ -106,6 +108,8 @@ class LoopInterface:
             outputs: the outputs of layers: tensors by name, or the result of
                 `outputs_of`, which holds the gradients with respect to them too.
             output_gradients: the gradients with respect to outputs, by name.
+            taps: what has passed `gradwatch.tap`, from `gradwatch.with_taps`; recorded whatever
+                the watches are.
             inputs: the inputs of the step, and `targets` its targets: tensors,
                 or dicts or lists of them. The diagnosis uses them.
             targets: see `inputs`.
@@ -140,6 +144,7 @@ class LoopInterface:
                 names=names,
                 outputs=outputs,
                 output_gradients=output_gradients,
+                taps=taps,
                 inputs=inputs,
                 targets=targets,
                 step=step,
@@ -165,6 +170,7 @@ class LoopInterface:
         names: Tree | None = None,
         outputs: Tree | None = None,
         output_gradients: Tree | None = None,
+        taps: TapRows | None = None,
         group: str | None = None,
         micro_batch: int | None = None,
         histograms: bool | Tensor = True,
@@ -203,6 +209,7 @@ class LoopInterface:
                 names=names,
                 outputs=outputs,
                 output_gradients=output_gradients,
+                taps=taps,
                 group=group,
                 micro_batch=micro_batch,
                 histograms=histograms,

@@ -1,6 +1,6 @@
 """Watches one training step from the inside, while it is traced or run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from gradwatch.capture.keras.variable_rows import VariableRows
 from gradwatch.capture.keras.variables import Variables, current_values, fit_of, variables_by_path
 from gradwatch.capture.recorder import Recorder
 from gradwatch.capture.site_table import Row, SiteTable
+from gradwatch.capture.user_taps import REPLICATED, SCALED, STATE, TapCollector, TapRows
 from gradwatch.core import KerasModel, KerasOptimizer, Kind, Site, Tensor
 from gradwatch.watches import DERIVED_KINDS, Plan
 
@@ -54,6 +55,7 @@ class Observation:
         self._inputs: StepInputs | None = None
         if are_step_inputs_seen(model, kinds):
             self._inputs = StepInputs(model, kinds, backend, self.reporter)
+        self._taps = TapCollector()
         self._measure_rows = self._outputs.aside(self._measure) if self._outputs else self._measure
 
     @contextmanager
@@ -67,6 +69,10 @@ class Observation:
             with self._guard_beginning("the data and the loss", "inputs, targets and numbers"):
                 if self._inputs is not None:
                     stack.enter_context(self._inputs.watching(data))
+            with self._guard_beginning("taps", "taps"):
+                why = REPLICATED if self._backend.is_replicated else None
+                self._taps = TapCollector(why)
+                stack.enter_context(STATE.collecting(self._taps))
             with self._guard_beginning("outputs of layers", "outputs"):
                 if self._outputs is not None:
                     stack.enter_context(self._watching_outputs(self._outputs, plan))
@@ -204,8 +210,19 @@ class Observation:
             return {}
 
     def _measured(self, plan: Plan, rows: list[Row], histograms_due: Any) -> dict[str, Any]:
-        table = self.table(plan, rows)
-        return self._recorder.measure(self._framework, table, rows, histograms_due, self._eager)
+        table, own = self.table(plan, rows), self._framework
+        measured = self._recorder.measure(own, table, rows, histograms_due, self._eager)
+        return measured | self.tap_arrays(self._taps.take)
+
+    def tap_arrays(self, take: Callable[[], TapRows]) -> dict[str, Any]:
+        """What has passed taps in the step, as further arrays of its measurement."""
+        arrays: dict[str, Any] = {}
+        with self.reporter.guard("measuring what has passed taps", "taps of that step"):
+            taps = take()
+            if taps.parts and self._is_scaled():
+                self.reporter.notice(SCALED)
+            arrays |= self._recorder.tap_arrays(self._framework, taps)
+        return arrays
 
     def table(self, plan: Plan, rows: Sequence[Row]) -> SiteTable:
         return self._recorder.tables.table(plan, [(row.position, row.site) for row in rows])

@@ -1,6 +1,6 @@
 """Captures the tensors of hand-written training loops, of any framework."""
 
-from gradwatch.capture.loop.autograph import do_not_convert
+from gradwatch.capture.autograph import do_not_convert
 from gradwatch.capture.loop.loop_source import LoopSource
 from gradwatch.capture.loop.outputs_context import NoOutputs, OutputsContext
 from gradwatch.capture.loop.reduced_gradients import ReducedGradients

@@ -37,11 +37,10 @@ from gradwatch.watches.budget import Pacer
 class LoopCapture:
     """Follows a loop from call to call, and records what is due.
 
-    `open_run` is called before a reading is submitted, and `epoch_ended` with the number of an
-    epoch that has ended. `may_measure` is asked once, and may wait for other processes of this
-    training. The functions in `at_end` are called once when the run ends, to remove hooks.
-    `is_meeting` is set while a sharded module is watched, and `is_diagnosed` if there are rules
-    that look at what is recorded.
+    `open_run` is called before a reading is submitted, `epoch_ended` with the number of an epoch
+    that has ended. `may_measure` is asked once, and may wait for other processes. What is in
+    `at_end` is called once when the run ends, to remove hooks. `is_meeting` is set while a sharded
+    module is watched, `is_diagnosed` if there are rules that look at what is recorded.
     """
 
     def __init__(
@@ -62,6 +61,7 @@ class LoopCapture:
         self.is_diagnosed = False
         self.known = LoopFacts(tell_facts)
         self._recorder = Recorder(submit, reporter)
+        self.tap_arrays = self._recorder.tap_arrays
         self._numbers = LoopNumbers(submit, self._recorder.tables, LossSigns(pacer))
         self._plans = LoopPlans(timetable, self._recorder.tables, reporter)
         self._ask = may_measure
@@ -171,7 +171,6 @@ class LoopCapture:
         pacer = self._pacer
         return None if pacer.budget is None else lambda: pacer.pace
 
-    # Recording.
     def table(self, tensors: StepTensors, group: str, micro_batch: int | None = None) -> SiteTable:
         return self._plans.table(tensors, group, micro_batch)
 
@@ -186,11 +185,11 @@ class LoopCapture:
         """The measurement of these tensors, as arrays on the device; none if it may not be."""
         if not self._may_measure:
             return {}
-        own = tensors.framework if tensors.tensors else check_loss(loss)
+        own = tensors.framework if tensors.sources else check_loss(loss)
         table = self.table(tensors, group, micro_batch)
         with own.aside():
             rows = tensors.rows(table.plan.sites)
-            result = self._recorder.measure(own, table, rows, histograms)
+            result = self._recorder.measure(own, table, rows, histograms, taps=tensors.taps)
             if loss is not None:
                 result["loss"] = loss_row(loss)
         own.use_copies(())
@@ -211,7 +210,7 @@ class LoopCapture:
         if self.is_due(moment):
             own, rows = tensors.framework, tensors.rows(table.plan.sites)
             histograms = self.is_due(moment, histograms=True)
-            arrays = self._recorder.measure(own, table, rows, histograms)
+            arrays = self._recorder.measure(own, table, rows, histograms, taps=tensors.taps)
             self.send(moment, table, own, arrays, loss)
 
     def record_readings(self, readings: Any, moment: Moment, loss: Tensor) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradwatch.capture.errors import WrongPlaceError, WrongTypeError, WrongValueError
 from gradwatch.capture.shapes import common_framework, shape_of
+from gradwatch.capture.tap_tables import tap_names
 from gradwatch.capture.values import is_value
 from gradwatch.core import Moment, Site, Summary, Tensor
 from gradwatch.measure import Fetched, Framework, family, framework
@@ -90,7 +91,7 @@ def framework_of_readings(readings: Any) -> Framework:
 
 def names_to_fetch(readings: Mapping[str, Any], timetable: Timetable, moment: Moment) -> list[str]:
     """The names of the arrays of a measurement that are due."""
-    names = ["rows", "table"]
+    names = ["rows", "table", *tap_names(readings)]
     if "cells" in readings and any(timetable.histograms_due(moment)):
         names.append("cells")
     if any(timetable.probes_due(moment)):

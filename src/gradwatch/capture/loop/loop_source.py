@@ -26,6 +26,7 @@ from gradwatch.capture.loop.step_arguments import StepArguments, detached
 from gradwatch.capture.loop.step_count import Progress, group_name, whole_number
 from gradwatch.capture.replicas import replica_context
 from gradwatch.capture.sample_losses import fetched_samples
+from gradwatch.capture.user_taps import STATE
 from gradwatch.core import KerasOptimizer, Kind, Moment, SiteInfo, TorchModule, TorchOptimizer
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class LoopSource:
             if epoch is not None:
                 loop.enter_epoch(epoch)
                 progress.next_epoch(epoch)
+                STATE.refresh()
             self._record_watched(call, loop, progress, metrics)
             return
         last = progress.step if step is None else step

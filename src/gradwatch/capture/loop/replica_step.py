@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gradwatch.capture.autograph import do_not_convert
 from gradwatch.capture.errors import WrongTypeError
-from gradwatch.capture.loop.autograph import do_not_convert
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.loop.loop_readings import check_metrics
 from gradwatch.capture.loop.step_arguments import StepArguments

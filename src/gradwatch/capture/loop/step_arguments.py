@@ -22,6 +22,7 @@ from gradwatch.capture.step_tensors import (
     state_tensors,
     variable_tensors,
 )
+from gradwatch.capture.user_taps import TapRows
 from gradwatch.capture.variable_names import NamedVariable, Variables, dtype_name, variables_of
 from gradwatch.core import Kind, Tensor, Tree, scope
 from gradwatch.measure import Framework, family, framework
@@ -45,6 +46,7 @@ class StepArguments:
     names: Any = None
     outputs: Any = None
     output_gradients: Any = None
+    taps: Any = None
     inputs: Tree = None
     targets: Tree = None
     step: Any = None
@@ -94,13 +96,23 @@ class StepArguments:
         """Whether there are tensors of the network."""
         tensors = (self.gradients, self.own_variables, self.previous, self.applied_gradients)
         others = (self.names, self.outputs, self.output_gradients, self.optimizer_state)
-        return any(x is not None for x in (*tensors, *others))
+        return any(x is not None for x in (*tensors, *others, self.taps))
 
     @property
     def has_only_metrics(self) -> bool:
         others = self.has_tensors or self.has_batch or self.readings is not None
         others = others or self.loss is not None or self.losses is not None
         return self.metrics is not None and not others
+
+    def _tap_rows(self) -> TapRows:
+        """What has passed taps; raises TypeError if it is anything else."""
+        taps = TapRows() if self.taps is None else self.taps
+        if not isinstance(taps, TapRows):
+            raise WrongTypeError(
+                "taps= takes what gradwatch.with_taps gives: result, taps = "
+                f"gradwatch.with_taps(step)(...). Received: {type(taps).__name__}"
+            )
+        return taps
 
     def check(self) -> None:
         """Refuse combinations of arguments of `record` that cannot be meant."""
@@ -133,7 +145,9 @@ class StepArguments:
         known = Variables([], [], {})
         if gradients is not None or variables is not None:
             known = variables_of(gradients if variables is None else variables, self.names)
-        elif self.outputs is None and self.output_gradients is None and not inputs.tensors:
+        elif not inputs.tensors and all(
+            x is None for x in (self.outputs, self.output_gradients, self.taps)
+        ):
             raise WrongTypeError(
                 "There is nothing to measure. Give gradients= and variables= (a list, a tree or "
                 "a model), for example record(gradients=grads, "
@@ -144,6 +158,7 @@ class StepArguments:
         own = common_framework([*everything, *layers.sources, *inputs.sources])
         _reject_stale(known.named, by_kind, own)
         found = inputs + variable_tensors(known.named, by_kind, own.difference, prefix) + layers
+        found = replace(found, taps=self._tap_rows())
         if self.optimizer_state is None or self.part is not None:
             return found
         return found + self._state(known, by_kind, own, prefix)

@@ -7,7 +7,9 @@ import torch
 from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.torch.torch_layers import TorchLayers
+from gradwatch.capture.user_taps import STATE, TapCollector
 from gradwatch.core import Moment, Tensor, TorchModule
+from gradwatch.measure import framework
 from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
 
 
@@ -25,7 +27,9 @@ class ModuleOutputs:
         self._loop = loop
         self.activation_of: Callable[[str], str | None] = lambda path: None
         self._current = current
+        self._group = group
         self._eager: EagerStep | None = None
+        self._taps = TapCollector()
         self.layers = self._watch(module, group)
 
     def _watch(self, module: TorchModule, group: str) -> LayerWatch | None:
@@ -52,8 +56,21 @@ class ModuleOutputs:
             self._eager = EagerStep(0, self._loop.is_due(moment, histograms=True))
         return self._eager
 
+    def tap(self, is_due: Callable[[], bool]) -> None:
+        """Measure what passes `gradwatch.tap` in the steps for which `is_due()` says so."""
+        self._loop.at_end.append(STATE.ask(is_due))
+
     def step_ended(self) -> None:
-        self._eager = None
+        self._eager, self._taps = None, STATE.take()
+        STATE.refresh()
+
+    def tap_arrays(self) -> dict[str, Tensor]:
+        """What has passed taps in the last step, as further arrays of its measurement."""
+        arrays: dict[str, Tensor] = {}
+        with self._loop.reporter.guard("measuring what has passed taps", "taps of that step"):
+            taps, self._taps = self._taps.take(), TapCollector()
+            arrays |= self._loop.tap_arrays(framework("torch"), taps, self._group)
+        return arrays
 
     def is_whole(self) -> bool:
         """Whether what only the diagnosis wants is measured in the current step, if it is due."""

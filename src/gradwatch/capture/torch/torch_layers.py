@@ -38,7 +38,10 @@ _FUNCTIONS = {
 """Functions that saturate, with their bounds."""
 # Of three axes too: (batch, channels, length).
 _CHANNELS_FIRST = (torch.nn.modules.conv._ConvNd, torch.nn.modules.batchnorm._NormBase)
-_COMPILED = "computed inside a graph of torch.compile; compile parts of the module, or none of it"
+_COMPILED = (
+    "computed inside a graph of torch.compile; put gradwatch.tap(x, name) into the code of the "
+    "module, or compile parts of it"
+)
 
 
 class _Hook:

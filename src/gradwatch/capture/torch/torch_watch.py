@@ -121,10 +121,8 @@ class TorchWatch:
         # Not traced where the whole step is compiled: measurements stay eager.
         before = torch.compiler.disable(self._before_step)
         after = torch.compiler.disable(self._after_step)
-        handles = [
-            optimizer.register_step_pre_hook(before),
-            optimizer.register_step_post_hook(after),
-        ]
+        handles = [optimizer.register_step_pre_hook(before)]
+        handles.append(optimizer.register_step_post_hook(after))
         if is_spread:
             own_time = self._own_time = torch_own_time.own_time_of(self._parallel)
             begins = own_time.forward_begins
@@ -139,6 +137,7 @@ class TorchWatch:
             hooks.enter_context(self._outputs.watching())
             at_end.append(hooks.close)
         at_end.append(self._let_go)
+        self._seen.tap(lambda: self._is_due(self._next_moment()))
 
     def _let_go(self) -> None:
         self._loop.progress(self._group).is_watched = False
@@ -254,8 +253,9 @@ class TorchWatch:
             self._sharded.send(step.moment, variables, self._measure(step, variables, {}))
         if self._sharded is not None or not self._is_recorder:
             table = self._tensors.subtable(table, of_layers=True)
-        if table.rows:
-            arrays, own = self._measure(step, table, outputs), framework("torch")
+        taps = self._seen.tap_arrays()
+        if table.rows or taps:
+            arrays, own = self._measure(step, table, outputs) | taps, framework("torch")
             batch = self._surroundings.measured(outputs) if self._is_recorder else dict
             self._loop.send(step.moment, table, own, arrays, numbers=numbers, beside=batch)
 

@@ -9,9 +9,16 @@ import numpy as np
 
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.backends.wrapped_step import watched
+from gradwatch.capture.user_taps import STATE
+from gradwatch.capture.user_taps.traced_taps import call_traced
 from gradwatch.compat import jax_names
 from gradwatch.core import KerasModel
 from gradwatch.measure import framework
+
+_EAGER = (
+    "Taps are not recorded in steps of JAX that are not compiled. Compile the model without "
+    "run_eagerly=True and jit_compile=False."
+)
 
 
 class JaxBackend(KerasBackend):
@@ -31,7 +38,21 @@ class JaxBackend(KerasBackend):
         def measure(due: Any, result: Any) -> Any:
             return observation.measure(due, result[1])
 
-        return watched(train_step, observation, measure, has_state=True)
+        step = watched(train_step, observation, measure, has_state=True)
+
+        def tapped(*args: Any) -> Any:
+            # Only then: it takes time to compile.
+            if not STATE.has_arrays:
+                return step(*args)
+            if not self._compiled:
+                observation.reporter.notice(_EAGER)
+                return step(*args)
+            (result, state), taps = call_traced(step, args, {})
+            if result["measured"]:
+                result["measured"] |= observation.tap_arrays(lambda: taps)
+            return result, state
+
+        return tapped
 
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         state, iterator = args

@@ -1,0 +1,68 @@
+"""The identity that measures what passes it."""
+
+from gradwatch.capture.autograph import do_not_convert
+from gradwatch.capture.errors import WrongTypeError
+from gradwatch.capture.user_taps.tap_state import STATE
+from gradwatch.core import Tensor
+from gradwatch.util import say
+
+
+def _is_used() -> None:
+    STATE.is_used = True
+
+
+# torch.compile runs it while it compiles, and leaves it out of the graph.
+vars(_is_used)["_dynamo_marked_constant"] = True
+
+
+def _symbolic(x: Tensor, name: str) -> Tensor:
+    say(
+        f"The tap {name!r} is not recorded: it is called on a {type(x).__name__}. Call taps in the "
+        "code of a layer, in its call()."
+    )
+    return x
+
+
+@do_not_convert
+def tap(x: Tensor, name: str) -> Tensor:
+    """Return a tensor as it is; in watched steps, measure it and its gradient.
+
+    Put it into the code of a model, also into what is compiled: `torch.compile(fullgraph=True)`,
+    `jax.jit`, `jax.lax.scan`, `jax.checkpoint`, `tf.function`, layers of Keras. The tensor is
+    recorded as an output with the tap's name as its path, and the gradient with respect to it as
+    an output gradient. In a scan, each iteration is a site of its own: `h/0`, `h/1`, ...
+
+    Steps of `gradwatch.watch` and of Keras `fit` are watched when they are due. In other loops, put
+    `gradwatch.with_taps` around the step. Elsewhere, nothing is measured.
+
+    Args:
+        x: a tensor of floats.
+        name: the path it is recorded under, such as `"encoder/attention"`; a constant.
+
+    Example:
+
+    >>> import gradwatch, jax, jax.numpy as jnp
+    >>> def loss(w):
+    ...     return gradwatch.tap(w * 2.0, "doubled").sum()
+    >>> gradient, taps = gradwatch.with_taps(jax.grad(loss))(jnp.ones(3))
+    >>> [str(site) for sites in taps.sites for site in sites]
+    ['output doubled', 'output_gradient doubled']
+    """
+    if not isinstance(name, str) or not name.strip("/"):
+        raise WrongTypeError(f"The name of a tap is a string that is not empty. Received: {name!r}")
+    # torch.compile reads this function: nothing here but what it can take for constant.
+    module = type(x).__module__
+    if module.startswith("keras"):
+        return _symbolic(x, name)
+    if module.startswith("jax"):
+        from gradwatch.capture.user_taps.tap_primitive import tap_array
+
+        return tap_array(x, name)
+    if not STATE.is_on:
+        _is_used()
+        return x
+    if module.startswith("torch") or hasattr(x, "__torch_function__"):
+        from gradwatch.capture.user_taps.torch_taps import through
+
+        return through(x, name)
+    return STATE.current.note(x, name)

@@ -1,0 +1,73 @@
+"""The summaries of what has passed the taps of one step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+from gradwatch.core import Kind, Site
+
+REPLICATED = "it is in a step that replicas of tf.distribute run. Train on one device to see it."
+
+SCALED = (
+    "Gradients of taps are those of the scaled loss: the scale of the LossScaleOptimizer is not "
+    "divided out of them."
+)
+
+MOST_ITERATIONS = 256
+"""Iterations of a loop that are sites of their own; of a longer loop, they are merged."""
+
+
+class TapMark(NamedTuple):
+    """What one row, or an array of rows, is of."""
+
+    kind: Kind
+    name: str
+    call: int = 1
+    """Counted from 1 for each name in the step."""
+    iterations: tuple[int, ...] = ()
+    """The lengths of the loops that the tap is in: the first axes of the array of rows."""
+
+    def paths(self) -> Iterator[str]:
+        """The path of each row: `h`, `h@2`, `h/0`, `h/1`."""
+        called = self.name if self.call == 1 else f"{self.name}@{self.call}"
+        for indices in product(*map(range, self.iterations)):
+            yield "/".join([called, *map(str, indices)])
+
+
+@dataclass(frozen=True, eq=False)
+class TapRows:
+    """What `with_taps` returns beside the result; give it to `record` or `measure` as `taps=`.
+
+    Each part is an array of packed summaries on the device, whose last axis runs over the fields,
+    with the marks of its rows. `notices` tell what is not recorded.
+    """
+
+    parts: Sequence[tuple[Sequence[TapMark], Any]] = ()
+    notices: Sequence[str] = ()
+
+    @property
+    def arrays(self) -> list[Any]:
+        return [array for _, array in self.parts]
+
+    @property
+    def sites(self) -> list[list[Site]]:
+        """For each array, the sites of its rows."""
+        return [
+            [Site(mark.kind, path) for mark in marks for path in mark.paths()]
+            for marks, _ in self.parts
+        ]
+
+
+def twice_used(name: str) -> str:
+    """The notice about a name that stands for several tensors of a step."""
+    return (
+        f"The tap {name!r} is passed more than once in a step: the second tensor is recorded as "
+        f"'{name}@2', and so on. Give each place a name of its own."
+    )
+
+
+def not_recorded(name: str, why: str) -> str:
+    return f"The tap {name!r} is not recorded: {why}"

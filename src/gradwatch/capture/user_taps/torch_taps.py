@@ -1,0 +1,179 @@
+"""Taps of torch, eager and inside of torch.compile.
+
+In a compiled function a tap is an operation of its own in the graph. The operations are pure
+functions: the compiler, checkpointing and torch's control flow may move or repeat them, and keep
+them only because their results are used.
+"""
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from gradwatch.capture.user_taps.tap_collector import Noted, TapCollector, numbers
+from gradwatch.capture.user_taps.tap_state import STATE
+from gradwatch.core import Tensor
+from gradwatch.measure import framework
+
+_ORDINARY = (torch.Tensor, torch.nn.Parameter)
+_TAGS = tuple(t for t in [getattr(torch.Tag, "cudagraph_unsafe", None)] if t is not None)
+_MEASURING = "measuring what passes a tap"
+
+_VMAP = (
+    "it is inside torch.func.vmap, where a tensor stands for many. Put the tap outside of the "
+    "function that is mapped, on its arguments or results."
+)
+_NO_GRAD = (
+    "it was called under torch.no_grad() only, which is taken for an evaluation. Call the tap "
+    "where gradients are computed."
+)
+_SPREAD = "its tensor is divided over processes, or of another class than torch.Tensor."
+_NOT_FLOATS = "taps measure dense tensors of floats."
+
+
+def through(x: Tensor, name: str) -> Tensor:
+    """The tensor that goes on; called only while taps are measured."""
+    if not torch.compiler.is_compiling():
+        _note_eager(STATE.current, x, name)
+        return x
+    why = _refusal(x)
+    if why is not None:
+        _refuse(name, why)
+        return x
+    _begin(name)
+    number = _next_number()
+    if x.requires_grad:
+        return _CompiledTap.apply(x, name, number)
+    return torch.ops.gradwatch.tap_input(x, name, number)
+
+
+def _note_eager(collector: TapCollector, x: Tensor, name: str) -> None:
+    """Note a tensor that has its values, and have its gradient noted by a hook of its own."""
+    try:
+        why = _refusal(x)
+        if why is not None:
+            collector.refuse(name, why)
+            return
+        backward, last = _backward(), collector.last(name)
+        if backward is not None and last is not None and last.backward is None:
+            return  # Checkpointing computes it again, for the gradient of the first time.
+        noted = Noted(name=name, number=next(numbers), backward=backward, is_packed=True)
+        noted.output, noted.wants_gradient = _row(x), x.requires_grad
+        collector.add(noted)
+        if x.requires_grad:
+            x.register_hook(partial(_note_gradient, noted))
+    except Exception as error:
+        collector.reporter.internal_error(error, _MEASURING, f"the tap {name!r}")
+
+
+class _CompiledTap(torch.autograd.Function):  # type: ignore[misc]
+    """The identity; both passes measure what goes through."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, name: str, number: int) -> Tensor:
+        ctx.save_for_backward(torch.ops.gradwatch.tap(x.detach(), name, number))
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        (ticket,) = ctx.saved_tensors
+        return torch.ops.gradwatch.tap_gradient(gradient, ticket), None, None
+
+
+@torch.library.custom_op("gradwatch::tap", mutates_args=(), tags=_TAGS)  # type: ignore[untyped-decorator]
+def _tap(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
+    return torch.tensor(_note_output(x, name, number, wants_gradient=True))
+
+
+@_tap.register_fake  # type: ignore[untyped-decorator]
+def _(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
+    return torch.empty((), dtype=torch.int64, device="cpu")
+
+
+@torch.library.custom_op("gradwatch::tap_gradient", mutates_args=(), tags=_TAGS)  # type: ignore[untyped-decorator]
+def _tap_gradient(gradient: torch.Tensor, ticket: torch.Tensor) -> torch.Tensor:
+    noted = STATE.current.noted(int(ticket))
+    if noted is not None:
+        _note_gradient(noted, gradient)
+    return gradient.clone()
+
+
+@_tap_gradient.register_fake  # type: ignore[untyped-decorator]
+def _(gradient: torch.Tensor, ticket: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(gradient)
+
+
+@torch.library.custom_op("gradwatch::tap_input", mutates_args=(), tags=_TAGS)  # type: ignore[untyped-decorator]
+def _tap_input(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
+    """A copy of a tensor that needs no gradient: nothing else would keep the operation."""
+    _note_output(x, name, number, wants_gradient=False)
+    return x.clone()
+
+
+@_tap_input.register_fake  # type: ignore[untyped-decorator]
+def _(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def _note_output(x: Tensor, name: str, number: int, wants_gradient: bool) -> int:
+    collector = STATE.current
+    try:
+        noted = Noted(name=name, number=number, backward=_backward(), is_packed=True)
+        noted.output, noted.wants_gradient = _row(x), wants_gradient
+        return collector.add(noted)
+    except Exception as error:
+        collector.reporter.internal_error(error, _MEASURING, f"the tap {name!r}")
+        return 0
+
+
+def _note_gradient(noted: Noted, gradient: Tensor) -> None:
+    # Called in the midst of the user's backward pass: nothing may be raised.
+    try:
+        noted.gradient, noted.arrived_in = _row(gradient), _backward()
+        noted.arrivals += 1
+    except Exception as error:
+        STATE.current.reporter.internal_error(error, _MEASURING, f"the gradient of {noted.name!r}")
+
+
+def _row(x: Tensor) -> Tensor:
+    return framework("torch").measure([x.detach()])[0][0]
+
+
+def _backward() -> int | None:
+    """The number of the backward pass that is under way."""
+    task: int = torch._C._current_graph_task_id()
+    return None if task == -1 else task
+
+
+def _refusal(x: Tensor) -> str | None:
+    """Why a tensor is not measured; None if it is."""
+    if _is_mapped():
+        return _VMAP
+    if type(x) not in _ORDINARY:
+        return _SPREAD
+    if not x.is_floating_point() or x.layout is not torch.strided:
+        return _NOT_FLOATS
+    return None if torch.is_grad_enabled() else _NO_GRAD
+
+
+def _is_mapped() -> bool:
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def _next_number() -> int:
+    return next(numbers)
+
+
+def _refuse(name: str, why: str) -> None:
+    STATE.current.refuse(name, why)
+
+
+def _begin(name: str) -> None:
+    STATE.is_used = True
+    STATE.current.compiled.add(name)
+
+
+# Run when a function is compiled, not when it is called: the mark of
+# torch.compiler.assume_constant_result, without importing the compiler.
+for _function in (_is_mapped, _next_number, _refuse, _begin):
+    vars(_function)["_dynamo_marked_constant"] = True
