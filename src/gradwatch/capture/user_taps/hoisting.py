@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.extend import core
 
 from gradwatch.capture.user_taps.tap_primitive import TAP
-from gradwatch.compat.jax_names import wide_types
+from gradwatch.compat import jax_names
 from gradwatch.core import IDENTITY, Kind
 from gradwatch.measure import framework
 
@@ -193,7 +193,7 @@ def _summary(x: Any) -> Any:
 
 
 def _empty(shape: tuple[int, ...]) -> Any:
-    with wide_types():
+    with jax_names.wide_types():
         return jnp.broadcast_to(jnp.asarray(IDENTITY), shape)
 
 

@@ -20,7 +20,7 @@ from gradwatch.capture.user_taps.tap_rows import (
     twice_used,
 )
 from gradwatch.capture.user_taps.tap_state import STATE
-from gradwatch.compat.jax_names import wide_types
+from gradwatch.compat import jax_names
 from gradwatch.core import FIELDS, Kind
 
 _RUNNING = "carrying values of taps out of a function"
@@ -119,7 +119,7 @@ def _part(place: Place, rows: Any, call: int) -> tuple[list[TapMark], Any]:
 
 def _merged(rows: Any) -> Any:
     """The summary of all tensors together."""
-    with wide_types():
+    with jax_names.wide_types():
         flat = rows.reshape(-1, len(FIELDS))
         low, high = FIELDS.index("min"), FIELDS.index("max")
         total = flat.sum(0)
