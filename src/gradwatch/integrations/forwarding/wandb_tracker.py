@@ -61,7 +61,7 @@ class WandbTracker:
         self._run.alert(
             f"gradwatch: {finding.rule}",
             finding.text(),
-            level=wandb.AlertLevel(_LEVELS[finding.severity]),
+            level=_LEVELS[finding.severity],
             wait_duration=0,
         )
 
