@@ -56,7 +56,9 @@ def halved(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """
     import jax
 
-    with jax.enable_x64(True):
+    from gradwatch.compat import jax_names
+
+    with jax_names.wide_types():
         wide = {n: x.dtype.itemsize > 4 for n, x in arrays.items()}
         return {
             f"{n}:{x.dtype}" if wide[n] else n: (
