@@ -155,12 +155,12 @@ def test_beside_a_damaged_manifest_nothing_is_sealed(journal, tmp_path):
 def test_a_full_disk_leaves_the_journal_and_no_temporary_file(small_disk, make_reading):
     writer = StoreWriter(small_disk)
     rng = np.random.default_rng(0)
-    sites = [Site(Kind.WEIGHT, f"w{i}") for i in range(100)]
+    sites = [Site(Kind.WEIGHT, f"w{i}") for i in range(60)]
     for step in range(1, 6):
         writer.write(make_reading(step, {site: rng.normal(size=9) for site in sites}))
     (journal,) = small_disk.glob("*.gwj")
     before = journal.read_bytes()
-    (small_disk / "filler").write_bytes(bytes(65536 - 4 * 4096 - len(before)))
+    (small_disk / "filler").write_bytes(bytes(65536 - 2 * 4096 - len(before)))
     for reserve in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             if not reserve:  # as if the space went while it was being written
@@ -172,7 +172,7 @@ def test_a_full_disk_leaves_the_journal_and_no_temporary_file(small_disk, make_r
         assert leftovers(small_disk) == []
     (small_disk / "filler").unlink()
     assert seal(journal)
-    assert len(written(small_disk).rows) == 500
+    assert len(written(small_disk).rows) == 300
 
 
 def test_after_a_fault_of_the_disk_it_is_tried_again_but_not_at_once(journal, monkeypatch):
