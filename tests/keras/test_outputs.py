@@ -20,7 +20,15 @@ from tests.keras.models import CASES
 from tests.keras.output_truth import true_outputs
 from tests.keras.support import State, StatesOfSteps, normal, seed_everything
 from tests.keras.truth import assert_cells, assert_statistics, batch_of, initial_state
-from tests.keras.ways import BACKEND, EAGERLY, OWN_WAYS, WAYS, combinations, mostly_on_torch
+from tests.keras.ways import (
+    BACKEND,
+    EAGERLY,
+    OWN_WAYS,
+    WAYS,
+    combinations,
+    mostly_on_torch,
+    usual_way_first,
+)
 
 MODELS = [
     "sequential_mlp",
@@ -166,7 +174,7 @@ def small(**compiling: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize("way", [*WAYS, "eager"])
+@pytest.mark.parametrize("way", usual_way_first())
 def test_training_is_the_same_with_outputs_watched(
     way: str, make_monitor: Callable[..., Any]
 ) -> None:

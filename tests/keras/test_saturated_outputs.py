@@ -12,7 +12,7 @@ from keras import layers
 import gradwatch
 from tests.keras.support import seed_everything
 from tests.keras.support_behaviour import KERAS_AND_NUMPY_2
-from tests.keras.ways import EAGERLY, WAYS, mostly_on_torch
+from tests.keras.ways import EAGERLY, WAYS, mostly_on_torch, usual_way_first
 
 pytestmark = pytest.mark.filterwarnings(KERAS_AND_NUMPY_2)
 LOSSES = {"softmax": "sparse_categorical_crossentropy", "sigmoid": "binary_crossentropy"}
@@ -39,7 +39,7 @@ def train(end: str, compiling: dict[str, Any], *callbacks: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("end", mostly_on_torch(LOSSES, ["softmax"]))
-@pytest.mark.parametrize("way", ["eager", *WAYS])
+@pytest.mark.parametrize("way", usual_way_first())
 def test_saturated_training_is_the_same_with_and_without_the_monitor(
     end: str, way: str, make_monitor: Any
 ) -> None:

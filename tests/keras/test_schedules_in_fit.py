@@ -218,7 +218,7 @@ def test_epochs_of_unknown_and_different_lengths_are_measured_to_their_last_step
 
 
 @pytest.mark.skipif(keras.backend.backend() == "torch", reason="nothing is compiled")
-@pytest.mark.parametrize("every", [1, "epoch"])
+@pytest.mark.parametrize("every", [1, pytest.param("epoch", marks=pytest.mark.slow)])
 def test_compiling_is_announced_while_it_lasts_and_counted(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, every: Any
 ) -> None:

@@ -20,6 +20,15 @@ EAGERLY = {"run_eagerly": True, "jit_compile": False}
 ANY_BACKEND = pytest.mark.any_backend
 
 
+_USUAL = {"tensorflow": "graph", "jax": "xla", "torch": "op_by_op"}[BACKEND]
+
+
+def usual_way_first() -> list[Any]:
+    """All ways, also eagerly: the usual one in `make test`, the others in `make test-all`."""
+    others = [way for way in (*WAYS, "eager") if way != _USUAL]
+    return [_USUAL, *(pytest.param(way, marks=pytest.mark.slow) for way in others)]
+
+
 def combinations(names: Sequence[str]) -> list[tuple[str, str]]:
     """Each model in every way with GRADWATCH_TESTS=full, else the ways by turns."""
     ways = list(WAYS)
