@@ -34,7 +34,14 @@ COMBINATIONS = [
     *combinations(list(CASES)),
     ("sequential_cnn_with_batch_norm", "eager"),
     ("embedding_with_repeated_indices_and_mask", "eager"),
-    *([("sequential_mlp", "compiled")] if BACKEND == "torch" else []),
+]
+# By torch.compile, which takes a minute.
+COMPILED = [
+    pytest.param(
+        "sequential_mlp",
+        "compiled",
+        marks=[pytest.mark.slow, pytest.mark.skipif(BACKEND != "torch", reason="of torch only")],
+    )
 ]
 
 
@@ -71,7 +78,7 @@ def trained(case: Case, way: str, make_monitor: Callable[..., Any]) -> tuple[Any
     return model, states, keep
 
 
-@pytest.mark.parametrize(("name", "way"), mostly_on_torch(COMBINATIONS, OWN_WAYS))
+@pytest.mark.parametrize(("name", "way"), [*mostly_on_torch(COMBINATIONS, OWN_WAYS), *COMPILED])
 def test_every_statistic_of_every_site_at_every_step_is_the_true_one(
     name: str, way: str, make_monitor: Callable[..., Any]
 ) -> None:
