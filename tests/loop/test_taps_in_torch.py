@@ -227,6 +227,20 @@ def test_inputs_are_recorded_without_a_gradient(tmp_path, compiled):
         assert paths(readings[0], Kind.OUTPUT_GRADIENT) == []
 
 
+def test_no_hook_is_left_at_a_parameter_that_passes_a_tap(tmp_path):
+    module = nn.Linear(6, 1, bias=False)
+
+    def forward(x):
+        hooks.append(len(module.weight._backward_hooks or {}))
+        return x @ gradwatch.tap(module.weight, "w").T
+
+    hooks = []
+    readings, _, _ = trained(forward, module, tmp_path, every=1, watch=[gradwatch.gradients()])
+    assert [len(paths(r, Kind.OUTPUT_GRADIENT)) for r in readings] == [1] * STEPS
+    assert hooks == [0] * STEPS
+    assert not module.weight._backward_hooks
+
+
 def test_a_tap_is_the_tensor_itself_where_nothing_is_watched():
     x = torch.ones(3, requires_grad=True)
     assert gradwatch.tap(x, "x") is x

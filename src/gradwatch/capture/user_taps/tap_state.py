@@ -43,6 +43,8 @@ class TapState:
 
         def leave() -> None:
             self._askers.pop(key, None)
+            if not self._askers:
+                self.take()
             self.refresh()
 
         return leave
@@ -58,7 +60,10 @@ class TapState:
         config: Any = sys.modules.get("torch._dynamo.config")
         if config is not None:
             self._may_compile_twice = True
-            config.recompile_limit *= 2
+            # Before torch 2.6 it has another name.
+            old, new = "cache_size_limit", "recompile_limit"
+            name = new if hasattr(config, new) else old
+            setattr(config, name, 2 * getattr(config, name))
 
     def take(self) -> TapCollector:
         """What was noted since the last step, of whichever optimizer."""

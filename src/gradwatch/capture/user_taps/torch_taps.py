@@ -5,8 +5,8 @@ functions: the compiler, checkpointing and torch's control flow may move or repe
 them only because their results are used.
 """
 
-from functools import partial
 from typing import Any
+from weakref import finalize, ref
 
 import torch
 
@@ -16,7 +16,9 @@ from gradwatch.core import Tensor
 from gradwatch.measure import framework
 
 _ORDINARY = (torch.Tensor, torch.nn.Parameter)
-_TAGS = tuple(t for t in [getattr(torch.Tag, "cudagraph_unsafe", None)] if t is not None)
+_UNSAFE = getattr(torch.Tag, "cudagraph_unsafe", None)
+# Older versions have no such tag, and the oldest no argument for one.
+_OPTIONS: dict[str, Any] = {"mutates_args": ()} | ({} if _UNSAFE is None else {"tags": (_UNSAFE,)})
 _MEASURING = "measuring what passes a tap"
 
 _VMAP = (
@@ -61,9 +63,23 @@ def _note_eager(collector: TapCollector, x: Tensor, name: str) -> None:
         noted.output, noted.wants_gradient = _row(x), x.requires_grad
         collector.add(noted)
         if x.requires_grad:
-            x.register_hook(partial(_note_gradient, noted))
+            _listen(x, noted)
     except Exception as error:
         collector.reporter.internal_error(error, _MEASURING, f"the tap {name!r}")
+
+
+def _listen(x: Tensor, noted: Noted) -> None:
+    """Have the gradient noted, as long as what was noted is wanted: a parameter outlives it."""
+    known = ref(noted)
+
+    def hook(gradient: Tensor) -> None:
+        noted = known()
+        if noted is not None:
+            _note_gradient(noted, gradient)
+
+    handle = x.register_hook(hook)
+    if x.is_leaf:
+        finalize(noted, handle.remove)
 
 
 class _CompiledTap(torch.autograd.Function):  # type: ignore[misc]
@@ -80,7 +96,7 @@ class _CompiledTap(torch.autograd.Function):  # type: ignore[misc]
         return torch.ops.gradwatch.tap_gradient(gradient, ticket), None, None
 
 
-@torch.library.custom_op("gradwatch::tap", mutates_args=(), tags=_TAGS)  # type: ignore[untyped-decorator]
+@torch.library.custom_op("gradwatch::tap", **_OPTIONS)  # type: ignore[untyped-decorator]
 def _tap(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
     return torch.tensor(_note_output(x, name, number, wants_gradient=True))
 
@@ -90,7 +106,7 @@ def _(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
     return torch.empty((), dtype=torch.int64, device="cpu")
 
 
-@torch.library.custom_op("gradwatch::tap_gradient", mutates_args=(), tags=_TAGS)  # type: ignore[untyped-decorator]
+@torch.library.custom_op("gradwatch::tap_gradient", **_OPTIONS)  # type: ignore[untyped-decorator]
 def _tap_gradient(gradient: torch.Tensor, ticket: torch.Tensor) -> torch.Tensor:
     noted = STATE.current.noted(int(ticket))
     if noted is not None:
@@ -103,7 +119,7 @@ def _(gradient: torch.Tensor, ticket: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(gradient)
 
 
-@torch.library.custom_op("gradwatch::tap_input", mutates_args=(), tags=_TAGS)  # type: ignore[untyped-decorator]
+@torch.library.custom_op("gradwatch::tap_input", **_OPTIONS)  # type: ignore[untyped-decorator]
 def _tap_input(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
     """A copy of a tensor that needs no gradient: nothing else would keep the operation."""
     _note_output(x, name, number, wants_gradient=False)
