@@ -295,6 +295,20 @@ def test_taps_of_arrays_that_are_not_arguments_and_unused_ones_are_told(make_mon
         monitor.record(taps=taps)
 
 
+def test_arrays_of_numpy_are_given_to_the_function_as_they_are():
+    mask, returned = np.array([1, 0, 1]), np.arange(2)
+
+    def loss(w, mask):
+        chosen = gradwatch.tap(w[np.flatnonzero(mask)], "chosen")
+        return chosen.sum(), returned
+
+    step = gradwatch.with_taps(jax.grad(loss, has_aux=True))
+    (gradient, aux), taps = step(jnp.ones(3), mask)
+    np.testing.assert_array_equal(gradient, [1, 0, 1])
+    assert aux is returned
+    assert [site.path for sites in taps.sites for site in sites] == ["chosen", "chosen"]
+
+
 def test_taps_of_several_steps_raise(make_monitor):
     monitor, _ = make_monitor()
 

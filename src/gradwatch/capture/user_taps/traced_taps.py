@@ -38,8 +38,9 @@ def call_traced(
                 "of the state that calls nnx.merge(graphdef, state)."
             ]
         )
+    # Arrays of NumPy stay what they are: the function may read their values.
     leaves, tree = jax.tree.flatten((args, kwargs))
-    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array | np.ndarray)]
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
     arrays = [leaves[i] for i in places]
     returned: list[Any] = []
 
@@ -49,7 +50,7 @@ def call_traced(
             given[i] = array
         own_args, own_kwargs = jax.tree.unflatten(tree, given)
         returned[:] = jax.tree.flatten(function(*own_args, **own_kwargs))
-        return [leaf for leaf in returned[0] if isinstance(leaf, jax.Array | np.ndarray)]
+        return [leaf for leaf in returned[0] if isinstance(leaf, jax.Array)]
 
     collector = TapCollector()
     with STATE.collecting(collector):
@@ -61,7 +62,7 @@ def call_traced(
         outputs, found = core.jaxpr_as_fun(traced)(*arrays), []
         collector.reporter.internal_error(error, _RUNNING, "taps of that function")
     rest = iter(outputs)
-    results = [next(rest) if isinstance(x, jax.Array | np.ndarray) else x for x in returned[0]]
+    results = [next(rest) if isinstance(x, jax.Array) else x for x in returned[0]]
     return jax.tree.unflatten(returned[1], results), _rows(found, collector)
 
 
@@ -117,13 +118,13 @@ def _part(place: Place, rows: Any, call: int) -> tuple[list[TapMark], Any]:
     return [TapMark(place.kind, place.name, call, iterations)], rows
 
 
+@jax_names.in_wide_types
 def _merged(rows: Any) -> Any:
     """The summary of all tensors together."""
-    with jax_names.wide_types():
-        flat = rows.reshape(-1, len(FIELDS))
-        low, high = FIELDS.index("min"), FIELDS.index("max")
-        total = flat.sum(0)
-        return total.at[low].set(flat[:, low].min()).at[high].set(flat[:, high].max())
+    flat = rows.reshape(-1, len(FIELDS))
+    low, high = FIELDS.index("min"), FIELDS.index("max")
+    total = flat.sum(0)
+    return total.at[low].set(flat[:, low].min()).at[high].set(flat[:, high].max())
 
 
 def _has_mutable(given: Any) -> bool:
