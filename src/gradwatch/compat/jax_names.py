@@ -17,6 +17,7 @@ except ImportError:  # before 0.10
     from jax.core import get_opaque_trace_state
 
 __all__ = [
+    "allow_in_shard_map",
     "explicit_mesh",
     "get_opaque_trace_state",
     "in_wide_types",
@@ -24,6 +25,7 @@ __all__ = [
     "vary",
     "varying",
     "wide_types",
+    "without_names",
 ]
 
 
@@ -110,6 +112,22 @@ def vary(array: Any, axes: tuple[str, ...]) -> Any:
     if hasattr(lax, "pcast"):
         return lax.pcast(array, axes, to="varying")
     return lax.pvary(array, axes)  # before 0.8.2
+
+
+def allow_in_shard_map(primitive: Any) -> None:
+    """Let a primitive that works on each element stand inside `shard_map`."""
+    if not hasattr(jax, "typeof"):  # before 0.6 each primitive needs a rule there
+        from jax.experimental import shard_map
+
+        shard_map.register_standard_check(primitive)
+        shard_map.register_standard_rewrite(primitive)
+
+
+def without_names(debug_info: Any) -> Any:
+    """What is known of a traced function, for one with other arguments."""
+    # Before 0.7 it has no such method, and may be left out.
+    anonymous = getattr(debug_info, "with_unknown_names", None)
+    return None if anonymous is None else anonymous()
 
 
 def _run(*arrays: Any, function: Callable[..., list[Any]]) -> list[Any]:

@@ -135,7 +135,7 @@ class Hoisting:
             def run(*args: Any, body: Any = body, places: Any = places, count: int = count) -> Any:
                 outputs = core.jaxpr_as_fun(body)(*args)
                 own = dict(zip(places, outputs[count:], strict=True))
-                rows = [own[p] if p in own else _empty(shapes[p].shape) for p in shapes]
+                rows = [own[p] if p in own else _empty(shapes[p].shape, args) for p in shapes]
                 return [*outputs[:count], *rows]
 
             rebuilt.append(jax.make_jaxpr(run)(*_shapes_of(branch.in_avals)))
@@ -188,13 +188,15 @@ def _bind(equation: Any, inputs: Sequence[Any], **changed: Any) -> Sequence[Any]
     return result if equation.primitive.multiple_results else [result]
 
 
+@jax_names.in_wide_types
 def _summary(x: Any) -> Any:
     return framework("jax").measure([x])[0][0]
 
 
-def _empty(shape: tuple[int, ...]) -> Any:
-    with jax_names.wide_types():
-        return jnp.broadcast_to(jnp.asarray(IDENTITY), shape)
+@jax_names.in_wide_types
+def _empty(shape: tuple[int, ...], beside: Sequence[Any]) -> Any:
+    """The summary of nothing; the arrays beside it are only there to be traced."""
+    return jnp.broadcast_to(jnp.asarray(IDENTITY), shape)
 
 
 def _shapes_of(avals: Sequence[Any]) -> list[Any]:
@@ -209,7 +211,7 @@ def _without_consts(jaxpr: Any) -> Any:
     return jaxpr.replace(
         constvars=[],
         invars=[*jaxpr.constvars, *jaxpr.invars],
-        debug_info=jaxpr.debug_info.with_unknown_names(),
+        debug_info=jax_names.without_names(jaxpr.debug_info),
     )
 
 

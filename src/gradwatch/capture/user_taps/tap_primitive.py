@@ -13,6 +13,7 @@ from jax.interpreters import ad, batching, mlir
 
 from gradwatch.capture.user_taps.tap_collector import numbers
 from gradwatch.capture.user_taps.tap_state import STATE
+from gradwatch.compat import jax_names
 from gradwatch.core import Kind, Tensor
 
 TAP = Primitive("gradwatch_tap")
@@ -64,3 +65,4 @@ mlir.register_lowering(TAP, lambda context, x, **params: [x])
 ad.primitive_jvps[TAP] = _jvp
 ad.primitive_transposes[TAP] = _transpose
 batching.primitive_batchers[TAP] = _batch
+jax_names.allow_in_shard_map(TAP)
