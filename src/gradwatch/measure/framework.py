@@ -29,6 +29,9 @@ class Framework(Protocol):
         flag `due`, of Python or of the framework, says whether to count cells at all.
         """
 
+    def measure_one(self, tensor: Tensor) -> Tensor:
+        """The packed summary of a tensor."""
+
     def constant(self, number: int) -> Tensor:
         """An int32 of the framework."""
 

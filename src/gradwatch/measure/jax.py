@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradwatch.compat import jax_names
-from gradwatch.core import Tensor, Tree
+from gradwatch.core import CELLS, FIELDS, Tensor, Tree
 from gradwatch.measure import jax_sharded
 from gradwatch.measure.framework import Fetched
 from gradwatch.measure.jax_parts import DeadUnits, array_of
@@ -29,6 +29,9 @@ _measure_sharded = jax.jit(jax_sharded.measure, static_argnums=1)
 def measure(
     tensors: Sequence[Tensor | DeadUnits | None], with_cells: Sequence[int] = (), due: Any = True
 ) -> tuple[Tensor, Tensor]:
+    if not tensors:
+        # Tables without rows have no need of 64 bits.
+        return jnp.zeros((0, len(FIELDS)), jnp.float32), jnp.zeros((0, CELLS), jnp.int32)
     is_static = isinstance(due, bool | np.bool_)
     if _is_on_one_device():
         # Compiled separately: histograms are due more rarely, and perhaps never.
@@ -75,6 +78,16 @@ def _measure_by_devices(
     with jax_names.wide_types():
         rows = jnp.concatenate(found.rows)[np.array(found.row_order, np.intp)]
         return rows, jnp.concatenate(found.cells)[np.array(found.cell_order, np.intp)]
+
+
+def measure_one(tensor: Tensor) -> Tensor:
+    return _first(measure([tensor])[0])
+
+
+@jax_names.in_wide_types
+def _first(rows: Tensor) -> Tensor:
+    # Before JAX 0.7.1 what is done with 64 bits outside of this is not compiled.
+    return rows[0]
 
 
 def constant(number: int) -> Tensor:

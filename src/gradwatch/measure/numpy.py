@@ -25,6 +25,10 @@ def measure(
     return rows, cells
 
 
+def measure_one(tensor: Tensor) -> Tensor:
+    return measure([tensor])[0][0]
+
+
 def constant(number: int) -> Tensor:
     return np.int32(number)
 

@@ -28,6 +28,10 @@ def measure(
     return tensorflow_eager.measure(tensors, ())[0], count_cells(counted, due)
 
 
+def measure_one(tensor: Tensor) -> Tensor:
+    return measure([tensor])[0][0]
+
+
 def constant(number: int) -> Tensor:
     return tf.constant(number, tf.int32)
 

@@ -115,6 +115,10 @@ def _is_transforming() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
+def measure_one(tensor: Tensor) -> Tensor:
+    return measure([tensor])[0][0]
+
+
 def constant(number: int) -> Tensor:
     return torch.tensor(number, dtype=torch.int32)
 

@@ -63,7 +63,7 @@ def check_metrics(metrics: Any) -> Mapping[str, Tensor]:
 
 
 def loss_row(loss: Tensor) -> Tensor:
-    return check_loss(loss).measure([loss])[0][0]
+    return check_loss(loss).measure_one(loss)
 
 
 def framework_of_readings(readings: Any) -> Framework:

@@ -152,7 +152,7 @@ def _note_gradient(noted: Noted, gradient: Tensor) -> None:
 
 
 def _row(x: Tensor) -> Tensor:
-    return framework("torch").measure([x.detach()])[0][0]
+    return framework("torch").measure_one(x.detach())
 
 
 def _backward() -> int | None:
