@@ -132,6 +132,7 @@ def contents(rules: list[str], results: list[str]) -> list[dict[str, Any]]:
                         "schedules.md",
                         "outputs.md",
                         "optimizer-state.md",
+                        "precision.md",
                         "compiled.md",
                         "pictures.md",
                         "inspect.md",

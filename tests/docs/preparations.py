@@ -236,6 +236,7 @@ PREPARATIONS = {
     "optimizer-state.md": in_all_kinds_of_training,
     "outputs.md": in_fit,
     "pictures.md": in_fit,
+    "precision.md": with_runs,
     "reading.md": with_runs,
     "remote.md": in_a_bucket,
     "schedules.md": in_fit,

@@ -41,6 +41,19 @@ export function counted(value: number, word: string): string {
   return `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 }
 
+/** A share from the least to the most that it can be: 12.3 %, 12.3 – 14 %, 0 – 0.01 %. */
+export function shareRange(least: number, most: number): string {
+  const [low, high] = [percent(least), percent(most)];
+  return low === high ? `${low} %` : `${low} – ${high} %`;
+}
+
+/** Only what is nothing or all is shown as 0 or 100. */
+function percent(share: number): string {
+  if (share > 0 && share < 1e-4) return "< 0.01";
+  if (share > 0.9999 && share < 1) return "> 99.99";
+  return String(Number((100 * share).toPrecision(share > 0.99 ? 4 : 3)));
+}
+
 /** A duration: 0.8 s, 12 s, 3 min 5 s, 2 h 10 min, 3 d 4 h. */
 export function duration(seconds: number): string {
   if (seconds < 9.95) return `${Number(seconds.toFixed(1))} s`;

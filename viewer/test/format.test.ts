@@ -8,6 +8,7 @@ import {
   exact,
   figures,
   printable,
+  shareRange,
   short,
   shortened,
   stepRange,
@@ -100,4 +101,14 @@ test("shortened cuts the middle, ending the beginning", () => {
   expect(ending("net/block/kernel", 16)).toBe("net/block/kernel");
   expect(ending("net/block/kernel", 7)).toBe("…kernel");
   expect(ending("net/block/kernel", 1)).toBe("…nel");
+});
+
+test("shareRange is one share or its bounds, and only nothing is 0", () => {
+  expect(shareRange(0, 0)).toBe("0 %");
+  expect(shareRange(1, 1)).toBe("100 %");
+  expect(shareRange(0.12345, 0.12345)).toBe("12.3 %");
+  expect(shareRange(0.12345, 0.2)).toBe("12.3 – 20 %");
+  expect(shareRange(0, 1e-7)).toBe("0 – < 0.01 %");
+  expect(shareRange(0.99999, 1)).toBe("> 99.99 – 100 %");
+  expect(shareRange(0.99942, 0.99942)).toBe("99.94 %");
 });

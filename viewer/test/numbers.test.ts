@@ -157,6 +157,7 @@ describe("ranks", () => {
 
 describe("histograms", () => {
   const data = decodeDistribution({
+    casts: [],
     kind: "",
     path: "",
     steps: [10, 20],

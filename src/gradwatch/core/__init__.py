@@ -23,6 +23,7 @@ from gradwatch.core.histogram import Histogram
 from gradwatch.core.jumps import Jump, Jumps
 from gradwatch.core.kinds import KIND_SYNONYMS, KINDS, Kind, add_kind
 from gradwatch.core.layer_list import LayerList
+from gradwatch.core.low_precision import NUMBER_FORMATS, Bounds, CastLoss
 from gradwatch.core.model_facts import (
     LayerFacts,
     LossFacts,
@@ -71,6 +72,7 @@ __all__ = [
     "LOWEST_EXPONENT",
     "MANTISSA_BITS",
     "NONFINITE",
+    "NUMBER_FORMATS",
     "SAMPLES",
     "SAMPLE_MEDIAN",
     "STATISTICS",
@@ -78,6 +80,8 @@ __all__ = [
     "UPDATE_RATIO",
     "VALUE",
     "ZERO",
+    "Bounds",
+    "CastLoss",
     "Grouping",
     "Histogram",
     "Jump",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gradwatch.core.bins import CELLS, EDGES, NONFINITE
 from gradwatch.core.framework_types import Tensor
+from gradwatch.core.low_precision import CastLoss, cast_loss
 from gradwatch.core.reference import count_cells
 from gradwatch.core.statistics import finite
 from gradwatch.core.summary import Summary
@@ -70,6 +71,29 @@ class Histogram:
         share = (rank - before[cell] + 0.5) / counts[cell]
         value = lower[cell] + share * (upper[cell] - lower[cell])
         return float(np.clip(value, self.summary.min, self.summary.max))
+
+    def lost(self, number_format: str) -> CastLoss:
+        """What a cast to a number format would make 0, subnormal or infinite.
+
+        A cast rounds to the nearest number. Where it changes its outcome within a cell, the
+        counts are bounds.
+
+        Args:
+            number_format: `"float16"`, `"bfloat16"`, `"float8_e4m3fn"` or `"float8_e5m2"`.
+
+        Raises:
+            ValueError: it is another one.
+
+        Example:
+
+        >>> import numpy as np
+        >>> from gradwatch.core import Histogram
+        >>> lost = Histogram.of(np.array([1e-9, 1e-6, 1.0, 1e6])).lost("float16")
+        >>> lost.zero.low, lost.subnormal.low, lost.overflow.low
+        (1.0, 1.0, 1.0)
+        """
+        low, high = float(self.summary.min), float(self.summary.max)
+        return cast_loss(self.cells, low, high, number_format)
 
     def buckets(self) -> tuple[Array, Array, Array]:
         """Lower edges, upper edges and counts of the occupied cells, ascending.

@@ -1,5 +1,6 @@
 """The numbers on the pages are those of the reader, and of NumPy."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -194,6 +195,26 @@ def test_distributions_are_those_of_the_histograms(visit, ids, golden):
         true = made.gradient(path, step).ravel()
         below = [(true <= high).mean() for high in highs[at == step]]
         np.testing.assert_allclose(np.cumsum(own), below, atol=0.03)
+
+
+def test_what_casts_would_lose_is_true_of_the_elements(visit, ids, golden):
+    path = "net/head/kernel"
+    opened = visit(site_route(ids["golden"], "gradient", path))
+    last = int(golden.histogram_steps("gradient", path)[-1])
+    rows = opened.page.locator(".site-casts tbody tr")
+    opened.until(lambda: rows.count() == 4)
+    assert f"at step {last}," in opened.page.inner_text(".site-casts caption")
+    true = made.gradient(path, last).ravel()
+    for name, row in zip(
+        ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"), rows.all(), strict=True
+    ):
+        assert row.locator("th").inner_text() == name
+        cast = true.astype(getattr(ml_dtypes, name, name)).astype(float)
+        normal = float(ml_dtypes.finfo(getattr(ml_dtypes, name, name)).smallest_normal)
+        outcomes = (cast == 0, (cast != 0) & (abs(cast) < normal), ~np.isfinite(cast))
+        for cell, is_so in zip(row.locator("td").all(), outcomes, strict=True):
+            low, high = map(float, cell.get_attribute("title").split(" to "))
+            assert low <= is_so.mean() <= high < low + 0.2
 
 
 def test_pictures_are_those_that_were_drawn_and_the_slider_chooses(visit, ids, golden):

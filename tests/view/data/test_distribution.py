@@ -1,5 +1,6 @@
 """Distributions, against NumPy on the elements."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -9,6 +10,13 @@ from gradwatch.read import NotRecordedError
 from gradwatch.view.data import RunView, Window, distribution, picture, pictures
 from gradwatch.view.data.distribution import edges_for, shares
 from tests.view.data.made import doubles
+
+DTYPES = {
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
+    "float8_e5m2": ml_dtypes.float8_e5m2,
+}
 
 
 def unpacked(answer):
@@ -53,6 +61,26 @@ def test_quantiles_and_shares_are_those_of_the_elements(recorded):
         np.testing.assert_allclose(found[i], counted / values.size, atol=0.06)
         # Over all smaller values together the spread within a cell evens out.
         np.testing.assert_allclose(found[i].cumsum(), counted.cumsum() / values.size, atol=0.05)
+
+
+def test_casts_are_those_of_the_last_step_in_the_window(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=3000) * 10.0 ** rng.uniform(-10, 6, 3000) for _ in range(3)]
+    watch = [gradwatch.gradients(every=1, histogram=True)]
+    with gradwatch.Monitor(tmp_path / "a", watch=watch, sinks=[gradwatch.Store()]) as monitor:
+        for step, array in enumerate([*arrays, np.zeros(3)], 1):
+            monitor.record(gradients={"a/kernel": array}, step=step)
+    shown = RunView(gradwatch.open(tmp_path / "a"))
+    for window, step in ((Window(100, (1, 3)), 3), (Window(1, (1, 2)), 2)):
+        casts = distribution(shown, "gradient", "a/kernel", window)["casts"]
+        assert [each["format"] for each in casts] == list(DTYPES)
+        for each in casts:
+            with np.errstate(over="ignore"):
+                cast = arrays[step - 1].astype(DTYPES[each["format"]]).astype(float)
+            for outcome, is_so in (("zero", cast == 0), ("overflow", ~np.isfinite(cast))):
+                low, high = each[outcome]
+                assert low <= is_so.mean() <= high < low + 0.02
+    assert distribution(shown, "gradient", "a/kernel", Window(100))["casts"] == []
 
 
 def test_one_outlier_does_not_squeeze_all_else_into_one_bin(recorded):

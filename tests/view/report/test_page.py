@@ -93,6 +93,7 @@ def test_a_site_of_a_report_has_its_plots_and_pictures(browser, reports):
         assert picture.get_attribute("src").startswith("data:image/png;base64,")
         assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
         assert "net/conv/kernel" in watched.page.inner_text("body")
+        assert "float8_e5m2" in watched.page.inner_text(".site-casts")
         assert_nothing_happened(watched, reports["golden"])
 
 

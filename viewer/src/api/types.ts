@@ -352,6 +352,16 @@ export interface DistributionData {
   edges: Doubles;
   /** Steps by bins: the share of the finite elements in each bin. */
   shares: Doubles;
+  /** What casts of the last step's tensor would lose; empty if all its elements are 0. */
+  casts: CastData[];
+}
+
+/** The shares of the finite elements other than 0, from the least to the most that they can be. */
+export interface CastData {
+  format: string;
+  zero: [number, number];
+  subnormal: [number, number];
+  overflow: [number, number];
 }
 
 export interface PicturesData {

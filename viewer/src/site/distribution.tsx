@@ -7,6 +7,7 @@ import { Ridge } from "../charts/ridge";
 import { Problem } from "../frame/problem";
 import type { Range } from "../time/range";
 import { useAnswer } from "../use";
+import { Casts } from "./casts";
 import type { Series } from "./series";
 
 /** The greatest number of histograms; the server merges more. */
@@ -69,11 +70,12 @@ function Distributions({ source, run, series, name, range, onZoom, sync }: Distr
     ?.statistics.find((one) => one.name === "mean")?.unit;
   const label = unit ? `value of an element (${unit})` : "value of an element";
   if (error) return <Problem error={error} />;
-  if (distribution === null) return null;
+  if (!data || distribution === null) return null;
   return (
     <>
       <DensityBand {...{ run, name, range, onZoom, sync }} data={distribution} unit={unit ?? ""} />
       <Ridge data={distribution} unit={label} name={name} />
+      <Casts casts={data.casts} step={data.steps.at(-1) ?? 0} />
     </>
   );
 }
