@@ -121,6 +121,33 @@ def test_a_step_whose_state_is_not_due_does_not_read_it(tmp_path: Any, monkeypat
     assert len(at) == 2
 
 
+def test_the_constants_of_a_loaded_state_are_those_that_count(tmp_path: Any) -> None:
+    given = by_hand.gradients(4)
+    keep, module = Keep(), parameter_of(given)
+    optimizer = torch.optim.Adam([module.scale], eps=1e-8)
+    monitor = gradwatch.watch(
+        module,
+        optimizer,
+        tmp_path,
+        sinks=[keep],
+        every=1,
+        watch=[gradwatch.optimizer_state()],
+        diagnose=False,
+    )
+    for _ in torch_steps(module, optimizer, given[:2]):
+        pass
+    saved = optimizer.state_dict()
+    saved["param_groups"][0]["eps"] = 1e9
+    optimizer.load_state_dict(saved)
+    for _ in torch_steps(module, optimizer, given[2:]):
+        pass
+    monitor.close()
+    site = Site(Kind("epsilon_ruled"), "scale")
+    shares = [float(r.statistic("mean")[r.position[site]]) for r in with_state(keep)]
+    assert max(shares[:2]) < 1
+    assert shares[2:] == [1.0, 1.0]
+
+
 def test_of_an_optimizer_that_is_not_torchs_the_moments_are_recorded(tmp_path: Any) -> None:
     class Own(torch.optim.Adam):
         """What it divides by is its own affair."""

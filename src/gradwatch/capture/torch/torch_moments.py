@@ -1,6 +1,7 @@
 """What optimizers of torch hold of each parameter."""
 
 from collections.abc import Mapping, Sequence
+from operator import is_not
 from typing import Any, NamedTuple
 
 import torch
@@ -50,7 +51,16 @@ class TorchState:
         is_own = kind.__module__.startswith("torch.optim.")
         self._name = kind.__name__
         self._slots = _SLOTS.get(self._name) if is_own else _UNKNOWN
-        self._groups = {id(p): group for group in optimizer.param_groups for p in group["params"]}
+        self._known_groups: list[Mapping[str, Any]] = []
+        self._group_of: dict[int, Mapping[str, Any]] = {}
+
+    def _group(self, parameter: Tensor) -> Mapping[str, Any] | None:
+        """The group of a parameter: loading a state replaces all groups, and some may be added."""
+        groups, known = self._optimizer.param_groups, self._known_groups
+        if len(groups) != len(known) or any(map(is_not, groups, known)):
+            self._known_groups = list(groups)
+            self._group_of = {id(p): group for group in groups for p in group["params"]}
+        return self._group_of.get(id(parameter))
 
     @property
     def changes_gradients(self) -> bool:
@@ -61,7 +71,7 @@ class TorchState:
 
     def expected(self, parameter: Tensor) -> HeldMoments | None:
         """What there will be of a parameter after a step: placeholders instead of tensors."""
-        slots, group = self._slots, self._groups.get(id(parameter))
+        slots, group = self._slots, self._group(parameter)
         if slots is None or group is None:
             return None
         keys = {slots.first, slots.second} - {""}
@@ -75,7 +85,7 @@ class TorchState:
 
     def moments(self, parameter: Tensor) -> HeldMoments:
         """Those of a parameter after a step; empty if it has none yet."""
-        slots, group = self._slots, self._groups.get(id(parameter))
+        slots, group = self._slots, self._group(parameter)
         state = self._optimizer.state.get(parameter)
         if slots is None or group is None or not state:
             return HeldMoments()

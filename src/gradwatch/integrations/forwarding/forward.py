@@ -197,7 +197,8 @@ class Forward(Sink):
             call()
         except Exception as error:
             raise ConnectionError(described(error)) from error
-        self._is_stuck = False
+        finally:
+            self._is_stuck = False
 
     def _row(self, reading: Reading, has_histograms: bool) -> ForwardedRow:
         with np.errstate(all="ignore"):
