@@ -27,6 +27,19 @@ def test_float64_arrays_are_measured_when_x64_is_enabled():
         np.testing.assert_array_equal(count_cells([x])[0], true_cells(x))
 
 
+def test_arrays_of_more_rows_than_are_counted_at_once_are_counted_whole_and_in_little_memory():
+    random = np.random.default_rng(0)
+    sizes = [(2000, 512), (257, 513), (100,), (1000, 70)]
+    arrays = [random.normal(size=s).astype(np.float32) * 1e-3 for s in sizes]
+    count = jax.jit(jax_cells.count_cells).lower(arrays).compile()
+    for found, x in zip(np.asarray(count(arrays)), arrays, strict=True):
+        np.testing.assert_array_equal(found, true_cells(x))
+    if jax.default_backend() != "gpu":
+        # A compiled step allocates it at all steps.
+        temporary = count.memory_analysis().temp_size_in_bytes
+        assert temporary < 2 * sum(x.nbytes for x in arrays)
+
+
 def test_measuring_leaves_the_users_precision_as_it_is():
     def step(x):
         rows = summarize([x])

@@ -2,6 +2,10 @@
 
 XLA takes some 30 ms to compile a loop or a scatter, so arrays are counted together: laid out in
 rows, with counters of its own for each array. It is a copy, but only where histograms are due.
+
+A scatter has arrays of its own, several times as large as what it counts. On a CPU the rows are
+counted in stretches: a compiled step allocates the memory of all its branches, also of those that
+it does not take, and when that is much, each step gets it from the system and has it cleared.
 """
 
 from collections.abc import Sequence
@@ -11,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from numpy.typing import NDArray
 
 from gradwatch.compat import jax_names
 from gradwatch.core import BINS_A_SIDE, CELLS, NONFINITE, ZERO, Tensor
@@ -19,6 +24,8 @@ from gradwatch.measure.kernels.jax_layout import heads, laid_out, placed
 from gradwatch.measure.kernels.row_layout import MAX_ELEMENTS, Matrix, RowLayout
 
 _WIDTH = 512
+_STRETCH = 256
+"""The rows that are counted at once, on a CPU."""
 _GPU_LARGE = 1 << 16
 
 
@@ -66,10 +73,31 @@ def _count_floats(tensors: Sequence[Tensor]) -> Tensor:
 
 def _count_rows(matrix: Matrix, heights: Sequence[int]) -> Tensor:
     """Cells of arrays that have so many rows of a matrix; further rows are not counted."""
-    values = matrix.values[: sum(heights)].astype(jnp.float32)
     first = np.repeat(np.arange(len(heights), dtype=np.int32) * CELLS, heights)
+    length = len(heights) * CELLS
+    if jax.default_backend() != "gpu" and len(first) > _STRETCH:
+        return _count_in_stretches(matrix.values, first, length).reshape(-1, CELLS)
+    values = matrix.values[: len(first)].astype(jnp.float32)
     cells = (_cell(values) + first[:, None]).reshape(-1)
-    return _scatter(cells, len(heights) * CELLS).reshape(-1, CELLS)
+    return _scatter(cells, length).reshape(-1, CELLS)
+
+
+def _count_in_stretches(values: Tensor, first: NDArray[np.int32], length: int) -> Tensor:
+    """The same with little memory: some rows after others."""
+    constant, rows = jnp.asarray(first), np.arange(_STRETCH, dtype=np.int32)
+
+    def add(i: Tensor, counts: Tensor) -> Tensor:
+        # The last stretch overlaps the one before, so that all have one shape.
+        start = jnp.minimum(i * _STRETCH, len(first) - _STRETCH)
+        some = lax.dynamic_slice_in_dim(values, start, _STRETCH).astype(jnp.float32)
+        cells = _cell(some) + lax.dynamic_slice_in_dim(constant, start, _STRETCH)[:, None]
+        is_new = (rows + start >= i * _STRETCH)[:, None]
+        return counts.at[jnp.where(is_new, cells, length)].add(1, mode="promise_in_bounds")
+
+    # One more counter, of what the stretch before has counted.
+    none = jnp.zeros((length + 1,), jnp.int64)
+    stretches = np.int32(-(-len(first) // _STRETCH))
+    return lax.fori_loop(np.int32(0), stretches, add, none)[:length]
 
 
 def _scatter(cells: Tensor, length: int) -> Tensor:
