@@ -35,7 +35,7 @@ def watch(
     are compiled, and `torch.autograd.backward` looks at the loss before it begins, as clipping
     functions do at the gradients. Only where
     `outputs` or `output_gradients` are asked for, the chosen submodules get hooks of their
-    own, and a warning says what cannot be seen. A step that is not finite is recorded with
+    own, also inside of a compiled module that was not called yet, and a warning says what cannot be seen. A step that is not finite is recorded with
     the first tensor that was not, due or not. For the loss and the epoch, call
     `monitor.record(loss=loss, epoch=epoch)` after the step.
 

@@ -6,7 +6,8 @@ import torch
 
 from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.loop_capture import LoopCapture
-from gradwatch.capture.torch.torch_layers import TorchLayers
+from gradwatch.capture.torch.torch_layers import TorchLayers, is_compiled
+from gradwatch.capture.torch.torch_parallel import is_one_of_many
 from gradwatch.capture.user_taps import STATE, TapCollector
 from gradwatch.core import Moment, Tensor, TorchModule
 from gradwatch.measure import framework
@@ -45,8 +46,19 @@ class ModuleOutputs:
                 )
             return None
         measured = None if is_asked else self._measure
+        in_graph = None
+        if is_asked and is_compiled(module) and not is_one_of_many():
+            # It imports the compiler, which is there already.
+            from gradwatch.capture.torch.graph_taps import GraphTaps
+
+            in_graph = GraphTaps(module, lambda: self.are_due(self._current()))
         layers = TorchLayers(
-            module, reporter, self._is_noting, measured, lambda path: self.activation_of(path)
+            module,
+            reporter,
+            self._is_noting,
+            measured,
+            lambda path: self.activation_of(path),
+            in_graph,
         )
         return LayerWatch(layers, timetable, group)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -24,6 +24,9 @@ from gradwatch.capture.variable_names import dtype_name, unwrapped
 from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.measure import framework
 from gradwatch.util import Reporter
+
+if TYPE_CHECKING:
+    from gradwatch.capture.torch.graph_taps import GraphTaps
 
 _BOUNDS = {
     torch.nn.Sigmoid: (0.0, 1.0),
@@ -74,7 +77,8 @@ class TorchLayers:
     asked for outputs, `measured` takes each of their tensors at once and returns the place of its
     row: then nothing is kept, the modules get no hooks of their own, nothing is said of what cannot
     be seen, and there are no output gradients. `activation` tells which function is applied to the
-    output of a submodule, as far as that is known by then.
+    output of a submodule, as far as that is known by then. `in_graph` measures what is computed
+    inside of a compiled graph.
     """
 
     def __init__(
@@ -84,8 +88,10 @@ class TorchLayers:
         is_on: Callable[[], bool] = lambda: True,
         measured: Callable[[Any], Any] | None = None,
         activation: Callable[[str], str | None] = lambda path: None,
+        in_graph: GraphTaps | None = None,
     ) -> None:
         self._activation = activation
+        self._in_graph = in_graph
         self._given = module
         self._root = unwrapped(module)
         self.reporter = reporter
@@ -140,6 +146,9 @@ class TorchLayers:
         if self._measured is None:
             hooked = [modules[path].register_forward_hook(_Hook(self, path)) for path in chosen]
             ends += [handle.remove for handle in hooked]
+            if self._in_graph is not None:
+                inside = [p for p in dict.fromkeys(s.path for s in sites) if p in compiled]
+                ends += self._in_graph.listen({path: modules[path] for path in inside})
         else:
             self._kinds = {path: [s.kind for s in sites if s.path == path] for path in chosen}
             listened = {path: modules[path] for path in chosen}
@@ -152,6 +161,8 @@ class TorchLayers:
 
     def taken(self, sites: Sequence[Site]) -> Sequence[tuple[Site, Site, Any]]:
         calls = self._calls
+        if self._in_graph is not None:
+            calls = calls | self._in_graph.take()
         modules, compiled = self._modules(), self._compiled()
         passages = {
             path: self._passages(path, calls.get(path, []), path in compiled)
@@ -256,7 +267,9 @@ class TorchLayers:
     ) -> list[tuple[str, Passage]]:
         """The tensors that a submodule returned, by path; with a notice for those not recorded."""
         whys = [call.refusal for call in calls]
-        if is_compiled:
+        if is_compiled and self._in_graph is not None and self._in_graph.has(path):
+            whys.append(None if calls else self._in_graph.why_not(path))
+        elif is_compiled:
             whys.append(_COMPILED)
         elif not calls:
             whys.append(
@@ -279,7 +292,7 @@ def modules_of(root: Any) -> dict[str, Any]:
 def compiled_paths(module: Any) -> set[str]:
     """The paths of submodules that are called inside a compiled graph, if at all."""
     modules = modules_of(unwrapped(module))
-    if _is_compiled(module) or hasattr(getattr(module, "module", None), "_orig_mod"):
+    if is_compiled(module) or hasattr(getattr(module, "module", None), "_orig_mod"):
         return set(modules)
     tops = {p for p, m in modules.items() if getattr(m, "_compiled_call_impl", None)}
     # A wrapper that torch.compile made calls hooks of its own outside of the graph.
@@ -293,7 +306,8 @@ def has_forward(module: Any) -> bool:
     return getattr(module.forward, "__func__", None) is not torch.nn.Module.forward
 
 
-def _is_compiled(module: Any) -> bool:
+def is_compiled(module: Any) -> bool:
+    """Whether calls of a module run a compiled graph of all of it."""
     return hasattr(module, "_orig_mod") or bool(getattr(module, "_compiled_call_impl", None))
 
 

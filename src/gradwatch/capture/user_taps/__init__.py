@@ -3,7 +3,17 @@
 from gradwatch.capture.user_taps.tap import tap
 from gradwatch.capture.user_taps.tap_collector import TapCollector
 from gradwatch.capture.user_taps.tap_rows import REPLICATED, SCALED, TapRows
-from gradwatch.capture.user_taps.tap_state import STATE
+from gradwatch.capture.user_taps.tap_state import OWNED, OWNER, STATE
 from gradwatch.capture.user_taps.with_taps import with_taps
 
-__all__ = ["REPLICATED", "SCALED", "STATE", "TapCollector", "TapRows", "tap", "with_taps"]
+__all__ = [
+    "OWNED",
+    "OWNER",
+    "REPLICATED",
+    "SCALED",
+    "STATE",
+    "TapCollector",
+    "TapRows",
+    "tap",
+    "with_taps",
+]

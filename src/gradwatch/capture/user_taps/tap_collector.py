@@ -45,10 +45,12 @@ class Noted(Passage):
 class TapCollector:
     """Collects what passes taps; see `TapState`.
 
-    `why_none` is the reason if nothing can be recorded.
+    `why_none` is the reason if nothing can be recorded. If `keeps_tensors`, copies are kept, and
+    not measured as they pass.
     """
 
-    def __init__(self, why_none: str | None = None) -> None:
+    def __init__(self, why_none: str | None = None, keeps_tensors: bool = False) -> None:
+        self.keeps_tensors = keeps_tensors
         self._why_none = why_none
         self._noted: list[Noted] = []
         self._tickets: WeakValueDictionary[int, Noted] = WeakValueDictionary()
@@ -77,6 +79,10 @@ class TapCollector:
     def refuse(self, name: str, why: str) -> None:
         """Tell at the end of the step why a tap is not recorded, unless it was noted elsewhere."""
         self._whys[name, why] = None
+
+    def whys(self) -> list[tuple[str, str]]:
+        """Names of taps, and why they are not recorded."""
+        return list(self._whys)
 
     def is_refused(self, name: str) -> bool:
         return any(name == each for each, _ in self._whys)
@@ -135,7 +141,7 @@ class TapCollector:
         # Keras calls a recurrent cell once outside of its loop, too, for its shapes.
         lost = {noted.name for noted in self._noted if not self._can_leave(noted)}
         self._noted = [noted for noted in self._noted if noted.name not in lost]
-        kept = self._in_order()
+        kept = self.in_order()
         wanted = {n.name: n for n in kept if n.wants_gradient}
         missing: dict[str, Passage] = {n: x for n, x in wanted.items() if not x.arrivals}
         often = [name for name, noted in wanted.items() if noted.arrivals > 1]
@@ -149,7 +155,7 @@ class TapCollector:
     def only_notices(self) -> TapRows:
         return TapRows(notices=self._notices)
 
-    def _in_order(self) -> list[Noted]:
+    def in_order(self) -> list[Noted]:
         """In the order of the forward pass, with the calls of each name counted."""
         late: dict[int, list[Noted]] = {}
         for noted in self._noted:
@@ -171,7 +177,7 @@ class TapCollector:
             noted.call = calls[noted.name]
             # Micro-batches have backward passes of their own; calls of one compiled function are
             # meant.
-            if noted.arrivals or not noted.is_packed:
+            if not self.keeps_tensors and (noted.arrivals or not noted.is_packed):
                 known = numbers_of.setdefault((noted.name, noted.arrived_in), noted.number)
                 if known != noted.number:
                     self.reporter.notice(twice_used(noted.name))

@@ -5,13 +5,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
-from gradwatch.capture.user_taps.tap_collector import TapCollector
+from gradwatch.capture.user_taps.tap_collector import Noted, TapCollector
 
 _NESTED = (
     "What passes taps is recorded once: by the innermost with_taps, or by one of several monitors."
 )
+
+
+OWNED = "gradwatch#"
+"""What keys of owners begin with."""
+
+OWNER = "|"
+"""Ends the key of the owner in the name of a tap that has one."""
+
+
+class TapOwner(Protocol):
+    """Takes what passes the taps whose names begin with its key and `OWNER`."""
+
+    collector: TapCollector
+    is_on: bool
+
+    def is_due(self) -> bool:
+        """Whether the next step is measured."""
 
 
 class TapState:
@@ -27,6 +44,9 @@ class TapState:
         """Whether arrays of JAX have passed taps."""
         self.is_used = False
         """Whether anything has passed a tap."""
+        self.are_owners_on = False
+        """Whether a tap that has an owner is measured: `is_on` of those."""
+        self._owners: dict[str, TapOwner] = {}
         self._may_compile_twice = False
         self._pool = TapCollector()
         self._scopes: list[TapCollector] = []
@@ -49,9 +69,33 @@ class TapState:
 
         return leave
 
+    def own(self, key: str, owner: TapOwner) -> Callable[[], None] | None:
+        """Let an owner take the taps with its key, until the function that it returns is called.
+
+        None if they have an owner already.
+        """
+        if key in self._owners:
+            return None
+        self._owners[key] = owner
+        self.is_used = True
+        config: Any = sys.modules.get("torch._dynamo.config")
+        if config is not None:
+            # The measured graph is compiled for one module only.
+            config.recompile_limit += 2
+        self.refresh()
+
+        def leave() -> None:
+            self._owners.pop(key, None)
+            self.refresh()
+
+        return leave
+
     def refresh(self) -> None:
         """Look whether the next step is due; to be called when one has ended."""
         self.is_on = bool(self._scopes) or any(map(_answer, self._askers.values()))
+        for owner in self._owners.values():
+            owner.is_on = _answer(owner.is_due)
+        self.are_owners_on = any(owner.is_on for owner in self._owners.values())
         if self.is_used and not self._may_compile_twice:
             self._allow_compiling_twice()
 
@@ -83,6 +127,19 @@ class TapState:
             self.refresh()
             if self._scopes and not collector.is_empty:
                 self._scopes[-1].reporter.notice(_NESTED)
+
+    def collector_of(self, name: str) -> TapCollector | None:
+        """Who takes what passes a tap; None if its owner does not measure this step."""
+        key, mark, _ = name.partition(OWNER)
+        if not (mark and key.startswith(OWNED)):
+            return self.current
+        owner = self._owners.get(key)
+        return owner.collector if owner is not None and owner.is_on else None
+
+    def noted(self, ticket: int) -> Noted | None:
+        """What has this number, whoever took it."""
+        collectors = [self.current, *(owner.collector for owner in self._owners.values())]
+        return next((x for x in (c.noted(ticket) for c in collectors) if x is not None), None)
 
     @property
     def current(self) -> TapCollector:

@@ -49,6 +49,16 @@ def through(x: Tensor, name: str) -> Tensor:
     return torch.ops.gradwatch.tap_input(x, name, number)
 
 
+def through_copy(x: Tensor, name: str) -> Tensor:
+    """As `through`, in compiled code; the tensor that goes on may be changed in place."""
+    why = _refusal(x)
+    if why is not None:
+        _refuse(name, why)
+        return x
+    _begin(name)
+    return _CopyingTap.apply(x, name, _next_number())
+
+
 def _note_eager(collector: TapCollector, x: Tensor, name: str) -> None:
     """Note a tensor that has its values, and have its gradient noted by a hook of its own."""
     try:
@@ -96,6 +106,15 @@ class _CompiledTap(torch.autograd.Function):  # type: ignore[misc]
         return torch.ops.gradwatch.tap_gradient(gradient, ticket), None, None
 
 
+class _CopyingTap(_CompiledTap):
+    """The same, with a copy as its result: torch lets nobody change a view in place here."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, name: str, number: int) -> Tensor:
+        ctx.save_for_backward(torch.ops.gradwatch.tap(x.detach(), name, number))
+        return x.clone()
+
+
 @torch.library.custom_op("gradwatch::tap", **_OPTIONS)  # type: ignore[untyped-decorator]
 def _tap(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
     return torch.tensor(_note_output(x, name, number, wants_gradient=True))
@@ -108,7 +127,7 @@ def _(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
 
 @torch.library.custom_op("gradwatch::tap_gradient", **_OPTIONS)  # type: ignore[untyped-decorator]
 def _tap_gradient(gradient: torch.Tensor, ticket: torch.Tensor) -> torch.Tensor:
-    noted = STATE.current.noted(int(ticket))
+    noted = STATE.noted(int(ticket))
     if noted is not None:
         _note_gradient(noted, gradient)
     return gradient.clone()
@@ -132,10 +151,13 @@ def _(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
 
 
 def _note_output(x: Tensor, name: str, number: int, wants_gradient: bool) -> int:
-    collector = STATE.current
+    collector = STATE.collector_of(name)
+    if collector is None:
+        return 0
     try:
-        noted = Noted(name=name, number=number, backward=_backward(), is_packed=True)
-        noted.output, noted.wants_gradient = _row(x), wants_gradient
+        is_packed = not collector.keeps_tensors
+        noted = Noted(name=name, number=number, backward=_backward(), is_packed=is_packed)
+        noted.output, noted.wants_gradient = _kept(noted, x), wants_gradient
         return collector.add(noted)
     except Exception as error:
         collector.reporter.internal_error(error, _MEASURING, f"the tap {name!r}")
@@ -145,10 +167,14 @@ def _note_output(x: Tensor, name: str, number: int, wants_gradient: bool) -> int
 def _note_gradient(noted: Noted, gradient: Tensor) -> None:
     # Called in the midst of the user's backward pass: nothing may be raised.
     try:
-        noted.gradient, noted.arrived_in = _row(gradient), _backward()
+        noted.gradient, noted.arrived_in = _kept(noted, gradient), _backward()
         noted.arrivals += 1
     except Exception as error:
         STATE.current.reporter.internal_error(error, _MEASURING, f"the gradient of {noted.name!r}")
+
+
+def _kept(noted: Noted, x: Tensor) -> Tensor:
+    return _row(x) if noted.is_packed else x.detach().clone()
 
 
 def _row(x: Tensor) -> Tensor:
@@ -181,12 +207,16 @@ def _next_number() -> int:
 
 
 def _refuse(name: str, why: str) -> None:
-    STATE.current.refuse(name, why)
+    collector = STATE.collector_of(name)
+    if collector is not None:
+        collector.refuse(name, why)
 
 
 def _begin(name: str) -> None:
     STATE.is_used = True
-    STATE.current.compiled.add(name)
+    collector = STATE.collector_of(name)
+    if collector is not None:
+        collector.compiled.add(name)
 
 
 # Run when a function is compiled, not when it is called: the mark of
