@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -24,7 +25,8 @@ _UNSEEN = (
     "into the code of the module"
 )
 _UNREACHED = (
-    "in a graph of torch.compile that does not compute them: the loss does not depend on them"
+    "in a graph of torch.compile that does not compute them: the loss does not depend on them, or "
+    "the graph is broken there"
 )
 _NOT_TAPPED = (
     "in a graph of torch.compile, and no new tensors that need a gradient; watch the module that "
@@ -64,6 +66,8 @@ class GraphTaps:
         if leave is None:
             self._whys = dict.fromkeys(modules, _TWICE)
             return []
+        # torch.compile itself gives this, for any torch.autograd.Function.
+        warnings.filterwarnings("ignore", ".*should not be instantiated", DeprecationWarning)
         handles = [
             module.register_forward_hook(_GraphHook(self._key, path), with_kwargs=True)
             for path, module in modules.items()
