@@ -110,6 +110,18 @@ def test_the_compiled_module_is_one_graph_and_two_with_and_without_measurements(
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
 
 
+def test_what_a_compiled_tap_returns_can_be_changed_in_place(tmp_path, compiled):
+    class InPlace(Blocks):
+        def block(self, h, i):
+            return torch.relu_(gradwatch.tap(h @ self.weights[i], f"h/{i}"))
+
+    module, bare = InPlace(), InPlace()
+    _, expected, _ = trained(compiled(bare), bare)
+    readings, weights, _ = trained(compiled(module), module, tmp_path)
+    assert_trained_alike(weights, expected)
+    assert all(set(paths(reading, Kind.OUTPUT)) == set(PATHS) for reading in readings)
+
+
 def test_values_of_the_inductor_equal_those_of_eager_code(tmp_path, compiled):
     module, eager = Blocks(), Blocks()
     bare = Blocks()

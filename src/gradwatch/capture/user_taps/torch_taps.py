@@ -56,7 +56,7 @@ def through_copy(x: Tensor, name: str) -> Tensor:
         _refuse(name, why)
         return x
     _begin(name)
-    return _CopyingTap.apply(x, name, _next_number())
+    return _CompiledTap.apply(x, name, _next_number())
 
 
 def _note_eager(collector: TapCollector, x: Tensor, name: str) -> None:
@@ -93,26 +93,20 @@ def _listen(x: Tensor, noted: Noted) -> None:
 
 
 class _CompiledTap(torch.autograd.Function):  # type: ignore[misc]
-    """The identity; both passes measure what goes through."""
+    """The identity; both passes measure what goes through.
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, name: str, number: int) -> Tensor:
-        ctx.save_for_backward(torch.ops.gradwatch.tap(x.detach(), name, number))
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        (ticket,) = ctx.saved_tensors
-        return torch.ops.gradwatch.tap_gradient(gradient, ticket), None, None
-
-
-class _CopyingTap(_CompiledTap):
-    """The same, with a copy as its result: torch lets nobody change a view in place here."""
+    A copy goes on: nobody may change a view that such a function returns in place.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, name: str, number: int) -> Tensor:
         ctx.save_for_backward(torch.ops.gradwatch.tap(x.detach(), name, number))
         return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        (ticket,) = ctx.saved_tensors
+        return torch.ops.gradwatch.tap_gradient(gradient, ticket), None, None
 
 
 @torch.library.custom_op("gradwatch::tap", **_OPTIONS)  # type: ignore[untyped-decorator]
