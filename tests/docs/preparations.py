@@ -156,6 +156,8 @@ def with_trackers():
     local |= {f"WANDB_{each}_DIR": str(place) for each in ("DATA", "CACHE", "CONFIG")}
     before = dict(os.environ)
     os.environ.update(local)
+    # Another test of this process may have set wandb up with places of its own.
+    wandb.teardown()
     mlflow.set_tracking_uri((place / "mlruns").as_uri())
     try:
         with in_fit() as names:
@@ -203,6 +205,10 @@ def in_compiled_code():
         with warnings.catch_warnings():
             # Of torch's own, for any torch.autograd.Function.
             warnings.filterwarnings("ignore", ".*should not be instantiated", DeprecationWarning)
+            # Of torch's own, where a monitor of another test still watches a module.
+            warnings.filterwarnings(
+                "ignore", "(?s).*there are global hooks on modules", UserWarning
+            )
             yield names
     finally:
         torch.compile = compile_fully
