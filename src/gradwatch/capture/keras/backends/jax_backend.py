@@ -40,19 +40,26 @@ class JaxBackend(KerasBackend):
 
         step = watched(train_step, observation, measure, has_state=True)
 
+        def not_compiled(*args: Any) -> Any:
+            # Taps of another model may have been passed before.
+            others, STATE.has_arrays = STATE.has_arrays, False
+            try:
+                return step(*args)
+            finally:
+                if STATE.has_arrays:
+                    observation.reporter.notice(_EAGER)
+                STATE.has_arrays |= others
+
         def tapped(*args: Any) -> Any:
             # Only then: it takes time to compile.
             if not STATE.has_arrays:
-                return step(*args)
-            if not self._compiled:
-                observation.reporter.notice(_EAGER)
                 return step(*args)
             (result, state), taps = call_traced(step, args, {})
             if result["measured"]:
                 result["measured"] |= observation.tap_arrays(lambda: taps)
             return result, state
 
-        return tapped
+        return tapped if self._compiled else not_compiled
 
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         state, iterator = args
