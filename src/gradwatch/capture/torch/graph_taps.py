@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from gradwatch.capture.taps import Passage
 from gradwatch.capture.taps.calls import MOST_CALLS, Call
 from gradwatch.capture.user_taps import OWNED, OWNER, STATE, TapCollector
-from gradwatch.capture.user_taps.torch_taps import through_copy
+from gradwatch.capture.user_taps.torch_taps import through
 from gradwatch.capture.variable_names import unwrapped
 
 _UNSEEN = (
@@ -145,7 +145,7 @@ def _tapped(x: Any, name: str) -> Any:
     """The tensor that goes on: a copy, but only of what nothing else shares memory with."""
     _look_up_storage(x)
     if x.requires_grad and not x.is_leaf and _is_new():
-        return through_copy(x, name)
+        return through(x, name)
     _refuse(name)
     return x
 

@@ -49,16 +49,6 @@ def through(x: Tensor, name: str) -> Tensor:
     return torch.ops.gradwatch.tap_input(x, name, number)
 
 
-def through_copy(x: Tensor, name: str) -> Tensor:
-    """As `through`, in compiled code; the tensor that goes on may be changed in place."""
-    why = _refusal(x)
-    if why is not None:
-        _refuse(name, why)
-        return x
-    _begin(name)
-    return _CompiledTap.apply(x, name, _next_number())
-
-
 def _note_eager(collector: TapCollector, x: Tensor, name: str) -> None:
     """Note a tensor that has its values, and have its gradient noted by a hook of its own."""
     try:
