@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 from keras import layers
 
 import gradwatch
 from gradwatch.inspection.table_text import as_text
+from gradwatch.util import percent_range
 from tests.keras.support import classes, normal
 
 pytestmark = pytest.mark.any_backend
@@ -80,7 +82,8 @@ def test_it_prints_plain_text_into_a_pipe(capsys: pytest.CaptureFixture[str]) ->
     title, header, *rows = shown.splitlines()
     assert title.startswith("gradwatch · net · loss ")
     assert " ".join(header.split()) == (
-        "gradient of shape dtype sum L1 L2 mean std min max zeros NaN/Inf first values"
+        "gradient of shape dtype sum L1 L2 mean std min max zeros NaN/Inf lost in float16 "
+        "first values"
     )
     assert [row.split()[0] for row in rows] == [
         "net/last/kernel",
@@ -89,6 +92,30 @@ def test_it_prints_plain_text_into_a_pipe(capsys: pytest.CaptureFixture[str]) ->
         "all",
     ]
     assert "net/last" not in repr(found)
+
+
+def test_it_tells_what_casts_of_the_gradients_would_lose() -> None:
+    keras.utils.set_random_seed(0)
+    model = make()
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    found = gradwatch.inspect(model, X, Y, loss=lambda t, p: 1e-7 * loss(t, p), show=False)
+    true = np.concatenate([found.numpy(e.site).ravel() for e in found.entries if e.trainable])
+    is_lost = true.astype(np.float16) == 0
+    assert 0 < is_lost.mean() < 1
+    for entry in found.entries:
+        own = found.numpy(entry.site).ravel()
+        own = own[own != 0]
+        zero = entry.lost("float16").zero
+        assert zero.low <= (own.astype(np.float16) == 0).sum() <= zero.high
+        assert entry.to_dict()["casts"]["bfloat16"]["zero"] == (0.0, 0.0)
+        low, high = entry.to_dict()["casts"]["float16"]["zero"]
+        assert (low, high) == (zero.low / own.size, zero.high / own.size)
+    weights = [e for e in found.entries if e.site.kind is gradwatch.Kind.GRADIENT]
+    every = np.concatenate([found.numpy(e.site).ravel() for e in weights])
+    lost = found.total_histogram().lost("float16")
+    assert lost.zero.low <= (every[every != 0].astype(np.float16) == 0).sum() <= lost.zero.high
+    last = as_text(found).splitlines()[-1]
+    assert last.split()[-1] == percent_range(*(n / lost.elements for n in lost.zero)).split()[-1]
 
 
 def test_a_notebook_shows_html_in_which_names_are_escaped() -> None:

@@ -21,7 +21,7 @@ from gradwatch.util import (
     without_root,
 )
 from gradwatch.util.fold_names import MAX_ROWS
-from gradwatch.view.data import Health, told_in_words
+from gradwatch.view.data import Health, cast_columns, told_in_words
 from gradwatch.view.text import layer_columns, number_names, ranks_in_words, trend_bars
 from gradwatch.watches.budget import cost
 
@@ -64,6 +64,22 @@ def print_statistic(data: Data) -> None:
             _integers(entries, "steps", weight=2),
         ]
     )
+
+
+def print_casts(data: Data) -> None:
+    rows = data["sites"]
+    echo(style(f"{printable(data['run'])}: elements that casts would lose", bold=True))
+    shares = cast_columns(rows).items()
+    echo_table(
+        [
+            TextColumn("kind", [printable(row["kind"]) for row in rows], left=True),
+            _names("site", without_root([row["path"] for row in rows])),
+            _integers(rows, "step", "at step", weight=2),
+            *(TextColumn(header, cells, weight=9 - i) for i, (header, cells) in enumerate(shares)),
+        ]
+    )
+    if not shares:
+        echo("No cast to float16, bfloat16 or float8 would make any of them 0 or too large.")
 
 
 def _print_facts(data: Data) -> None:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from gradwatch.core import Summary
+from gradwatch.core import Histogram
 from gradwatch.core import select as selectors
 from gradwatch.inspection.inspected import InspectedGradient, Inspection
 from gradwatch.inspection.table_text import show as show_inspection
@@ -78,7 +78,7 @@ def inspect(
             shape=each.shape,
             dtype=each.dtype,
             trainable=each.trainable,
-            summary=None if each.array is None else Summary.of(each.array),
+            histogram=None if each.array is None else Histogram.of(each.array),
             first_values=()
             if each.array is None
             else tuple(each.array.reshape(-1)[:first_values].astype(float).tolist()),

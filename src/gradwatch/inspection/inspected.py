@@ -3,12 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import STATISTICS, Kind, Site, Summary, merge
+from gradwatch.core import (
+    NUMBER_FORMATS,
+    STATISTICS,
+    Bounds,
+    CastLoss,
+    Histogram,
+    Kind,
+    Site,
+    Summary,
+)
 from gradwatch.util.display import notebook
 
 
@@ -21,7 +31,7 @@ class InspectedGradient:
         layer, layer_type: the path of the layer, and the name of its class.
         shape, dtype: of the weight or output, and so of the gradient.
         trainable: whether training changes it.
-        summary: of the gradient; None if the loss does not depend on it.
+        histogram: of the gradient, with its summary; None if the loss does not depend on it.
         first_values: the first of the gradient's values, in C order.
     """
 
@@ -31,8 +41,17 @@ class InspectedGradient:
     shape: tuple[int, ...]
     dtype: str
     trainable: bool
-    summary: Summary | None
+    histogram: Histogram | None
     first_values: tuple[float, ...]
+
+    @property
+    def summary(self) -> Summary | None:
+        """Of the gradient; None if the loss does not depend on it."""
+        return None if self.histogram is None else self.histogram.summary
+
+    def lost(self, number_format: str) -> CastLoss | None:
+        """What a cast of the gradient would lose, as of `Histogram.lost`; None without one."""
+        return None if self.histogram is None else self.histogram.lost(number_format)
 
     def statistics(self) -> dict[str, float]:
         """Every statistic of the gradient; empty if there is none."""
@@ -51,8 +70,15 @@ class InspectedGradient:
             "dtype": self.dtype,
             "trainable": self.trainable,
             **self.statistics(),
+            "casts": {name: self._shares_lost(name) for name in NUMBER_FORMATS},
             "first_values": list(self.first_values),
         }
+
+    def _shares_lost(self, number_format: str) -> dict[str, Bounds] | None:
+        lost = self.lost(number_format)
+        if lost is None or not lost.elements:
+            return None
+        return dict(lost.shares())
 
 
 class Inspection:
@@ -89,11 +115,16 @@ class Inspection:
 
     def total(self) -> Summary:
         """The gradients with respect to all trainable weights shown, merged."""
-        return merge(
-            entry.summary
+        return self.total_histogram().summary
+
+    def total_histogram(self) -> Histogram:
+        """As `total`, with how many elements are of which size."""
+        own = (
+            entry.histogram
             for entry in self.entries
-            if entry.site.kind is Kind.GRADIENT and entry.trainable and entry.summary is not None
+            if entry.site.kind is Kind.GRADIENT and entry.trainable and entry.histogram is not None
         )
+        return reduce(Histogram.merge, own, Histogram.empty())
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, ready for JSON."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gradwatch.core import STATISTICS, Kind, Summary, finite, shown, zero_share
-from gradwatch.util import TextColumn, percent, printable
+from gradwatch.core import STATISTICS, Histogram, Kind, finite, shown, zero_share
+from gradwatch.util import TextColumn, percent, percent_range, printable
 from gradwatch.util.text_table import plain_lines, styled
 
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 NUMBERS = {"sum": "sum", "l1": "L1", "l2": "L2", "mean": "mean", "std": "std"}
 NUMBERS |= {"min": "min", "max": "max"}
-HEADER = ["gradient of", "shape", "dtype", *NUMBERS.values(), "zeros", "NaN/Inf", "first values"]
+CAST = "float16"
+HEADER = ["gradient of", "shape", "dtype", *NUMBERS.values(), "zeros", "NaN/Inf"]
+HEADER += [f"lost in {CAST}", "first values"]
 # Words are aligned to the left, numbers to the right.
 LEFT = {0, 1, 2, len(HEADER) - 1}
 
@@ -79,8 +81,8 @@ def text_columns(inspection: Inspection) -> list[TextColumn]:
 def cells(inspection: Inspection) -> list[list[str]]:
     """The table below `HEADER`: a row for each entry, and one for all of them."""
     rows = [_row(entry) for entry in inspection.entries]
-    total = inspection.total()
-    if float(total.count) > 0:
+    total = inspection.total_histogram()
+    if float(total.summary.count) > 0:
         rows.append(["all trainable weights", "", "", *_numbers(total), ""])
     return rows
 
@@ -92,17 +94,27 @@ def _row(entry: InspectedGradient) -> list[str]:
     elif not entry.trainable:
         name += " (not trained)"
     start = [name, str(entry.shape), entry.dtype]
-    if entry.summary is None:
-        return [*start, *["-"] * (len(NUMBERS) + 2), "no gradient: the loss does not depend on it"]
-    more = ["…"] if float(entry.summary.count) > len(entry.first_values) > 0 else []
+    if entry.histogram is None:
+        return [*start, *["-"] * (len(NUMBERS) + 3), "no gradient: the loss does not depend on it"]
+    more = ["…"] if float(entry.histogram.summary.count) > len(entry.first_values) > 0 else []
     first = " ".join([*map(_compact, entry.first_values), *more])
-    return [*start, *_numbers(entry.summary), first]
+    return [*start, *_numbers(entry.histogram), first]
 
 
-def _numbers(summary: Summary) -> list[str]:
+def _numbers(histogram: Histogram) -> list[str]:
+    summary = histogram.summary
     zeros = percent(float(zero_share(summary))) if float(summary.count) else "-"
     numbers = [_compact(float(shown(STATISTICS[name], summary))) for name in NUMBERS]
-    return [*numbers, zeros, str(int(summary.count - finite(summary)))]
+    return [*numbers, zeros, str(int(summary.count - finite(summary))), _lost(histogram)]
+
+
+def _lost(histogram: Histogram) -> str:
+    """The share of the elements other than 0 that a cast would make 0 or too large."""
+    lost = histogram.lost(CAST)
+    if not lost.elements:
+        return "-"
+    zero, overflow = lost.shares()["zero"], lost.shares()["overflow"]
+    return percent_range(zero.low + overflow.low, zero.high + overflow.high)
 
 
 def _compact(value: float) -> str:

@@ -6,7 +6,7 @@ from gradwatch.util.reporter import GradwatchWarning, Reporter, described, say
 from gradwatch.util.suggestions import did_you_mean, suggests_arguments
 from gradwatch.util.text import display_width, encodable, printable, shortened, without_root
 from gradwatch.util.text_table import TextColumn
-from gradwatch.util.words import bytes_, compact, counted, duration, percent, when
+from gradwatch.util.words import bytes_, compact, counted, duration, percent, percent_range, when
 from gradwatch.util.worker import Worker
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "duration",
     "encodable",
     "percent",
+    "percent_range",
     "printable",
     "say",
     "shortened",

@@ -19,6 +19,12 @@ def percent(share: float | None, decimals: int = 1) -> str:
     return f"{share:.{decimals}%}" if math.isfinite(share) else str(share)
 
 
+def percent_range(low: float, high: float) -> str:
+    """A share from the least to the most that it can be: 12.3%, or 12.3 to 14.0%."""
+    least, most = percent(low), percent(high)
+    return least if least == most else f"{least.removesuffix('%')} to {most}"
+
+
 def bytes_(size: float) -> str:
     if size < 1000:
         return f"{size:.0f} B"

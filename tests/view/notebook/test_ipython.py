@@ -4,11 +4,12 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import gradwatch
-from gradwatch.core import Kind, Site, Summary
+from gradwatch.core import Histogram, Kind, Site
 from gradwatch.inspection import InspectedGradient, Inspection
 
 
@@ -18,9 +19,9 @@ def formatter():
 
 
 def entry(path, *values, kind=Kind.GRADIENT):
-    summary = Summary.of(list(values)) if values else None
+    histogram = Histogram.of(np.array(values)) if values else None
     return InspectedGradient(
-        Site(kind, path), "net/a", "Dense", (len(values),), "float32", True, summary, ()
+        Site(kind, path), "net/a", "Dense", (len(values),), "float32", True, histogram, ()
     )
 
 

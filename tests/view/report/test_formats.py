@@ -55,13 +55,15 @@ BAD = ("nan", "posinf", "neginf")
 def test_the_markdown_has_verdict_findings_and_the_worst_layer_first(golden_run):
     text = invoke("report", golden_run, "--format", "md").stdout
     assert "## `golden`: 🟡 1 warning" in text
-    numbers, findings, layers, facts = tables_of(text)
+    numbers, findings, layers, casts, facts = tables_of(text)
     assert findings[2][0] == "🟡 warning"
     assert findings[2][2:4] == ["`net/logits`", "step 22"]
     assert layers[2][0] == "`net/logits`"
     assert layers[2][-1] == "22"
     assert "!" in layers[2][2]
     assert numbers[2][0] == "`loss`"
+    assert casts[0][0] == "tensor"
+    assert all(set("123456789") & set("".join(row[1:])) for row in casts[2:])
     assert ["steps", "to 30, 30 of them measured"] in facts
 
 

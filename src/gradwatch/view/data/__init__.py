@@ -1,6 +1,7 @@
 """The data of all views. `Answer`s are the JSON that `viewer/src/api/types.ts` describes."""
 
 from gradwatch.view.data.bounded_json import bounded
+from gradwatch.view.data.casts import cast_columns, cast_rows
 from gradwatch.view.data.cell_grid import CellGrid, comparison_grid, heatmap_grid
 from gradwatch.view.data.colour_scale import LEVELS, NOT_FINITE
 from gradwatch.view.data.curves import curves
@@ -52,6 +53,8 @@ __all__ = [
     "all_layer_rows",
     "bounded",
     "broken_entry",
+    "cast_columns",
+    "cast_rows",
     "combined",
     "compare",
     "compare_series",

@@ -6,8 +6,9 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import NUMBER_FORMATS, Histogram, finite
+from gradwatch.core import Histogram, finite
 from gradwatch.read import NotRecordedError, within
+from gradwatch.view.data.casts import cast_entries
 from gradwatch.view.data.plain import Answer, doubles, whole
 from gradwatch.view.data.run_view import RunView, Window
 
@@ -41,7 +42,7 @@ def distribution(view: RunView, kind: str, path: str, window: Window) -> Answer:
         "quantiles": doubles(np.array(quantiles)),
         "edges": doubles(edges),
         "shares": doubles([shares(each, edges) for each in merged]),
-        "casts": _casts(own[-1]) if own else [],
+        "casts": cast_entries(own[-1]) if own else [],
     }
 
 
@@ -51,16 +52,6 @@ def _quantiles(histogram: Histogram) -> list[float]:
         return [float("nan")] * len(LEVELS)
     inner = [histogram.quantile(level) for level in LEVELS[1:-1]]
     return [float(histogram.summary.min), *inner, float(histogram.summary.max)]
-
-
-def _casts(histogram: Histogram) -> list[Answer]:
-    """What casts would lose, by number format; none without an element that can be lost."""
-    lost = {name: histogram.lost(name) for name in NUMBER_FORMATS}
-    return [
-        {"format": name, **{outcome: list(share) for outcome, share in each.shares().items()}}
-        for name, each in lost.items()
-        if each.elements
-    ]
 
 
 def edges_for(histograms: Sequence[Histogram], bins: int = BINS) -> Values:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradwatch.read import Run
-from gradwatch.view.data import Answer, all_layer_rows, number_rows, told_facts
+from gradwatch.view.data import Answer, all_layer_rows, cast_rows, number_rows, told_facts
 from gradwatch.view.report.worst_layers import MAX_LAYERS, worst_layers
 
 COLUMNS = 24
@@ -41,6 +41,7 @@ def digest(run: Run, overview: Answer, rank: int, version: str) -> Answer:
         # Only the worst layers have their gradient over time: it would be most of the text.
         "layers": [{k: v for k, v in each.items() if k != "gradient_trend"} for each in layers],
         "numbers": number_rows(run, run.sites(), COLUMNS, rank),
+        "casts": cast_rows(run, run.sites(), rank),
     }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from gradwatch.read import RankStatus, Status
 from gradwatch.util import compact, counted, duration, percent
+from gradwatch.view.data import cast_columns
 from gradwatch.view.report.markdown_text import code, prose, table
 from gradwatch.view.text import has_stopped, number_names, rank_cells, rank_counts, trend_bars
 
@@ -12,6 +13,7 @@ MARK = "<!-- gradwatch report -->"
 """The first line, so that a report is recognised."""
 MAX_FINDINGS = 40
 """GitHub limits a comment to 65,536 characters."""
+MAX_CASTS = 12
 _SIGNS = {"error": "🔴 error", "warning": "🟡 warning", "info": "🔵 info"}
 
 Facts = Mapping[str, Any]
@@ -29,6 +31,8 @@ def markdown(facts: Facts) -> str:
     lines += _findings(facts["findings"])
     if facts["worst_layers"]:
         lines += _layers(facts)
+    if facts["casts"]:
+        lines += _casts(facts["casts"])
     if facts["facts"]:
         lines += ["<details><summary>Facts</summary>", ""]
         rows = [[prose(each["name"]), prose(each["value"])] for each in facts["facts"]]
@@ -122,6 +126,28 @@ def _layers(facts: Facts) -> list[str]:
     header += ["update / weight", "NaN or Inf"]
     of = f" ({len(rows)} of {counted(len(facts['layers']), 'layer')})"
     return [f"### Layers to look at first{of}", "", *table(header, rows, "lllrrrrr"), ""]
+
+
+def _casts(casts: Sequence[Facts]) -> list[str]:
+    """The tensors of which casts would lose something, most in float16 first."""
+    worst = [row for row in casts if any(map(_harm, row["casts"]))]
+    worst = sorted(worst, key=lambda row: _harm(row["casts"][0]), reverse=True)[:MAX_CASTS]
+    columns = cast_columns(worst)
+    names = [f"{prose(row['kind'])} {code(row['path'])}" for row in worst]
+    rows = [list(row) for row in zip(names, *columns.values(), strict=True)]
+    of = f" ({len(rows)} of {counted(len(casts), 'tensor')})"
+    lines = ["<details><summary>Elements that casts would lose" + of + "</summary>", ""]
+    if columns:
+        lines += table(["tensor", *columns], rows, "l" + "r" * len(columns))
+    else:
+        lines += ["None."]
+    return [*lines, "", "</details>", ""]
+
+
+def _harm(cast: Facts) -> tuple[float, ...]:
+    """What is lost, and what loses bits; empty if nothing is."""
+    lost = cast["zero"][1] + cast["overflow"][1], cast["subnormal"][1]
+    return lost if any(lost) else ()
 
 
 def _numbers(numbers: Sequence[Facts]) -> list[str]:
