@@ -29,7 +29,16 @@ API = [
     (
         "monitor",
         "Monitor and watch",
-        ["Monitor", "watch", "tap", "with_taps", "inspect", "sites", "GradwatchWarning"],
+        [
+            "Monitor",
+            "watch",
+            "tap",
+            "with_taps",
+            "inspect",
+            "coordinate_check",
+            "sites",
+            "GradwatchWarning",
+        ],
     ),
     (
         "watches",
@@ -136,6 +145,7 @@ def contents(rules: list[str], results: list[str]) -> list[dict[str, Any]]:
                         "compiled.md",
                         "pictures.md",
                         "inspect.md",
+                        "width.md",
                     ]
                 },
                 {

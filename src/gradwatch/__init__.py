@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from gradwatch.capture import sites, tap, with_taps
 from gradwatch.core import Histogram, Kind, Reading, Site, Summary, schedule, select
 from gradwatch.diagnosis import Finding, diagnose, silence
-from gradwatch.inspection import inspect
+from gradwatch.inspection import coordinate_check, inspect
 from gradwatch.record import Monitor, watch
 from gradwatch.sinks import CSV, PNG, Console, Sink, Store, TensorBoard, Totals
 from gradwatch.util import GradwatchWarning, did_you_mean, display
@@ -79,6 +79,7 @@ __all__ = [
     "Watch",
     "applied_gradients",
     "compare",
+    "coordinate_check",
     "diagnose",
     "gradients",
     "inspect",

@@ -248,4 +248,5 @@ PREPARATIONS = {
     "schedules.md": in_fit,
     "selecting.md": in_fit,
     "trackers.md": with_trackers,
+    "width.md": in_fit,
 }

@@ -14,6 +14,7 @@ class Displays(Protocol):
     RunPlots: Any
     plot_heatmap: Any
     plot_comparison: Any
+    plot_coordinates: Any
 
     def run_html(self, run: Any) -> str: ...
     def runs_html(self, runs: Any) -> str: ...

@@ -1,6 +1,7 @@
 """Notebook displays of runs, readings, diagnoses, comparisons and inspections, and plots."""
 
 from gradwatch.view.notebook.comparison_html import comparison_html, heatmap_html
+from gradwatch.view.notebook.coordinate_plot import plot_coordinates
 from gradwatch.view.notebook.heatmap_plot import plot_comparison, plot_heatmap
 from gradwatch.view.notebook.inspection import inspection_html
 from gradwatch.view.notebook.readings_html import diagnosis_html, readings_html
@@ -15,6 +16,7 @@ __all__ = [
     "heatmap_html",
     "inspection_html",
     "plot_comparison",
+    "plot_coordinates",
     "plot_heatmap",
     "readings_html",
     "run_html",
