@@ -58,6 +58,16 @@ def pytest_configure() -> None:
     settings.load_profile("here")
 
 
+@pytest.fixture(autouse=True)
+def _no_module_is_listened_to() -> Iterator[None]:
+    """After each test: a hook that stays would change what later tests of the process see."""
+    yield
+    calls = sys.modules.get("gradwatch.capture.torch.module_calls")
+    if calls is not None and calls._handle is not None:
+        gc.collect()
+        assert calls._handle is None, "This test has left a torch module watched."
+
+
 @pytest.fixture
 def closing_time() -> float:
     """Seconds for which what hangs holds users up at the end, outside of these tests."""

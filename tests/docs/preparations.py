@@ -129,7 +129,6 @@ def one_rank():
     }
     try:
         yield names
-        names["monitor"].close()
     finally:
         dist.destroy_process_group()
 

@@ -79,11 +79,15 @@ def test_the_blocks_of_a_page_run(name, tmp_path, monkeypatch):
     for variable in ("GRADWATCH_STAGING", "GRADWATCH_CACHE"):
         monkeypatch.setenv(variable, str(tmp_path / "cache"))
     left_out = LEFT_OUT.get(name, {})
+    monitors = []
     with PREPARATIONS[name]() as names:
         for code in blocks_of(pages()[name]):
             if not any(word in code for word in left_out):
                 code = code.replace("s3://bucket", "memory://bucket")
                 exec(compile(code, name, "exec"), names)
+                monitors += [x for x in names.values() if isinstance(x, gradwatch.Monitor)]
+        for monitor in monitors:
+            monitor.close()
 
 
 @pytest.mark.parametrize("name", all_rules())

@@ -69,7 +69,7 @@ class ModuleOutputs:
         return self._eager
 
     def tap(self, is_due: Callable[[], bool]) -> None:
-        """Measure what passes `gradwatch.tap` in the steps for which `is_due()` says so."""
+        """Measure what passes `gradwatch.tap` in the steps for which a method says so."""
         self._loop.at_end.append(STATE.ask(is_due))
 
     def step_ended(self) -> None:

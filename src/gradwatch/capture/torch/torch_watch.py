@@ -137,7 +137,10 @@ class TorchWatch:
             hooks.enter_context(self._outputs.watching())
             at_end.append(hooks.close)
         at_end.append(self._let_go)
-        self._seen.tap(lambda: self._is_due(self._next_moment()))
+        self._seen.tap(self._is_next_due)
+
+    def _is_next_due(self) -> bool:
+        return self._is_due(self._next_moment())
 
     def _let_go(self) -> None:
         self._loop.progress(self._group).is_watched = False

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
+from weakref import WeakMethod, ref
 
 from gradwatch.capture.user_taps.tap_collector import Noted, TapCollector
 
@@ -46,37 +47,43 @@ class TapState:
         """Whether anything has passed a tap."""
         self.are_owners_on = False
         """Whether a tap that has an owner is measured: `is_on` of those."""
-        self._owners: dict[str, TapOwner] = {}
+        # Weakly: whatever watches a model ends when nobody holds it.
+        self._owners: dict[str, ref[TapOwner]] = {}
+        self._askers: list[WeakMethod[Callable[[], bool]]] = []
         self._may_compile_twice = False
         self._pool = TapCollector()
         self._scopes: list[TapCollector] = []
-        self._askers: dict[int, Callable[[], bool]] = {}
 
     def ask(self, is_due: Callable[[], bool]) -> Callable[[], None]:
-        """Measure at the steps of an optimizer for which `is_due()` says so; see `refresh`.
+        """Measure at the steps of an optimizer for which a method says so; see `refresh`.
 
-        It returns a function that ends this.
+        It returns a function that ends this; it also ends with the object of the method.
         """
-        key = id(is_due)
-        self._askers[key] = is_due
+        asker = WeakMethod(is_due, self._end)
+        self._askers.append(asker)
         self.refresh()
 
         def leave() -> None:
-            self._askers.pop(key, None)
-            if not self._askers:
-                self.take()
+            self._end(asker)
             self.refresh()
 
         return leave
 
+    def _end(self, asker: WeakMethod[Callable[[], bool]]) -> None:
+        if asker in self._askers:
+            self._askers.remove(asker)
+        if not self._askers:
+            self.take()
+            self.is_on = bool(self._scopes)
+
     def own(self, key: str, owner: TapOwner) -> Callable[[], None] | None:
         """Let an owner take the taps with its key, until the function that it returns is called.
 
-        None if they have an owner already.
+        None if they have an owner already. It also ends with the owner.
         """
-        if key in self._owners:
+        if self._owner(key) is not None:
             return None
-        self._owners[key] = owner
+        self._owners[key] = reference = ref(owner)
         self.is_used = True
         config: Any = sys.modules.get("torch._dynamo.config")
         if config is not None:
@@ -85,17 +92,20 @@ class TapState:
         self.refresh()
 
         def leave() -> None:
-            self._owners.pop(key, None)
+            if self._owners.get(key) is reference:
+                del self._owners[key]
             self.refresh()
 
         return leave
 
     def refresh(self) -> None:
         """Look whether the next step is due; to be called when one has ended."""
-        self.is_on = bool(self._scopes) or any(map(_answer, self._askers.values()))
-        for owner in self._owners.values():
+        askers = [asker() for asker in self._askers]
+        self.is_on = bool(self._scopes) or any(_answer(x) for x in askers if x is not None)
+        owners = self._living_owners()
+        for owner in owners:
             owner.is_on = _answer(owner.is_due)
-        self.are_owners_on = any(owner.is_on for owner in self._owners.values())
+        self.are_owners_on = any(owner.is_on for owner in owners)
         if self.is_used and not self._may_compile_twice:
             self._allow_compiling_twice()
 
@@ -133,13 +143,21 @@ class TapState:
         key, mark, _ = name.partition(OWNER)
         if not (mark and key.startswith(OWNED)):
             return self.current
-        owner = self._owners.get(key)
+        owner = self._owner(key)
         return owner.collector if owner is not None and owner.is_on else None
 
     def noted(self, ticket: int) -> Noted | None:
         """What has this number, whoever took it."""
-        collectors = [self.current, *(owner.collector for owner in self._owners.values())]
+        collectors = [self.current, *(owner.collector for owner in self._living_owners())]
         return next((x for x in (c.noted(ticket) for c in collectors) if x is not None), None)
+
+    def _owner(self, key: str) -> TapOwner | None:
+        reference = self._owners.get(key)
+        return None if reference is None else reference()
+
+    def _living_owners(self) -> list[TapOwner]:
+        owners = (self._owner(key) for key in list(self._owners))
+        return [owner for owner in owners if owner is not None]
 
     @property
     def current(self) -> TapCollector:
