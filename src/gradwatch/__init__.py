@@ -13,6 +13,7 @@ from gradwatch.util import GradwatchWarning, did_you_mean, display
 from gradwatch.watches import (
     Watch,
     applied_gradients,
+    attention,
     gradients,
     losses,
     optimizer_state,
@@ -78,6 +79,7 @@ __all__ = [
     "Totals",
     "Watch",
     "applied_gradients",
+    "attention",
     "compare",
     "coordinate_check",
     "diagnose",

@@ -143,6 +143,22 @@ def in_torch():
 
 
 @contextlib.contextmanager
+def with_attention():
+    """A Keras model and a torch module that have layers of attention."""
+    import keras
+    import torch
+
+    inputs = keras.Input((5, 4))
+    model = keras.Model(inputs, keras.layers.MultiHeadAttention(2, 2)(inputs, inputs))
+    model.compile("sgd", "mse")
+    x = np.zeros((8, 5, 4), "f")
+    encoder = torch.nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
+    module = torch.nn.ModuleDict({"encoder": encoder})
+    names = {"gradwatch": gradwatch, "model": model, "x": x, "y": x, "module": module}
+    yield names | {"optimizer": torch.optim.SGD(module.parameters(), 0.1)}
+
+
+@contextlib.contextmanager
 def with_trackers():
     """Trackers that keep to this machine."""
     import os
@@ -223,6 +239,7 @@ def in_compiled_code():
 
 PREPARATIONS = {
     "README.md": in_fit,
+    "attention.md": with_attention,
     "ci.md": in_fit,
     "clusters.md": one_rank,
     "compiled.md": in_compiled_code,

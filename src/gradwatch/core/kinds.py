@@ -81,6 +81,8 @@ class Kind(str):
     OUTPUT_GRADIENT: ClassVar[Kind]
     DEAD_UNIT: ClassVar[Kind]
     SATURATED: ClassVar[Kind]
+    ATTENTION_LOGIT: ClassVar[Kind]
+    ATTENTION_ENTROPY: ClassVar[Kind]
     INPUT: ClassVar[Kind]
     TARGET: ClassVar[Kind]
     LOSS: ClassVar[Kind]
@@ -226,6 +228,24 @@ Kind.SATURATED = add_kind(
         "mean": ("share of outputs that are saturated", "share"),
         "sum": ("number of saturated outputs", "outputs"),
     },
+)
+Kind.ATTENTION_LOGIT = add_kind(
+    "attention_logit",
+    "layer",
+    "Largest score of each sampled query and head before the softmax, scaled and masked.",
+    label="attention logit",
+    plural="attention",
+    unit="logit",
+    default_statistic="max",
+)
+Kind.ATTENTION_ENTROPY = add_kind(
+    "attention_entropy",
+    "layer",
+    "Entropy of the attention weights of each sampled query and head.",
+    label="entropy of attention",
+    plural="attention",
+    unit="nats",
+    default_statistic="mean",
 )
 Kind.INPUT = add_kind("input", "batch", "Data that the step was given.", label="input batch")
 Kind.TARGET = add_kind("target", "batch", "Labels that the step was given.", label="target batch")

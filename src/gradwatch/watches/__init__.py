@@ -1,11 +1,13 @@
 """What to measure, where and when: watches, the plan, the budget, probes."""
 
+from gradwatch.watches.attention_watch import attention, missing_attention
 from gradwatch.watches.budget import Cost
 from gradwatch.watches.optional_watches import diagnosis_watches, number_watches
 from gradwatch.watches.plan import DERIVED_KINDS, Due, Plan, Timetable
 from gradwatch.watches.probes.probe import Pictures, Probe, SpectralNorms
 from gradwatch.watches.state_watch import optimizer_state
 from gradwatch.watches.watch import (
+    ATTENTION_KINDS,
     STATE_KINDS,
     Watch,
     applied_gradients,
@@ -22,6 +24,7 @@ from gradwatch.watches.watch import (
 )
 
 __all__ = [
+    "ATTENTION_KINDS",
     "DERIVED_KINDS",
     "STATE_KINDS",
     "Cost",
@@ -33,9 +36,11 @@ __all__ = [
     "Timetable",
     "Watch",
     "applied_gradients",
+    "attention",
     "diagnosis_watches",
     "gradients",
     "losses",
+    "missing_attention",
     "number_watches",
     "optimizer_state",
     "output_gradients",

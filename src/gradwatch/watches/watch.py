@@ -22,6 +22,10 @@ WATCH_SYNONYMS = {
 STATE_KINDS = (Kind.FIRST_MOMENT, Kind.SECOND_MOMENT)
 """What optimizers hold of a variable, one or both of them."""
 
+ATTENTION_KINDS = (Kind.ATTENTION_LOGIT, Kind.ATTENTION_ENTROPY)
+"""What is measured of attention."""
+_TOGETHER = {kinds[0]: kinds for kinds in (STATE_KINDS, ATTENTION_KINDS)}
+
 
 @dataclass(frozen=True)
 class Watch:
@@ -57,7 +61,7 @@ class Watch:
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds whose sites it selects: of an optimizer's state, those that there are."""
-        return STATE_KINDS if self.kind is Kind.FIRST_MOMENT else (self.kind,)
+        return _TOGETHER.get(self.kind, (self.kind,))
 
     @property
     def is_for_diagnosis(self) -> bool:

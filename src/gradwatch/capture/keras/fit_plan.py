@@ -6,7 +6,7 @@ from gradwatch.capture.keras.step_inputs import step_input_sites
 from gradwatch.capture.keras.variables import sites_of
 from gradwatch.core import KerasModel, Kind
 from gradwatch.util import Reporter
-from gradwatch.watches import Plan, Timetable
+from gradwatch.watches import Plan, Timetable, missing_attention
 
 
 class FitPlan:
@@ -46,6 +46,9 @@ class FitPlan:
                 available += state.infos(self._model)
                 for notice in state.notices():
                     self._reporter.notice(notice)
+            unseen = missing_attention(self.timetable, available)
+            if unseen is not None:
+                self._reporter.notice(unseen)
             available += step_input_sites(kinds)
             self.current = Plan(self.timetable, available)
             self._weights = len(self._model.weights)

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import keras
 
+from gradwatch.capture.keras.keras_attention import has_attention
 from gradwatch.capture.keras.model_parts import fact, top_layers
 from gradwatch.capture.keras.variables import model_variables
 from gradwatch.core import Kind, Site, SiteInfo
+from gradwatch.watches import ATTENTION_KINDS
 
 _BOUNDS = {
     "sigmoid": (0.0, 1.0),
@@ -123,6 +125,7 @@ def output_sites_of(model: Any) -> list[SiteInfo]:
     for each in model_layers(model):
         kinds = [Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.DEAD_UNIT]
         kinds += [Kind.SATURATED] if each.bounds else []
+        kinds += ATTENTION_KINDS if has_attention(each.layer) else []
         found.extend(each.describe(kind) for kind in kinds)
     return found
 

@@ -11,9 +11,17 @@ from gradwatch.capture.keras.layers import KnownLayers, LayersOf, ModelLayer
 from gradwatch.capture.keras.outputs import LayerTap, measured_tensor
 from gradwatch.capture.site_table import Row
 from gradwatch.capture.taps import MEASURED, Passage, always, make_tap
-from gradwatch.capture.taps.calls import Refusals, gradient_notices, site_paths
+from gradwatch.capture.taps.calls import (
+    Refusals,
+    attention_path,
+    gradient_notices,
+    has_tensor,
+    site_paths,
+    unseen_attention,
+)
 from gradwatch.core import KerasLayer, KerasModel, Kind, Site, Tensor
 from gradwatch.util import Reporter
+from gradwatch.watches import ATTENTION_KINDS
 
 
 class EagerMeasuring(NamedTuple):
@@ -78,7 +86,8 @@ class OutputWatch:
             self._chosen = _ChosenLayers(sites, known)
         chosen = self._chosen
         taken = None if measuring is None else partial(self._take, chosen, measuring)
-        with self._tap.on(chosen.layers, known.every, chosen.differentiated, taken):
+        wanted = chosen.differentiated, taken, chosen.attending
+        with self._tap.on(chosen.layers, known.every, *wanted):
             yield
 
     def _take(
@@ -93,6 +102,8 @@ class OutputWatch:
         if measuring.kept and any(position in measuring.kept for position in places.values()):
             return
         for kind, position in places.items():
+            if kind in ATTENTION_KINDS and passage.attention is None:
+                continue
             if kind is not Kind.OUTPUT_GRADIENT:
                 tensor = measured_tensor(kind, model_layer, passage, None)
                 counted = position in measuring.with_histogram
@@ -105,7 +116,7 @@ class OutputWatch:
                 arrived.gradient = MEASURED
 
             passage.measure_gradient, passage.reporter = measure_gradient, self._reporter
-        passage.output = MEASURED
+        passage.output, passage.attention = MEASURED, None
 
     def rows(self, sites: Sequence[Site], unscaled: Callable[[Any], Any]) -> list[Row]:
         """After the train step: the tensors of those of the sites that are of layers.
@@ -123,13 +134,17 @@ class OutputWatch:
         rows = [
             Row(
                 position,
-                self._site(site.kind, path),
+                self._site(site.kind, attention_path(site.kind, path)),
                 self._tensor(position, site.kind, layers[site.path], passage, unscaled),
             )
             for position, site in enumerate(sites)
             if site.kind.is_of_layer
             for path, passage in passages[site.path]
+            if has_tensor(site.kind, passage)
         ]
+        unattended = unseen_attention(sites, passages)
+        if unattended:
+            self._notice(unattended)
         self._tap.forget()
         self._check_gradients(rows, passages)
         return rows
@@ -186,6 +201,9 @@ class OutputWatch:
             self._reporter.notice(text)
 
 
+_ATTENTION = frozenset(ATTENTION_KINDS)
+
+
 class _ChosenLayers:
     """The layers that have sites, and the positions of these."""
 
@@ -207,6 +225,8 @@ class _ChosenLayers:
             key for key, (_, kinds) in chosen.items() if Kind.OUTPUT_GRADIENT in kinds
         }
         """Ids of the layers whose gradients are wanted."""
+        self.attending = {key for key, (_, kinds) in chosen.items() if kinds.keys() & _ATTENTION}
+        """Ids of the layers whose attention is wanted."""
 
     def is_for(self, sites: Sequence[Site], known: KnownLayers) -> bool:
         return self._sites is sites and self._known is known

@@ -9,6 +9,7 @@ from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
 from gradwatch.capture.keras.attributes import replaced
+from gradwatch.capture.keras.keras_attention import METHOD, AttentionTap
 from gradwatch.capture.keras.layers import ModelLayer
 from gradwatch.capture.keras.model_parts import fact
 from gradwatch.capture.taps import Passage, Tap, always
@@ -16,6 +17,7 @@ from gradwatch.capture.taps.calls import MOST_CALLS, SATURATION_MARGIN, Call
 from gradwatch.core import KerasLayer, Kind, Tensor
 from gradwatch.measure import framework
 from gradwatch.util import Reporter
+from gradwatch.watches import ATTENTION_KINDS
 
 
 class LayerTap:
@@ -34,6 +36,8 @@ class LayerTap:
         self._recomputing = 0
         self._differentiated: Collection[int] | None = None
         self._taken: Callable[[Any, Passage], None] | None = None
+        self._attention = AttentionTap(tap, reporter)
+        self._attending: Collection[int] = ()
         self._note = tap.aside(self._noted)
 
     def calls(self, layer: Any) -> list[Call]:
@@ -50,17 +54,19 @@ class LayerTap:
         every_layer: Collection[KerasLayer],
         differentiated: Collection[int] | None = None,
         taken: Callable[[Any, Passage], None] | None = None,
+        attending: Collection[int] = (),
     ) -> Iterator[None]:
         """Note what the chosen layers return, while the context lasts.
 
         All layers are needed to know what is called inside one that is rematerialised. Gradients
-        are wanted of the layers with the ids in `differentiated`, or of all if it is None. `taken`
-        is called with a layer and what passed its tap, which it may take at once.
+        are wanted of the layers with the ids in `differentiated`, or of all if it is None, and
+        attention of those in `attending`. `taken` is called with a layer and what passed its tap,
+        which it may take at once.
         """
         self._calls = {}
         self._recomputing = 0
         self._differentiated = differentiated
-        self._taken = taken
+        self._taken, self._attending = taken, attending
         try:
             with replaced(self._taps(chosen, every_layer)), self._tap.watching():
                 yield
@@ -76,7 +82,10 @@ class LayerTap:
             if rematerialised or id(layer) in ids:
                 name = name_of_call(layer)
                 call = self._wrapped(layer, name, id(layer) in ids, rematerialised)
-                yield layer, {name: call}
+                inner = (
+                    {METHOD: self._attention.wrapped(layer)} if id(layer) in self._attending else {}
+                )
+                yield layer, {name: call, **inner}
 
     def refusal(self, call: Call) -> str | None:
         """Why a call's tensors cannot be recorded; after the step. None if they can."""
@@ -140,6 +149,8 @@ class LayerTap:
         except TypeError as error:
             call.refusal = f"not tensors that can be tapped but {error}"
             return outputs
+        if call.passages:
+            call.passages[0].attention = self._attention.take(layer)
         if self._taken is not None:
             for passage in call.passages:
                 if passage.output is not None and self._tap.can_leave(passage.output):
@@ -163,6 +174,8 @@ def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: A
     """
     if kind in passage.measured:
         return passage.measured[kind]
+    if kind in ATTENTION_KINDS:
+        return passage.attention[kind]
     ops = keras.ops
     x = passage.output
     if kind is Kind.OUTPUT:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gradwatch.capture.taps.passage import Passage
+from gradwatch.core import Kind, Site
+from gradwatch.watches import ATTENTION_KINDS
 
 # A cell that torch calls once a time step would otherwise be a thousand sites.
 MOST_CALLS = 32
@@ -87,6 +89,36 @@ def gradient_notices(missing: Mapping[str, Passage], often: Sequence[str]) -> It
             f"Gradients with respect to the outputs of {listed(often)} are computed more than "
             "once in a training step; the last one is recorded."
         )
+
+
+def has_tensor(kind: Kind, passage: Passage) -> bool:
+    """Whether a call of a layer has this kind: its attention is with the first of its tensors."""
+    is_known = passage.attention is not None or kind in passage.measured
+    return kind not in ATTENTION_KINDS or is_known
+
+
+def attention_path(kind: Kind, path: str) -> str:
+    """The path of the record: attention is of the call, and not of one of its tensors."""
+    return path.removesuffix(":0") if kind in ATTENTION_KINDS else path
+
+
+def unseen_attention(
+    sites: Sequence[Site], passages: Mapping[str, Sequence[tuple[str, Passage]]]
+) -> str | None:
+    """The notice about layers that were called and in which no attention was seen, if any."""
+    paths = dict.fromkeys(site.path for site in sites if site.kind in ATTENTION_KINDS)
+    found = {
+        path: [has_tensor(kind, passage) for _, passage in own for kind in ATTENTION_KINDS]
+        for path in paths
+        if (own := passages[path])
+    }
+    unseen = [path for path, seen in found.items() if not any(seen)]
+    if not unseen:
+        return None
+    return (
+        f"Attention of {listed(unseen)} is not recorded: they compute it in a way that gradwatch "
+        "does not see. See docs/attention.md."
+    )
 
 
 def listed(paths: Sequence[str]) -> str:

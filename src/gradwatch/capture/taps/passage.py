@@ -30,6 +30,8 @@ class Passage:
     measure_gradient: Callable[[Passage], None] | None = None
     """Measures the gradient as it comes, and lets it go."""
     reporter: Reporter | None = None
+    attention: Any = None
+    """What gives the numbers of attention by their kinds, if the layer computed some."""
 
     @property
     def is_measured(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from gradwatch.capture.torch import module_calls
-from gradwatch.capture.torch.torch_layers import compiled_paths, modules_of
+from gradwatch.capture.torch.module_paths import compiled_paths, modules_of
 from gradwatch.capture.variable_names import unwrapped
 from gradwatch.util import Reporter
 

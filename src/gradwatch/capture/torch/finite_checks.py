@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch.module_calls import listen
-from gradwatch.capture.torch.torch_layers import compiled_paths, modules_of
+from gradwatch.capture.torch.module_paths import compiled_paths, modules_of
 from gradwatch.capture.variable_names import NamedVariable, unwrapped
 from gradwatch.core import Kind, Site, Tensor
 from gradwatch.util import Reporter

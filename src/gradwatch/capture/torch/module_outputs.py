@@ -6,7 +6,8 @@ import torch
 
 from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.loop_capture import LoopCapture
-from gradwatch.capture.torch.torch_layers import TorchLayers, is_compiled
+from gradwatch.capture.torch.module_paths import is_compiled
+from gradwatch.capture.torch.torch_layers import TorchLayers
 from gradwatch.capture.torch.torch_parallel import is_one_of_many
 from gradwatch.capture.user_taps import STATE, TapCollector
 from gradwatch.core import Moment, Tensor, TorchModule

@@ -16,14 +16,20 @@ from gradwatch.capture.taps.calls import (
     SATURATION_MARGIN,
     Call,
     Refusals,
+    attention_path,
     gradient_notices,
+    has_tensor,
     site_paths,
+    unseen_attention,
 )
+from gradwatch.capture.torch.attention_scores import AttentionScores, attention_modules
 from gradwatch.capture.torch.module_calls import listen
+from gradwatch.capture.torch.module_paths import compiled_paths, modules_of
 from gradwatch.capture.variable_names import dtype_name, unwrapped
 from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.measure import framework
 from gradwatch.util import Reporter
+from gradwatch.watches import ATTENTION_KINDS
 
 if TYPE_CHECKING:
     from gradwatch.capture.torch.graph_taps import GraphTaps
@@ -105,6 +111,7 @@ class TorchLayers:
         self._hooks: list[Any] = []
         self._kinds: dict[str, list[Kind]] = {}
         self._known: dict[str, Any] | None = None
+        self._attention = AttentionScores(reporter, is_on)
 
     @property
     def are_known(self) -> bool:
@@ -114,9 +121,11 @@ class TorchLayers:
         top = list(self._root.children())
         indices = {id(m): (i, i - len(top)) for i, m in enumerate(top)}
         infos = []
+        attending = attention_modules(self._modules()) if self._measured is None else set()
         for path, module in self._modules().items():
             weights = list(module.parameters())
             kinds = [Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.DEAD_UNIT]
+            kinds += ATTENTION_KINDS if path in attending else ()
             infos += [
                 SiteInfo(
                     site=Site(kind, path),
@@ -139,15 +148,19 @@ class TorchLayers:
         self._forget()
         modules, compiled = self._modules(), self._compiled()
         sites = [info.site for info in self.infos()] if sites is None else sites
-        self._copied = {site.path for site in sites if site.kind is not Kind.OUTPUT_GRADIENT}
+        uncopied = (Kind.OUTPUT_GRADIENT, *ATTENTION_KINDS)
+        self._copied = {site.path for site in sites if site.kind not in uncopied}
         self._differentiated = {site.path for site in sites if site.kind is Kind.OUTPUT_GRADIENT}
         chosen = [path for path in dict.fromkeys(s.path for s in sites) if path not in compiled]
         ends: list[Callable[[], None]] = []
         if self._measured is None:
+            attending = {s.path: modules[s.path] for s in sites if s.kind in ATTENTION_KINDS}
+            ends += self._attention.listen({p: m for p, m in attending.items() if p in chosen})
             hooked = [modules[path].register_forward_hook(_Hook(self, path)) for path in chosen]
             ends += [handle.remove for handle in hooked]
             if self._in_graph is not None:
-                inside = [p for p in dict.fromkeys(s.path for s in sites) if p in compiled]
+                outputs = [s.path for s in sites if s.kind not in ATTENTION_KINDS]
+                inside = [path for path in dict.fromkeys(outputs) if path in compiled]
                 ends += self._in_graph.listen({path: modules[path] for path in inside})
         else:
             self._kinds = {path: [s.kind for s in sites if s.path == path] for path in chosen}
@@ -170,12 +183,20 @@ class TorchLayers:
         }
         self._refusals.tell()
         taken = [
-            (site, Site(site.kind, path), _taken(site.kind, modules[site.path], passage))
+            (
+                site,
+                Site(site.kind, attention_path(site.kind, path)),
+                _taken(site.kind, modules[site.path], passage),
+            )
             for site in sites
             for path, passage in passages[site.path]
             # The state of an LSTM's cells has no bounds.
             if not (site.kind is Kind.SATURATED and path.endswith(":2"))
+            and has_tensor(site.kind, passage)
         ]
+        unattended = unseen_attention(sites, passages)
+        if unattended:
+            self.reporter.notice(unattended)
         gradients = [(own, x) for _, own, x in taken if own.kind is Kind.OUTPUT_GRADIENT]
         by_path = {path: passage for pairs in passages.values() for path, passage in pairs}
         missing = {own.path: by_path[own.path] for own, x in gradients if x is None}
@@ -187,6 +208,7 @@ class TorchLayers:
 
     def _forget(self) -> None:
         self._calls, self._with_graph = {}, set()
+        self._attention.abandon()
         # Outputs may outlive the step, a parameter for example.
         for hook in self._hooks:
             hook.remove()
@@ -226,7 +248,9 @@ class TorchLayers:
         for x in pytree.tree_leaves(outputs):
             if isinstance(x, torch.Tensor):
                 self._note_tensor(path, x, call)
-        if not call.passages and call.refusal is None:
+        if call.passages:
+            call.passages[0].attention = self._attention.take(path)
+        elif call.refusal is None:
             call.refusal = f"not tensors that can be tapped but a {type(outputs).__name__}"
 
     def _note_tensor(self, path: str, tensor: Any, call: Call) -> None:
@@ -280,37 +304,6 @@ class TorchLayers:
         return list(site_paths(path, [call for call in calls if call.refusal is None]))
 
 
-def modules_of(root: Any) -> dict[str, Any]:
-    """The submodules by their paths; a module that has none stands for itself.
-
-    Mere containers, such as a `ModuleList`, return nothing.
-    """
-    named = {n.replace(".", "/"): m for n, m in root.named_modules() if n and has_forward(m)}
-    return named or {type(root).__name__.lower(): root}
-
-
-def compiled_paths(module: Any) -> set[str]:
-    """The paths of submodules that are called inside a compiled graph, if at all."""
-    modules = modules_of(unwrapped(module))
-    if is_compiled(module) or hasattr(getattr(module, "module", None), "_orig_mod"):
-        return set(modules)
-    tops = {p for p, m in modules.items() if getattr(m, "_compiled_call_impl", None)}
-    # A wrapper that torch.compile made calls hooks of its own outside of the graph.
-    inside = tuple(f"{p}/" for p, m in modules.items() if p in tops or hasattr(m, "_orig_mod"))
-    return {p for p in modules if p in tops or p.startswith(inside)}
-
-
-def has_forward(module: Any) -> bool:
-    """Whether a module can be called: not a mere container."""
-    # Of the object itself: what torch.compile returns has one of its own.
-    return getattr(module.forward, "__func__", None) is not torch.nn.Module.forward
-
-
-def is_compiled(module: Any) -> bool:
-    """Whether calls of a module run a compiled graph of all of it."""
-    return hasattr(module, "_orig_mod") or bool(getattr(module, "_compiled_call_impl", None))
-
-
 def _taken(kind: Kind, module: Any, passage: Passage) -> Any:
     """The tensor of a kind that one passage yields, or the place of its row."""
     if passage.is_measured:
@@ -325,6 +318,8 @@ def _tensor(kind: Kind, module: Any, passage: Passage, function: str | None = No
         return x
     if kind is Kind.OUTPUT_GRADIENT:
         return passage.gradient
+    if kind in ATTENTION_KINDS:
+        return passage.attention[kind]
     if kind is Kind.DEAD_UNIT:
         own = framework("torch")
         axis = 1 if isinstance(module, _CHANNELS_FIRST) and x.ndim > 2 else unit_axis(own, x)
