@@ -15,7 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-BUILT = ("index.html", "app.js", "app.css")
+BUILT = ("index.html", "app.js", "app.css", "widget.js")
 SBOM = "viewer/gradwatch.cdx.json"
 LICENCES = "viewer/licenses"
 

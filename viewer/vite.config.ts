@@ -1,8 +1,9 @@
 import preact from "@preact/preset-vite";
 import { defineConfig } from "vite";
 
-// The build has one script and one style sheet with fixed names: the server serves these files, and
+// The page has one script and one style sheet with fixed names: the server serves these files, and
 // a report contains them. Nothing is inlined, since the page's content security policy forbids it.
+// widget.js is the module with which a notebook shows the page; it has no code in common with it.
 export default defineConfig({
   base: "./",
   plugins: [preact()],
@@ -13,11 +14,9 @@ export default defineConfig({
     cssCodeSplit: false,
     modulePreload: { polyfill: false },
     rollupOptions: {
-      output: {
-        entryFileNames: "app.js",
-        assetFileNames: "app[extname]",
-        codeSplitting: false,
-      },
+      input: { app: "index.html", widget: "src/widget/esm.ts" },
+      preserveEntrySignatures: "exports-only",
+      output: { entryFileNames: "[name].js", assetFileNames: "app[extname]" },
     },
   },
 });

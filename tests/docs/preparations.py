@@ -89,6 +89,16 @@ def with_runs():
 
 
 @contextlib.contextmanager
+def in_a_notebook():
+    """The runs, and widgets that are closed."""
+    import ipywidgets
+
+    with with_runs() as names:
+        yield names
+        ipywidgets.Widget.close_all()
+
+
+@contextlib.contextmanager
 def in_a_bucket():
     """A run in a bucket that is in memory, see `test_blocks`."""
     record("runs/a")
@@ -254,7 +264,7 @@ PREPARATIONS = {
     "keras-fit.md": in_fit,
     "loss-spike.md": with_samples,
     "nan.md": in_fit,
-    "notebooks.md": with_runs,
+    "notebooks.md": in_a_notebook,
     "optimizer-state.md": in_all_kinds_of_training,
     "outputs.md": in_fit,
     "pictures.md": in_fit,

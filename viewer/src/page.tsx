@@ -3,7 +3,7 @@ import { useEffect } from "preact/hooks";
 import type { Source } from "./api/source";
 import type { RunData } from "./api/types";
 import { printable } from "./format";
-import { ConnectionDot } from "./frame/connection";
+import { BusyNote, ConnectionDot } from "./frame/connection";
 import { ThemeButton } from "./frame/theme-button";
 import { href, type Query } from "./route";
 import "./frame/frame.css";
@@ -43,7 +43,7 @@ export function Page({ source, actions, children, ...props }: PageProps) {
     <>
       <header class="bar">
         <nav class="crumbs" aria-label="Breadcrumb">
-          {source.report ? (
+          {source.alone ? (
             <span class="brand">gradwatch</span>
           ) : (
             <a class="brand" href={href({ page: "runs" })}>
@@ -62,7 +62,10 @@ export function Page({ source, actions, children, ...props }: PageProps) {
           <ThemeButton />
         </div>
       </header>
-      <main class="page">{children}</main>
+      <main class="page">
+        <BusyNote source={source} />
+        {children}
+      </main>
     </>
   );
 }

@@ -6,9 +6,15 @@ const KEY = "gradwatch.theme";
 const listeners = new Set<() => void>();
 const system = () => window.matchMedia("(prefers-color-scheme: dark)");
 
-/** The theme that the user has chosen, or else that of the system. */
+/** The theme that the user has chosen, or else that of the notebook or of the system. */
 export function theme(): Theme {
-  return chosen() ?? (system().matches ? "dark" : "light");
+  return chosen() ?? host ?? (system().matches ? "dark" : "light");
+}
+
+/** The theme of the notebook that this page is in. */
+export function setHostTheme(theme: Theme): void {
+  host = theme;
+  apply();
 }
 
 export function toggleTheme(): void {
@@ -40,6 +46,7 @@ export function colour(name: string): string {
 }
 
 let memory: Theme | null = null;
+let host: Theme | null = null;
 
 function chosen(): Theme | null {
   try {

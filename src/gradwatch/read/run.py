@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradwatch.core import VALUE, Histogram, Kind, Reading, Site, WorstSample, select
 from gradwatch.read import distributions
@@ -16,17 +16,14 @@ from gradwatch.read.rank_tables import RankSeries, RankTable, rank_table
 from gradwatch.read.recorded_readings import readings, readings_at
 from gradwatch.read.row_groups import RowGroups
 from gradwatch.read.row_tables import RowTable, RowTables
+from gradwatch.read.run_displays import RunDisplays
 from gradwatch.read.run_state import RunState
 from gradwatch.read.samples import worst_by_step
 from gradwatch.read.series import series
 from gradwatch.read.steps import EVER, Bucketing, Steps, Stretch, Values, by_width, within
-from gradwatch.util.display import notebook
-
-if TYPE_CHECKING:
-    from gradwatch.view.notebook import RunPlots
 
 
-class Run(RunState):
+class Run(RunDisplays, RunState):
     """A recorded run, made by `gradwatch.open`.
 
     It shows the run as of its opening or the last `refresh`, also while the run is still
@@ -310,15 +307,6 @@ class Run(RunState):
     def to_polars(self) -> Any:
         """All summaries as a `polars.DataFrame`."""
         return self.sql(_SUMMARIES).to_polars()
-
-    @property
-    def plot(self) -> RunPlots:
-        """Plots with matplotlib (an extra): `run.plot.heatmap()`; see docs/notebooks.md."""
-        plots: RunPlots = notebook().RunPlots(self)
-        return plots
-
-    def _repr_html_(self) -> str:
-        return notebook().run_html(self)
 
     def __enter__(self) -> Run:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from gradwatch.record.session import Session
 from gradwatch.sinks import Sink
 from gradwatch.store.remote import Remote
 from gradwatch.util import suggests_arguments
+from gradwatch.util.display import notebook
 from gradwatch.util.json_type import Json
 from gradwatch.watches import Watch
 from gradwatch.watches.budget import Cost
@@ -138,6 +140,27 @@ class Monitor(KerasCallback, LoopInterface):
     def directory(self) -> Path:
         """Where the run is kept on this machine."""
         return self._session.directory
+
+    def widget(self, height: int = 640) -> Any:
+        """The viewer's pages of this run in a notebook, live while it trains.
+
+        Display it before training begins: it shows the run as soon as there is one. See
+        `Run.widget` of `gradwatch.open`, and docs/notebooks.md.
+
+        Args:
+            height: in pixels.
+        """
+        # A monitor that nobody holds closes its run: the widget must not hold it.
+        session = weakref.ref(self._session)
+        latest: list[Path | None] = [None]
+
+        def find() -> Path | None:
+            known = session()
+            if known is not None:
+                latest[0] = known.recorded_in
+            return latest[0]
+
+        return notebook().live_widget(find, lambda: session() is not None, height)
 
     @property
     def cost(self) -> Cost:

@@ -81,7 +81,7 @@ class Session:
         self._remote = as_remote(directory)
         self.directory = as_place(directory, self._remote)
         self._wished = self.directory
-        self._latest: Path | None = None
+        self.recorded_in: Path | None = None
         self._is_named = directory is not None
         self.reporter = Reporter()
         self.alerts = as_alerts(diagnose, on_finding, stop_on, self.reporter, self.pacer.suspect)
@@ -286,10 +286,10 @@ class Session:
             self.rank,
             self.reporter,
             beginning,
-            self._latest,
+            self.recorded_in,
         )
         if self._run is not None:
-            self.directory = self._latest = self._run.path
+            self.directory = self.recorded_in = self._run.path
             self._is_displaced = False
 
     def lose_directory(self) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-BUILT = {f"gradwatch/view/static/{name}" for name in ("index.html", "app.js", "app.css")}
+BUILT = {
+    f"gradwatch/view/static/{name}" for name in ("index.html", "app.js", "app.css", "widget.js")
+}
 
 
 @pytest.fixture(scope="module")

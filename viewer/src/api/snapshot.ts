@@ -20,6 +20,7 @@ export function findSnapshot(): Snapshot | null {
 /** Reads data from a report. `run` and `has...` tell which data the report contains. */
 export class SnapshotSource implements Source {
   readonly report = true;
+  readonly alone = true;
   readonly made: number;
   readonly plotted: readonly Site[];
   private readonly trees = new Map<string, { tree: Tree; numbers: Map<number, number> }>();

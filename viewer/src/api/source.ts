@@ -63,12 +63,15 @@ export class RequestError extends Error {
   }
 }
 
-export type Connection = "none" | "connecting" | "live" | "lost";
+/** "busy": a notebook's kernel runs a cell, and answers requests afterwards. */
+export type Connection = "none" | "connecting" | "live" | "busy" | "lost";
 
-/** The source of the data of all pages: a server or a report. */
+/** The source of the data of all pages: a server, a notebook's kernel or a report. */
 export interface Source {
   /** Whether this is a report: a part of the data of one run, which does not change. */
   readonly report: boolean;
+  /** Whether there is only one run: no list of runs, and nothing to compare it with. */
+  readonly alone: boolean;
   /** When the report was made, in seconds since 1970; null for a server. */
   readonly made: number | null;
   /** The sites that a report has series of, the most important first. */

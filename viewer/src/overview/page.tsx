@@ -29,7 +29,7 @@ export function OverviewPage({
 }) {
   const changes = useChanges(source, run);
   const { data, error } = useAnswer((signal) => source.run(run, signal), [source], run, changes);
-  const actions = !source.report && (
+  const actions = !source.alone && (
     <a
       class="button"
       href={href({ page: "compare" }, { runs: run })}

@@ -1,4 +1,4 @@
-"""An HTML page that contains its script, its style and its data."""
+"""An HTML page that contains its script and its style, and a report's its data."""
 
 import base64
 import hashlib
@@ -14,6 +14,11 @@ from gradwatch.util.json_type import Json
 GENERATOR = '<meta name="generator" content="gradwatch'
 """In the head of every page, so that a report is recognised."""
 
+_FRAME = "about:srcdoc"
+_REPORT = """\
+<div id="app"></div>
+<noscript>The script in this file draws the report: allow JavaScript to see it.</noscript>
+<script type="application/json" id="snapshot">{snapshot}</script>"""
 _PAGE = """\
 <!doctype html>
 <html lang="en">
@@ -23,14 +28,12 @@ _PAGE = """\
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
-{generator} {version}">
+{head}
 <title>{title}</title>
 <style>{style}</style>
 </head>
 <body>
-<div id="app"></div>
-<noscript>The script in this file draws the report: allow JavaScript to see it.</noscript>
-<script type="application/json" id="snapshot">{snapshot}</script>
+{body}
 <script type="module">{script}</script>
 </body>
 </html>
@@ -42,23 +45,47 @@ def page(snapshot: Mapping[str, Any], script: str, style: str) -> str:
 
     `snapshot` is that of `types.ts`; `script` is one module without imports.
     """
+    return _whole(
+        script,
+        style,
+        title=f"{shortened(printable(snapshot['run']['name']), 120)} · gradwatch",
+        head=f'{GENERATOR} {escape(str(snapshot["version"]))}">',
+        body=_REPORT.format(snapshot=to_inert_json(snapshot)),
+    )
+
+
+def frame_page(script: str, style: str) -> str:
+    """The page for a frame without an address, whose data come from a notebook's kernel."""
+    return _whole(
+        script,
+        style,
+        title="gradwatch",
+        # Else links would lead to where the notebook is.
+        head=f'<base href="{_FRAME}">',
+        body='<div id="app" data-source="kernel"></div>',
+        base="about:",
+    )
+
+
+def _whole(
+    script: str, style: str, *, title: str, head: str, body: str, base: str = "'none'"
+) -> str:
     script, style = _without_end_tags(script, "script"), _without_end_tags(style, "style")
     return _PAGE.format(
-        policy=policy(script, style),
-        generator=GENERATOR,
-        version=escape(str(snapshot["version"])),
-        title=escape(f"{shortened(printable(snapshot['run']['name']), 120)} · gradwatch"),
+        policy=policy(script, style, base),
+        head=head,
+        title=escape(title),
         style=style,
-        snapshot=to_inert_json(snapshot),
+        body=body,
         script=script,
     )
 
 
-def policy(script: str, style: str) -> str:
+def policy(script: str, style: str, base: str = "'none'") -> str:
     """Allows only this script and this style sheet, and no requests."""
     return (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        f"img-src data: blob:; base-uri {base}; form-action 'none'"
     )
 
 

@@ -5,7 +5,7 @@ from gradwatch.view.web.launch import open_browser
 from gradwatch.view.web.reached_by_ssh import is_reached_by_ssh, tunnel
 from gradwatch.view.web.request_guard import HEADERS
 from gradwatch.view.web.server import Server
-from gradwatch.view.web.static import NotBuiltError, load
+from gradwatch.view.web.static import NotBuiltError, load, load_module
 
 __all__ = [
     "HEADERS",
@@ -14,6 +14,7 @@ __all__ = [
     "is_loopback",
     "is_reached_by_ssh",
     "load",
+    "load_module",
     "open_browser",
     "tunnel",
 ]

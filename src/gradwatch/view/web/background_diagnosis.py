@@ -39,11 +39,11 @@ class BackgroundDiagnosis:
 
     The rules read the whole run, which takes long for a large one. Until they are done, the
     findings that were recorded during training are shown. `on_change` gets the id of a run
-    that has new findings.
+    that has new findings. Without `diagnoses_live`, a live run has those only.
     """
 
-    def __init__(self, on_change: Callable[[str], None]) -> None:
-        self._on_change = on_change
+    def __init__(self, on_change: Callable[[str], None], diagnoses_live: bool = True) -> None:
+        self._on_change, self._diagnoses_live = on_change, diagnoses_live
         self._lock = threading.Lock()
         self._states: dict[str, _State] = {}
         self._queue: Queue[tuple[str, Path, Hashable, float] | None] = Queue()
@@ -56,6 +56,8 @@ class BackgroundDiagnosis:
         recorded = recorded_findings(run)
         if recorded.is_complete:
             return list(recorded.findings or ()), True
+        if not self._diagnoses_live and run.status is Status.LIVE:
+            return list(recorded.findings or ()), recorded.findings is not None
         with self._lock:
             state = self._states.setdefault(id, _State())
             if state.signature != signature and not state.is_queued and _is_due(run, state):

@@ -49,7 +49,8 @@ class ChangePoller:
     def close(self) -> None:
         self._is_closed.set()
         self._wake.set()
-        self._thread.join(10)
+        if self._thread.ident is not None:
+            self._thread.join(10)
 
     def _work(self) -> None:
         while not self._is_closed.is_set():

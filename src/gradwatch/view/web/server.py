@@ -37,7 +37,7 @@ class Server:
     """A viewer of runs; `directory` is as the user gave it, and port 0 is any free port.
 
     `prefix` is the path at which a proxy serves it, such as `/user/me/gradwatch`; `token` that of
-    the link, a random one by default.
+    the link, a random one by default. `diagnoses_live` is that of `BackgroundDiagnosis`.
     """
 
     found: Run | Runs
@@ -47,10 +47,11 @@ class Server:
     rank: int | None = None
     prefix: str = ""
     token: str | None = None
+    diagnoses_live: bool = True
 
     def __post_init__(self) -> None:
         self.hub, self.logins = Hub(), Logins(self.token)
-        self.diagnosis = BackgroundDiagnosis(self._on_findings)
+        self.diagnosis = BackgroundDiagnosis(self._on_findings, self.diagnoses_live)
         found = self.found
         is_local = isinstance(found, Runs) and not hasattr(found, "url")
         cache = EntryCache(found.path, gradwatch.__version__) if is_local else None

@@ -18,13 +18,21 @@ class NotBuiltError(Exception):
 
 def load() -> Files:
     """The table of files; no other file is ever served. NotBuiltError if they are missing."""
-    folder = files("gradwatch.view") / "static"
+    table = {f"/{name}": (_content(name), media_type) for name, media_type in _TYPES.items()}
+    return {"/": table["/index.html"], **table}
+
+
+def load_module() -> str:
+    """The module with which a notebook shows the page; NotBuiltError if it is missing."""
+    return _content("widget.js").decode("utf-8")
+
+
+def _content(name: str) -> bytes:
     try:
-        table = {f"/{name}": ((folder / name).read_bytes(), t) for name, t in _TYPES.items()}
+        return (files("gradwatch.view") / "static" / name).read_bytes()
     except OSError as error:
         raise NotBuiltError(
             "The viewer's front end is not built. In a checkout of gradwatch, build it with: "
             "npm --prefix viewer ci && npm --prefix viewer run build. An installed gradwatch "
             "has it: install it again."
         ) from error
-    return {"/": table["/index.html"], **table}
