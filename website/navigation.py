@@ -33,6 +33,7 @@ API = [
             "Monitor",
             "watch",
             "tap",
+            "router",
             "with_taps",
             "inspect",
             "coordinate_check",

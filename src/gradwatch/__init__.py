@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gradwatch.capture import sites, tap, with_taps
+from gradwatch.capture import router, sites, tap, with_taps
 from gradwatch.core import Histogram, Kind, Reading, Site, Summary, schedule, select
 from gradwatch.diagnosis import Finding, diagnose, silence
 from gradwatch.inspection import coordinate_check, inspect
@@ -92,6 +92,7 @@ __all__ = [
     "outputs",
     "pictures",
     "report",
+    "router",
     "scalars",
     "schedule",
     "select",

@@ -123,3 +123,26 @@ def test_an_eager_step_on_jax_is_told(make_monitor: Any) -> None:
     made = model(run_eagerly=True)
     with pytest.warns(GradwatchWarning, match="steps of JAX that are not compiled"):
         fit(made, [monitor], epochs=1)
+
+
+class Router(keras.layers.Dense):
+    def call(self, inputs: Any) -> Any:
+        return gradwatch.router(super().call(inputs), "moe/router", top_k=2)
+
+
+def test_the_tokens_of_experts_are_counted_exactly_in_fit(make_monitor: Any) -> None:
+    keras.utils.set_random_seed(0)
+    # One expert gets no token: its bias stays, as the others' do, since nothing is learned.
+    bias = keras.initializers.Constant([0.0, 0.0, 0.0, -50.0, 0.0])
+    made = keras.Sequential([keras.Input((6,)), Router(5, bias_initializer=bias)])
+    made.compile(keras.optimizers.SGD(0.0), "mse")
+    monitor, keep = make_monitor(every=2, watch=[gradwatch.gradients()])
+    made.fit(X, X[:, :5], batch_size=16, epochs=2, verbose=0, callbacks=[monitor])
+    kernel, offset = (np.float64(w) for w in made.get_weights())
+    chosen = np.argsort(-(X.astype("f8") @ kernel + offset), axis=-1)[:, :2]
+    load = np.bincount(chosen.ravel(), minlength=5)
+    (reading,) = keep.readings
+    found = reading.summary[reading.position[gradwatch.Site(Kind.EXPERT_LOAD, "moe/router")]]
+    assert (found.count, found.zeros, found.sum) == (5, (load == 0).sum(), 32)
+    assert (found.max, found.sum_squares) == (load.max(), (load.astype(float) ** 2).sum())
+    assert load[3] == 0

@@ -83,6 +83,7 @@ class Kind(str):
     SATURATED: ClassVar[Kind]
     ATTENTION_LOGIT: ClassVar[Kind]
     ATTENTION_ENTROPY: ClassVar[Kind]
+    EXPERT_LOAD: ClassVar[Kind]
     INPUT: ClassVar[Kind]
     TARGET: ClassVar[Kind]
     LOSS: ClassVar[Kind]
@@ -233,19 +234,19 @@ Kind.ATTENTION_LOGIT = add_kind(
     "attention_logit",
     "layer",
     "Largest score of each sampled query and head before the softmax, scaled and masked.",
-    label="attention logit",
     plural="attention",
-    unit="logit",
     default_statistic="max",
 )
 Kind.ATTENTION_ENTROPY = add_kind(
     "attention_entropy",
     "layer",
     "Entropy of the attention weights of each sampled query and head.",
-    label="entropy of attention",
     plural="attention",
     unit="nats",
     default_statistic="mean",
+)
+Kind.EXPERT_LOAD = add_kind(
+    "expert_load", "layer", "How many tokens choose each expert.", default_statistic="max"
 )
 Kind.INPUT = add_kind("input", "batch", "Data that the step was given.", label="input batch")
 Kind.TARGET = add_kind("target", "batch", "Labels that the step was given.", label="target batch")

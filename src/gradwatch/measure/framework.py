@@ -62,6 +62,9 @@ class Framework(Protocol):
         None if there is no other axis, or their number is unknown.
         """
 
+    def expert_load(self, scores: Tensor, choices: int) -> Tensor:
+        """For each place of the last axis, how often it is among the highest, in float32."""
+
     def is_traced(self, tensor: Tensor) -> bool:
         """Whether the tensor is symbolic: part of a function that is being compiled."""
 

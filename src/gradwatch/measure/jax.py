@@ -152,6 +152,13 @@ def dead_units(outputs: Tensor, axis: int) -> Tensor | DeadUnits | None:
     return units.flags() if _is_on_one_device() else units
 
 
+def expert_load(scores: Tensor, choices: int) -> Tensor:
+    experts = scores.shape[-1]
+    _, chosen = jax.lax.top_k(scores, min(choices, experts))
+    counts = jnp.zeros(experts, jnp.int32).at[chosen.ravel()].add(1)
+    return counts.astype(jnp.float32)
+
+
 def is_traced(tensor: Tensor) -> bool:
     return isinstance(tensor, jax.core.Tracer)
 

@@ -73,6 +73,12 @@ def dead_units(outputs: Tensor, axis: int) -> Tensor | None:
     return np.all(x == 0, axis=tuple(a for a in range(x.ndim) if a != axis % x.ndim)).astype(float)
 
 
+def expert_load(scores: Tensor, choices: int) -> Tensor:
+    x = np.asarray(scores)
+    chosen = np.argsort(-x, axis=-1, kind="stable")[..., :choices]
+    return np.bincount(chosen.ravel(), minlength=x.shape[-1]).astype(np.float32)
+
+
 def is_traced(tensor: Tensor) -> bool:
     return False
 

@@ -100,6 +100,13 @@ def dead_units(outputs: Tensor, axis: int) -> Tensor | None:
     return tf.cast(tf.reduce_all(is_zero, others), tf.float32)
 
 
+def expert_load(scores: Tensor, choices: int) -> Tensor:
+    experts = int(scores.shape[-1])
+    chosen = tf.reshape(tf.math.top_k(scores, min(choices, experts)).indices, [-1])
+    counts = tf.math.unsorted_segment_sum(tf.ones_like(chosen), chosen, experts)
+    return tf.cast(counts, tf.float32)
+
+
 def is_traced(tensor: Tensor) -> bool:
     # A variable does not show it: in a graph and outside it is the same object.
     return bool(tf.is_symbolic_tensor(tensor)) or not tf.executing_eagerly()

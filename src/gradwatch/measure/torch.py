@@ -198,6 +198,13 @@ def dead_units(outputs: Tensor, axis: int) -> Tensor | None:
     return x.any(dim=others).logical_not().float()
 
 
+def expert_load(scores: Tensor, choices: int) -> Tensor:
+    experts = scores.shape[-1]
+    chosen = scores.detach().topk(min(choices, experts), dim=-1).indices.flatten()
+    counts = torch.zeros(experts, dtype=torch.int64, device=scores.device)
+    return counts.scatter_add_(0, chosen, torch.ones_like(chosen)).float()
+
+
 def is_traced(tensor: Tensor) -> bool:
     return bool(torch.compiler.is_compiling())
 

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
+from gradwatch.capture.user_taps.routing import is_router, recorded
 from gradwatch.capture.user_taps.tap_primitive import TAP
 from gradwatch.compat import jax_names
 from gradwatch.core import IDENTITY, Kind
@@ -78,7 +79,11 @@ class Hoisting:
             kind = _KINDS.get(params["kind"])
             if kind is not None and not (is_again and kind is Kind.OUTPUT):
                 place = Place(kind, params["name"], params["number"])
-                found.append((place, _summary(inputs[0])))
+                if kind is Kind.OUTPUT:
+                    tensor = recorded(framework("jax"), inputs[0], place.name)
+                    found.append((place, _summary(tensor)))
+                elif not is_router(place.name):
+                    found.append((place, _summary(inputs[0])))
             return inputs
         names = self._names_in(params)
         if not names:

@@ -1,7 +1,8 @@
 """The identity that measures what passes it."""
 
 from gradwatch.capture.autograph import do_not_convert
-from gradwatch.capture.errors import WrongTypeError
+from gradwatch.capture.errors import WrongTypeError, WrongValueError
+from gradwatch.capture.user_taps.routing import routed, shown
 from gradwatch.capture.user_taps.tap_state import STATE
 from gradwatch.core import Tensor
 from gradwatch.util import say
@@ -17,8 +18,8 @@ vars(_is_used)["_dynamo_marked_constant"] = True
 
 def _symbolic(x: Tensor, name: str) -> Tensor:
     say(
-        f"The tap {name!r} is not recorded: it is called on a {type(x).__name__}. Call taps in the "
-        "code of a layer, in its call()."
+        f"The tap {shown(name)!r} is not recorded: it is called on a {type(x).__name__}. Call "
+        "taps in the code of a layer, in its call()."
     )
     return x
 
@@ -66,3 +67,31 @@ def tap(x: Tensor, name: str) -> Tensor:
 
         return through(x, name)
     return STATE.current.note(x, name)
+
+
+@do_not_convert
+def router(scores: Tensor, name: str, top_k: int = 1) -> Tensor:
+    """Return the scores of a router as they are; in watched steps, count the tokens of experts.
+
+    Put it where a mixture of experts chooses, like `gradwatch.tap`, and use what it returns. How
+    many tokens have each expert among their `top_k` highest scores is recorded as kind
+    `expert_load`: its `zeros` are the experts that no token has chosen, its `max` is the load of
+    the busiest one, its `sum` the number of choices.
+
+    Args:
+        scores: a tensor of floats, logits or probabilities, whose last axis is that of the experts.
+        name: the path it is recorded under, such as `"blocks/3/router"`; a constant.
+        top_k: how many experts a token chooses.
+
+    Example:
+
+    >>> import gradwatch, numpy as np
+    >>> def forward(scores):
+    ...     return gradwatch.router(scores, "router", top_k=1)
+    >>> _, taps = gradwatch.with_taps(forward)(np.array([[0.1, 0.9, 0.0], [0.2, 0.5, 0.3]]))
+    >>> [str(site) for sites in taps.sites for site in sites]
+    ['expert_load router']
+    """
+    if not isinstance(top_k, int) or top_k < 1:
+        raise WrongValueError(f"top_k is a number of experts, at least 1. Received: {top_k!r}")
+    return tap(scores, routed(name, top_k) if name else name)

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from gradwatch.capture.taps.calls import gradient_notices
 from gradwatch.capture.taps.passage import Passage
+from gradwatch.capture.user_taps.routing import is_router, kind_of, recorded
 from gradwatch.capture.user_taps.tap_rows import TapMark, TapRows, not_recorded, twice_used
 from gradwatch.core import Kind, Tensor
 from gradwatch.measure import family, framework
@@ -126,7 +127,8 @@ class TapCollector:
         return x
 
     def _note(self, own: str, x: Tensor, name: str) -> None:
-        noted = Noted(name=name, number=next(numbers), wants_gradient=own == "tensorflow")
+        wants_gradient = own == "tensorflow" and not is_router(name)
+        noted = Noted(name=name, number=next(numbers), wants_gradient=wants_gradient)
         noted.output = x
         if own == "tensorflow" and self._tap is not None:
             try:
@@ -211,7 +213,7 @@ class TapCollector:
         packed: dict[Any, list[tuple[TapMark, Any]]] = {}
         others: list[tuple[TapMark, Any]] = []
         for noted in kept:
-            kinds = [(Kind.OUTPUT, noted.output)]
+            kinds = [(kind_of(noted.name), _recorded(noted))]
             if noted.wants_gradient:
                 kinds.append((Kind.OUTPUT_GRADIENT, noted.gradient))
             for kind, x in kinds:
@@ -230,3 +232,9 @@ class TapCollector:
             rows = own.measure([x for _, x in others])[0]
             parts.append(([mark for mark, _ in others], rows))
         return parts
+
+
+def _recorded(noted: Noted) -> Any:
+    """What is measured of a tensor; of torch, it has been already."""
+    own = None if noted.is_packed else family(noted.output)
+    return noted.output if own is None else recorded(framework(own), noted.output, noted.name)

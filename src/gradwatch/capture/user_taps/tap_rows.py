@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
+from gradwatch.capture.user_taps.routing import shown
 from gradwatch.core import Kind, Site
 
 REPLICATED = "it is in a step that replicas of tf.distribute run. Train on one device to see it."
@@ -32,7 +33,7 @@ class TapMark(NamedTuple):
 
     def paths(self) -> Iterator[str]:
         """The path of each row: `h`, `h@2`, `h/0`, `h/1`."""
-        called = self.name if self.call == 1 else f"{self.name}@{self.call}"
+        called = shown(self.name) + (f"@{self.call}" if self.call > 1 else "")
         for indices in product(*map(range, self.iterations)):
             yield "/".join([called, *map(str, indices)])
 
@@ -63,6 +64,7 @@ class TapRows:
 
 def twice_used(name: str) -> str:
     """The notice about a name that stands for several tensors of a step."""
+    name = shown(name)
     return (
         f"The tap {name!r} is passed more than once in a step: the second tensor is recorded as "
         f"'{name}@2', and so on. Give each place a name of its own."
@@ -70,4 +72,4 @@ def twice_used(name: str) -> str:
 
 
 def not_recorded(name: str, why: str) -> str:
-    return f"The tap {name!r} is not recorded: {why}"
+    return f"The tap {shown(name)!r} is not recorded: {why}"

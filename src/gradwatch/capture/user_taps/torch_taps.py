@@ -10,6 +10,7 @@ from weakref import finalize, ref
 
 import torch
 
+from gradwatch.capture.user_taps.routing import is_router, recorded
 from gradwatch.capture.user_taps.tap_collector import Noted, TapCollector, numbers
 from gradwatch.capture.user_taps.tap_state import STATE
 from gradwatch.core import Tensor
@@ -60,9 +61,10 @@ def _note_eager(collector: TapCollector, x: Tensor, name: str) -> None:
         if backward is not None and last is not None and last.backward is None:
             return  # Checkpointing computes it again, for the gradient of the first time.
         noted = Noted(name=name, number=next(numbers), backward=backward, is_packed=True)
-        noted.output, noted.wants_gradient = _row(x), x.requires_grad
+        noted.output = _row(recorded(framework("torch"), x, name))
+        noted.wants_gradient = x.requires_grad and not is_router(name)
         collector.add(noted)
-        if x.requires_grad:
+        if noted.wants_gradient:
             _listen(x, noted)
     except Exception as error:
         collector.reporter.internal_error(error, _MEASURING, f"the tap {name!r}")
@@ -141,7 +143,8 @@ def _note_output(x: Tensor, name: str, number: int, wants_gradient: bool) -> int
     try:
         is_packed = not collector.keeps_tensors
         noted = Noted(name=name, number=number, backward=_backward(), is_packed=is_packed)
-        noted.output, noted.wants_gradient = _kept(noted, x), wants_gradient
+        noted.output = _kept(noted, recorded(framework("torch"), x, name))
+        noted.wants_gradient = wants_gradient and not is_router(name)
         return collector.add(noted)
     except Exception as error:
         collector.reporter.internal_error(error, _MEASURING, f"the tap {name!r}")
@@ -150,6 +153,8 @@ def _note_output(x: Tensor, name: str, number: int, wants_gradient: bool) -> int
 
 def _note_gradient(noted: Noted, gradient: Tensor) -> None:
     # Called in the midst of the user's backward pass: nothing may be raised.
+    if not noted.wants_gradient:
+        return
     try:
         noted.gradient, noted.arrived_in = _kept(noted, gradient), _backward()
         noted.arrivals += 1

@@ -12,6 +12,7 @@ import numpy as np
 from jax.extend import core
 
 from gradwatch.capture.user_taps.hoisting import Found, Hoisting, Place
+from gradwatch.capture.user_taps.routing import kind_of
 from gradwatch.capture.user_taps.tap_collector import TapCollector
 from gradwatch.capture.user_taps.tap_rows import (
     MOST_ITERATIONS,
@@ -115,7 +116,8 @@ def _part(place: Place, rows: Any, call: int) -> tuple[list[TapMark], Any]:
     iterations = place.iterations
     if np.prod(iterations, dtype=int) > MOST_ITERATIONS:
         iterations, rows = (), _merged(rows)
-    return [TapMark(place.kind, place.name, call, iterations)], rows
+    kind = kind_of(place.name) if place.kind is Kind.OUTPUT else place.kind
+    return [TapMark(kind, place.name, call, iterations)], rows
 
 
 @jax_names.in_wide_types
