@@ -63,9 +63,9 @@ def _no_module_is_listened_to() -> Iterator[None]:
     """After each test: a hook that stays would change what later tests of the process see."""
     yield
     calls = sys.modules.get("gradwatch.capture.torch.module_calls")
-    if calls is not None and calls._handle is not None:
+    if calls is not None and calls._remove is not None:
         gc.collect()
-        assert calls._handle is None, "This test has left a torch module watched."
+        assert calls._remove is None, "This test has left a torch module watched."
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A step of a torch loop that is not finite names its first tensor, though it is not due."""
 
 import gc
+import warnings
 
 import pytest
 
@@ -222,6 +223,27 @@ def no_hook_is_left():
     before = set(torch.nn.modules.module._global_forward_hooks)
     yield
     assert set(torch.nn.modules.module._global_forward_hooks) <= before
+
+
+@pytest.mark.parametrize("also_others", [False, True])
+def test_torch_compile_warns_of_the_hooks_of_others_only(tmp_path, also_others):
+    net = make_net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    monitor = gradwatch.watch(net, optimizer, tmp_path, every=1, sinks=[])
+    compiled = torch.compile(net, backend="eager")
+    register = torch.nn.modules.module.register_module_forward_hook
+    others = [register(lambda *given: None)] if also_others else []
+    try:
+        # What a filter of ours would not reach.
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            compiled(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+    finally:
+        for each in others:
+            each.remove()
+        monitor.close()
+    assert any("global hooks" in str(each.message) for each in warned) == also_others
 
 
 @pytest.mark.usefixtures("no_hook_is_left")

@@ -1,6 +1,5 @@
 """Tells what modules return, through the one hook that torch has for all modules."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakMethod
@@ -8,6 +7,7 @@ from weakref import WeakMethod
 import torch
 from torch.nn.modules.module import register_module_forward_hook
 
+from gradwatch.capture.torch.global_hooks import add_global_hook
 from gradwatch.util import Reporter
 
 Note = Callable[[str, Any, Any], None]
@@ -16,7 +16,7 @@ Note = Callable[[str, Any, Any], None]
 # Weakly: a monitor that nobody holds closes itself.
 _listening: dict[int, list[tuple[str, WeakMethod[Note], Reporter]]] = {}
 """By the id of a module, its path, who is told, and who is told of its errors."""
-_handle: Any = None
+_remove: Callable[[], None] | None = None
 
 
 def listen(modules: Mapping[str, Any], note: Note, reporter: Reporter) -> Callable[[], None]:
@@ -28,26 +28,24 @@ def listen(modules: Mapping[str, Any], note: Note, reporter: Reporter) -> Callab
     Returns:
         A function that ends it; it also ends with the object of the method.
     """
-    global _handle
+    global _remove
     told = WeakMethod(note, lambda _: end())
     entries = [(id(module), (path, told, reporter)) for path, module in modules.items()]
     for key, entry in entries:
         _listening.setdefault(key, []).append(entry)
-    if _handle is None and _listening:
-        # It says that hooks are called for its wrapper too; ours does nothing then.
-        warnings.filterwarnings("ignore", r"Using `torch\.compile\(module\)` when there are global")
-        _handle = register_module_forward_hook(_called)
+    if _remove is None and _listening:
+        _remove = add_global_hook(register_module_forward_hook, _called)
 
     def end() -> None:
-        global _handle
+        global _remove
         for key, entry in entries:
             if entry in _listening.get(key, ()):
                 _listening[key].remove(entry)
                 if not _listening[key]:
                     del _listening[key]
-        if not _listening and _handle is not None:
-            _handle.remove()
-            _handle = None
+        if not _listening and _remove is not None:
+            _remove()
+            _remove = None
 
     return end
 

@@ -14,6 +14,8 @@ def patch_optimizers(torch: Any, training: ScriptTraining) -> Callable[[], None]
     """Monitor each optimizer and the module that it trains; returns a function that undoes it."""
     hooks = import_module("torch.optim.optimizer")  # not exported by torch.optim
     modules = import_module("torch.nn.modules.module")
+    from gradwatch.capture.torch import add_global_hook
+
     optimizer_class = torch.optim.Optimizer
     init = optimizer_class.__init__
     waiting: list[Any] = []
@@ -48,15 +50,15 @@ def patch_optimizers(torch: Any, training: ScriptTraining) -> Callable[[], None]
         begin()
         training.begin_step()
 
-    handles = [
-        modules.register_module_forward_pre_hook(before_forward),
-        hooks.register_optimizer_step_pre_hook(before_step),
+    ends = [
+        add_global_hook(modules.register_module_forward_pre_hook, before_forward),
+        hooks.register_optimizer_step_pre_hook(before_step).remove,
     ]
 
     def undo() -> None:
         optimizer_class.__init__ = init
-        for each in handles:
-            each.remove()
+        for end in ends:
+            end()
         for each in losses:
             each.close()
 
