@@ -162,7 +162,7 @@ def contents(rules: list[str], results: list[str]) -> list[dict[str, Any]]:
                         "agents.md",
                     ]
                 },
-                {"At work": ["ci.md", "clusters.md", "distributed.md", "remote.md"]},
+                {"At work": ["ci.md", "clusters.md", "distributed.md", "tuning.md", "remote.md"]},
                 "extending.md",
                 "versions.md",
             ]

@@ -24,14 +24,15 @@ TESTED = {
     "start-keras.md": "tests/docs/test_tutorials.py",
     "start-torch.md": "tests/docs/test_tutorials.py",
     "trainers.md": "tests/integrations/test_trainers_page.py",
+    "tuning.md": "tests/integrations/test_tuning_page.py",
 }
 # By page, the blocks that are not run here, by a word in them.
 LEFT_OUT = {
     "remote.md": {
         "duckdb.connect": "tests/store/remote/test_many_runs.py",
         "pl.scan_parquet": "tests/store/remote/test_many_runs.py",
-        "import ray": "benchmarks/scale_engine.py",
-        "spark.read": "Spark is not tested, as the page says",
+        "import ray": "tests/store/remote/test_many_runs.py",
+        "spark.read": "tests/store/remote/test_many_runs.py",
     },
     "distributed.md": {
         "strategy.run": "tests/distributed/tensorflow",

@@ -107,6 +107,37 @@ def test_polars_reads_a_thousand_runs_at_once(home):
     check(dict(zip(largest["run"].to_list(), largest["l2"].to_list(), strict=True)))
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_ray_data_reads_a_thousand_runs_at_once(home):
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ray[data]'")
+    pytest.importorskip("ray.data", reason="Ray Data is not installed: pip install 'ray[data]'")
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    try:
+        largest = example("Ray Data", runs=home)["largest"]
+    finally:
+        ray.shutdown()
+    check(dict(zip(largest["run"], largest["l2"], strict=True)))
+
+
+@pytest.mark.slow
+def test_spark_reads_a_thousand_runs_at_once(home, monkeypatch):
+    sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed: pip install pyspark")
+    if shutil.which("java") is None:
+        pytest.skip(
+            "Spark needs Java, which is not installed: apt-get install default-jre-headless"
+        )
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
+    try:
+        spark.sparkContext.setLogLevel("ERROR")
+        largest = example("Spark", runs=home)["largest"].collect()
+    finally:
+        spark.stop()
+    check({row["run"]: row["l2"] for row in largest})
+
+
 def test_polars_reads_runs_from_s3(home, s3, server, monkeypatch):
     polars = pytest.importorskip("polars")
     for number in range(3):
