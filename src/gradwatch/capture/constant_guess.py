@@ -12,8 +12,6 @@ CONSTANT_LOSS = "constant_loss"
 """The name of the number, beside the loss of the same step; of an output, with its name."""
 OUTPUT_LOSS = "output_loss"
 """The name of the loss of one output of several, followed by that of the output."""
-ADDED_LOSS = "added_loss"
-"""The name of what regularizers and `add_loss` add to the loss."""
 
 _MOST_TARGETS = 1 << 18
 """Of a larger batch only so many elements are looked at."""

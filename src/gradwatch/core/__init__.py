@@ -32,6 +32,7 @@ from gradwatch.core.model_facts import (
     ParameterFacts,
 )
 from gradwatch.core.reading import Reading, SiteFilter, scope, stacked
+from gradwatch.core.scalar_names import ADDED_LOSS, UNTRAINED
 from gradwatch.core.schedule import Moment, Schedule
 from gradwatch.core.select import SelectionError
 from gradwatch.core.shown import shown, shown_sql, zero_share
@@ -61,6 +62,7 @@ from gradwatch.core.worst_samples import (
 )
 
 __all__ = [
+    "ADDED_LOSS",
     "BINS_A_SIDE",
     "CELLS",
     "COUNTS",
@@ -77,6 +79,7 @@ __all__ = [
     "SAMPLE_MEDIAN",
     "STATISTICS",
     "STATISTIC_SYNONYMS",
+    "UNTRAINED",
     "UPDATE_RATIO",
     "VALUE",
     "ZERO",

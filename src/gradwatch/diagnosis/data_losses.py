@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from gradwatch.core import ModelFacts
-from gradwatch.diagnosis.history import ADDED_LOSS, History
+from gradwatch.core import ADDED_LOSS, ModelFacts
+from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.losses import Losses
 from gradwatch.diagnosis.vocabulary import loss_kind
 

@@ -8,14 +8,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import Kind, Reading, Site
+from gradwatch.core import ADDED_LOSS, Kind, Reading, Site
 from gradwatch.diagnosis.losses import Losses
 from gradwatch.diagnosis.value_table import NONFINITE, Array, ValueTable, cached
 
 T = TypeVar("T")
 
-ADDED_LOSS = "added_loss"
-"""The number that says what regularizers and `add_loss` add to the loss."""
 DEPTH = 64
 _MOST_METRICS = 4096
 _LONGEST_WARM_UP = 200

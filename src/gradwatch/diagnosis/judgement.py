@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import ModelFacts
+from gradwatch.core import ADDED_LOSS, ModelFacts
 from gradwatch.diagnosis.chance import (
     SKILL,
     Level,
@@ -18,7 +18,7 @@ from gradwatch.diagnosis.chance import (
     term_skill,
 )
 from gradwatch.diagnosis.data_losses import data_losses, is_added
-from gradwatch.diagnosis.history import ADDED_LOSS, History
+from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.losses import Losses, median
 from gradwatch.diagnosis.rising_scores import rises
 from gradwatch.diagnosis.value_table import Array

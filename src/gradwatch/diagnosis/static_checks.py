@@ -5,17 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from gradwatch.core import Kind, ModelFacts
+from gradwatch.core import ADDED_LOSS, UNTRAINED, Kind, ModelFacts
 from gradwatch.diagnosis.data_losses import is_added
 from gradwatch.diagnosis.finding import Severity, Symptom
-from gradwatch.diagnosis.history import ADDED_LOSS, History
+from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.static_normalization import NORMALIZATION_CHECKS
 from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
-UNTRAINED = "untrained_parameters"
-"""The number of parameters that get gradients but are not changed by any optimizer."""
 _LITTLE = 0.005
 """Of all parameters; adapters that learn something have more."""
 _LARGE_TARGETS = 100.0

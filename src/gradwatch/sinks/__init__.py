@@ -7,7 +7,7 @@ from gradwatch.sinks.event_records import DamagedBytes, read_records
 from gradwatch.sinks.outlet import ActiveSink, View
 from gradwatch.sinks.pipeline import CLOSING_TIME, Pipeline
 from gradwatch.sinks.png_files import PNG
-from gradwatch.sinks.scalar_table import ScalarTable
+from gradwatch.sinks.scalar_table import ScalarTables
 from gradwatch.sinks.scalar_tags import check_statistics
 from gradwatch.sinks.store import Store
 from gradwatch.sinks.tensorboard import TensorBoard, buckets
@@ -22,7 +22,7 @@ __all__ = [
     "DamagedBytes",
     "Pipeline",
     "RunInfo",
-    "ScalarTable",
+    "ScalarTables",
     "Sink",
     "Store",
     "TensorBoard",

@@ -30,6 +30,7 @@ Places = NDArray[np.intp]
 Template: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.intp]]
 
 KEPT_TEMPLATES = 4
+KEPT_TABLES = 16
 
 
 class ScalarTable:
@@ -128,6 +129,27 @@ class ScalarTable:
     def _tags(self, is_shown: Mask) -> Iterator[tuple[str, Kind | str]]:
         """Tag of each number that is shown, and what it is about."""
         return (self._tagged[at] for at in np.flatnonzero(is_shown).tolist())
+
+
+class ScalarTables:
+    """The tables of the last few kinds of readings; `statistics` is that of `ScalarTable`."""
+
+    def __init__(self, statistics: Sequence[str] | None) -> None:
+        self._statistics = statistics
+        self._tables: dict[tuple[int, int, str], ScalarTable] = {}
+
+    def table_for(self, reading: Reading) -> ScalarTable:
+        """The table for readings of these sites, which are recognised by their identity."""
+        key = (id(reading.sites), id(reading.members) if reading.members else 0, reading.scope)
+        if key not in self._tables:
+            if len(self._tables) >= KEPT_TABLES:
+                self._tables.clear()
+            self._tables[key] = ScalarTable(reading, self._statistics)
+        return self._tables[key]
+
+    def clear(self) -> None:
+        """Make them anew."""
+        self._tables.clear()
 
 
 class _Runs:

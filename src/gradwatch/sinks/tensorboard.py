@@ -16,14 +16,13 @@ from gradwatch.sinks.event_file import (
     start_event,
     summary_event,
 )
-from gradwatch.sinks.scalar_table import ScalarTable
+from gradwatch.sinks.scalar_table import ScalarTable, ScalarTables
 from gradwatch.sinks.scalar_tags import check_statistics
 from gradwatch.util import suggests_arguments
 
 Array = NDArray[np.float64]
 
 MAX_BUCKETS = 64
-KEPT_TABLES = 16
 NONFINITE = slice(FIELDS.index("nan"), FIELDS.index("neginf") + 1)
 
 
@@ -98,7 +97,7 @@ class TensorBoard(Sink):
         self._run: RunInfo | None = None
         self._events: EventFile | None = None
         self._described: set[str] = set()
-        self._tables: dict[tuple[int, int, str], ScalarTable] = {}
+        self._tables = ScalarTables(self.statistics)
         self._fresh = True
         self._next_step = 1
 
@@ -164,7 +163,7 @@ class TensorBoard(Sink):
 
         alike: dict[ScalarTable, list[int]] = {}
         for i, reading in enumerate(readings):
-            alike.setdefault(self._table_for(reading), []).append(i)
+            alike.setdefault(self._tables.table_for(reading), []).append(i)
         events = [b""] * len(readings)
         for table, places in alike.items():
             own = [readings[i] for i in places]
@@ -178,15 +177,6 @@ class TensorBoard(Sink):
                     others += _others(reading, nonfinite[k], meaning)
                 events[i] = summary_event(reading.step, reading.time, others, encoded[k])
         return events
-
-    def _table_for(self, reading: Reading) -> ScalarTable:
-        """The table for readings of these sites, which are recognised by their identity."""
-        key = (id(reading.sites), id(reading.members) if reading.members else 0, reading.scope)
-        if key not in self._tables:
-            if len(self._tables) >= KEPT_TABLES:
-                self._tables.clear()
-            self._tables[key] = ScalarTable(reading, self.statistics)
-        return self._tables[key]
 
 
 def _others(

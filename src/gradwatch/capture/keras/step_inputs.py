@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from gradwatch.capture.batch import ROOTS, batch_site
-from gradwatch.capture.constant_guess import ADDED_LOSS, CONSTANT_LOSS
+from gradwatch.capture.constant_guess import CONSTANT_LOSS
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.describe_model import loss_facts
@@ -21,7 +21,16 @@ from gradwatch.capture.keras.optimizers import (
 )
 from gradwatch.capture.keras.unreduced_losses import SampleLosses
 from gradwatch.capture.site_table import Row
-from gradwatch.core import KerasModel, KerasOptimizer, Kind, LossFacts, Site, SiteInfo, Tensor
+from gradwatch.core import (
+    ADDED_LOSS,
+    KerasModel,
+    KerasOptimizer,
+    Kind,
+    LossFacts,
+    Site,
+    SiteInfo,
+    Tensor,
+)
 from gradwatch.util import Reporter
 
 LOSS = "loss"

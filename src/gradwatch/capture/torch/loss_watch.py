@@ -27,7 +27,6 @@ from gradwatch.capture.torch.torch_facts import (
 )
 from gradwatch.capture.torch.torch_optimizer import learning_rates
 from gradwatch.capture.torch.untrained import (
-    UNTRAINED,
     OwnLosses,
     UntrainedParameters,
     is_fresh,
@@ -40,6 +39,7 @@ from gradwatch.capture.torch.variation import (
     variation,
 )
 from gradwatch.core import (
+    UNTRAINED,
     Kind,
     LossFacts,
     ModelFacts,

@@ -10,8 +10,6 @@ from gradwatch.capture.torch.graph_nodes import ancestors
 from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import TorchModule, TorchOptimizer
 
-UNTRAINED = "untrained_parameters"
-"""The number of parameters that get gradients but are not changed by any optimizer."""
 _STEPS = 5
 """Steps until it is known: the first ones may change nothing, with a warm-up for example."""
 _STEPS_OF_OTHERS = 30

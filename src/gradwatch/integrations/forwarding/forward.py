@@ -22,12 +22,11 @@ from gradwatch.integrations.forwarding.tracker import (
     ForwardedRow,
     Tracker,
 )
-from gradwatch.sinks import RunInfo, ScalarTable, Sink, buckets, check_statistics
+from gradwatch.sinks import RunInfo, ScalarTables, Sink, buckets, check_statistics
 from gradwatch.util import described, say, suggests_arguments
 
 REPORT_TIME = 20.0
 """Seconds that making and handing over the report may delay the end of a training, at most."""
-_KEPT_TABLES = 16
 _SYNONYMS = {
     **dict.fromkeys(("tracker", "run", "log", "target"), "to="),
     **dict.fromkeys(("select", "metrics", "pattern", "patterns"), "keys="),
@@ -94,7 +93,7 @@ class Forward(Sink):
         self._tracker: Tracker | None = None
         self._findings: deque[Finding] = deque()
         self._choice = KeyChoice(self.keys)
-        self._tables: dict[tuple[int, int, str], ScalarTable] = {}
+        self._tables = ScalarTables(self.statistics)
         self._delivered: list[Reading] = []
         """Those of a `write_many` that failed which had arrived: they are not sent again."""
         self._is_stuck = False
@@ -202,19 +201,10 @@ class Forward(Sink):
 
     def _row(self, reading: Reading, has_histograms: bool) -> ForwardedRow:
         with np.errstate(all="ignore"):
-            numbers = dict(self._table_for(reading).rows(reading))
+            numbers = dict(self._tables.table_for(reading).rows(reading))
         kept = self._choice.kept(numbers)
         histograms = self._choice.kept(_histograms(reading)) if has_histograms else {}
         return ForwardedRow(reading.step, reading.time, _prefixed(kept), _prefixed(histograms))
-
-    def _table_for(self, reading: Reading) -> ScalarTable:
-        """The table for readings of these sites, which are recognised by their identity."""
-        key = (id(reading.sites), id(reading.members) if reading.members else 0, reading.scope)
-        if key not in self._tables:
-            if len(self._tables) >= _KEPT_TABLES:
-                self._tables.clear()
-            self._tables[key] = ScalarTable(reading, self.statistics)
-        return self._tables[key]
 
 
 def _prefixed(values: Mapping[str, Any]) -> dict[str, Any]:
