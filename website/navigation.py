@@ -84,6 +84,7 @@ API = [
         [
             "open",
             "compare",
+            "noise_scale",
             "report",
             "read.Run",
             "read.Runs",
@@ -149,6 +150,7 @@ def contents(rules: list[str], results: list[str]) -> list[dict[str, Any]]:
                         "pictures.md",
                         "inspect.md",
                         "width.md",
+                        "noise.md",
                     ]
                 },
                 {

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gradwatch import read as read
     from gradwatch import view as view
     from gradwatch.integrations.forwarding import Forward
-    from gradwatch.read import compare, open
+    from gradwatch.read import compare, noise_scale, open
     from gradwatch.view.report import report
 
 __version__ = "0.1.0"
@@ -41,6 +41,7 @@ _LAZY_ROOMS = ("integrations", "maintain", "read", "testing", "view")
 _LAZY_NAMES = {
     "Forward": "integrations.forwarding",
     "compare": "read",
+    "noise_scale": "read",
     "open": "read",
     "report": "view.report",
 }
@@ -86,6 +87,7 @@ __all__ = [
     "gradients",
     "inspect",
     "losses",
+    "noise_scale",
     "open",
     "optimizer_state",
     "output_gradients",

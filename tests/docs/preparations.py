@@ -169,6 +169,24 @@ def with_attention():
 
 
 @contextlib.contextmanager
+def in_micro_batches():
+    """A torch module, and batches of several micro-batches."""
+    import torch
+
+    random = torch.Generator().manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 1))
+
+    def micro_batch():
+        x = torch.randn(8, 3, generator=random)
+        return x, x.sum(1, keepdim=True) + torch.randn(8, 1, generator=random)
+
+    batches = [[micro_batch() for _ in range(4)] for _ in range(40)]
+    names = {"gradwatch": gradwatch, "torch": torch, "model": model, "batches": batches}
+    names["loss_fn"] = torch.nn.functional.mse_loss
+    yield names | {"optimizer": torch.optim.SGD(model.parameters(), 0.01)}
+
+
+@contextlib.contextmanager
 def with_trackers():
     """Trackers that keep to this machine."""
     import os
@@ -264,6 +282,7 @@ PREPARATIONS = {
     "keras-fit.md": in_fit,
     "loss-spike.md": with_samples,
     "nan.md": in_fit,
+    "noise.md": in_micro_batches,
     "notebooks.md": in_a_notebook,
     "optimizer-state.md": in_all_kinds_of_training,
     "outputs.md": in_fit,

@@ -5,6 +5,7 @@ from gradwatch.read.chosen_rows import ALL, RankChoice, check_rank
 from gradwatch.read.comparable_runs import compare
 from gradwatch.read.comparison import Comparison
 from gradwatch.read.database import QueryError, count_rows
+from gradwatch.read.gradient_noise import NoiseScale, noise_scale
 from gradwatch.read.heatmap import Heatmap
 from gradwatch.read.layer_alignment import MatchedBy
 from gradwatch.read.members import MODEL, NotRecordedError, kind_of, whole_model
@@ -31,6 +32,7 @@ __all__ = [
     "Comparison",
     "Heatmap",
     "MatchedBy",
+    "NoiseScale",
     "NotRecordedError",
     "Outline",
     "QueryError",
@@ -57,6 +59,7 @@ __all__ = [
     "is_run",
     "kind_of",
     "last_shown",
+    "noise_scale",
     "open",
     "outline_of",
     "read_facts",
