@@ -92,3 +92,26 @@ def test_cells_of_arrays_above_and_below_the_size_of_a_chunk(monkeypatch):
         for due in (True, jnp.asarray(True)):
             cells = np.asarray(jax.jit(lambda xs, due=due: jax_cells.count_cells(xs, due))(given))
             np.testing.assert_array_equal(cells, np.stack([true_cells(x) for x in arrays]))
+
+
+@pytest.mark.parametrize("is_traced", [True, False])
+def test_chosen_arrays_are_counted_from_the_rows_that_all_are_summarised_in(is_traced):
+    random = np.random.default_rng(0)
+    # More small ones than are copied at once; and some that are large, empty, or of other types.
+    kinds = [((48, 48), "f4"), ((48,), "f4"), ((3,), "f2")] * 30
+    kinds += [((300, 300), "f4"), ((70, 1024), "f2"), ((5,), "i4"), ((), "f4"), ((0,), "f4")]
+    arrays = [random.normal(size=size).astype(kind) for size, kind in kinds]
+    arrays[3][0], arrays[6][1, 1] = 0, np.nan
+    chosen = [94, 93, 92, 91, 90, 4, 0, 3, 6, 89]
+
+    def step(arrays, due):
+        return measure([*arrays, None], [*chosen, len(arrays)], due if is_traced else True)
+
+    rows, cells = jax.jit(step)(arrays, np.bool_(True))
+    for row, x in zip(rows, arrays, strict=False):
+        np.testing.assert_allclose(row, true_summary(x), rtol=1e-5, atol=1e-6 * np.sqrt(x.size))
+    for counted, i in zip(cells, chosen, strict=False):
+        np.testing.assert_array_equal(counted, true_cells(arrays[i]))
+    assert not np.asarray(cells)[-1].any()
+    if is_traced:
+        assert not np.asarray(jax.jit(step)(arrays, np.bool_(False))[1]).any()

@@ -34,11 +34,13 @@ def measure(
         return jnp.zeros((0, len(FIELDS)), jnp.float32), jnp.zeros((0, CELLS), jnp.int32)
     is_static = isinstance(due, bool | np.bool_)
     if _is_on_one_device():
+        if with_cells and (not is_static or (due and any(map(is_traced, tensors)))):
+            return jax_local.measure(tensors, with_cells, due)
         # Compiled separately: histograms are due more rarely, and perhaps never.
         rows, counted = _summarize(list(tensors)), [tensors[i] for i in with_cells]
         if is_static and due and counted:
             return rows, _count_cells(counted)
-        return rows, jax_cells.count_cells(counted, False if is_static else due)
+        return rows, jax_cells.count_cells(counted, False)
     if not is_static or any(is_traced(array_of(x)) for x in tensors):
         return jax_sharded.measure(tensors, with_cells, due)
     groups = _by_devices(tensors)

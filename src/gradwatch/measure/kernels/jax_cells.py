@@ -8,7 +8,7 @@ counted in stretches: a compiled step allocates the memory of all its branches, 
 it does not take, and when that is much, each step gets it from the system and has it cleared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gradwatch.compat import jax_names
 from gradwatch.core import BINS_A_SIDE, CELLS, NONFINITE, ZERO, Tensor
 from gradwatch.measure.kernels.jax_bits import bits_of, widen
-from gradwatch.measure.kernels.jax_layout import heads, laid_out, placed
+from gradwatch.measure.kernels.jax_layout import LaidOut, heads, laid_out, placed
 from gradwatch.measure.kernels.row_layout import MAX_ELEMENTS, Matrix, RowLayout
 
 _WIDTH = 512
@@ -32,9 +32,16 @@ _GPU_LARGE = 1 << 16
 @jax_names.in_wide_types
 def count_cells(tensors: Sequence[Tensor | None], due: Any = True) -> Tensor:
     """Histogram cells, one row a tensor; all zero where the flag `due` is false."""
+    return count_if_due(tensors, due, LaidOut.of_none(), {})
+
+
+def count_if_due(
+    tensors: Sequence[Tensor | None], due: Any, laid: LaidOut, places: Mapping[int, int]
+) -> Tensor:
+    """The same, where some tensors are laid out already: their `places` are in `laid`."""
 
     def count() -> Tensor:
-        return _count_all(tensors)
+        return _count_all(tensors, laid, places)
 
     def skip() -> Tensor:
         return jnp.zeros((len(tensors), CELLS), jnp.int64)
@@ -44,16 +51,45 @@ def count_cells(tensors: Sequence[Tensor | None], due: Any = True) -> Tensor:
     return count() if due is True else lax.cond(due, count, skip)
 
 
-def _count_all(tensors: Sequence[Tensor | None]) -> Tensor:
-    wide = {i: widen(x) for i, x in enumerate(tensors) if x is not None and x.size}
+def _count_all(
+    tensors: Sequence[Tensor | None], laid: LaidOut, places: Mapping[int, int]
+) -> Tensor:
+    given = {i: x for i, x in enumerate(tensors) if x is not None and x.size}
+    wide = {i: widen(x) for i, x in given.items() if i not in places}
     floats = [i for i, x in wide.items() if x.dtype == jnp.float32]
     others = [i for i, x in wide.items() if x.dtype == jnp.float64]
-    tables = [_scatter(_cell(wide[i].reshape(-1)), CELLS)[None] for i in others]
+    tables, ready = _count_laid_out(laid, {place: i for i, place in places.items()})
     if floats:
-        tables.insert(0, _count_floats([tensors[i] for i in floats]))
+        tables.append(_count_floats([tensors[i] for i in floats]))
+    tables += [_scatter(_cell(wide[i].reshape(-1)), CELLS)[None] for i in others]
     if not tables:
         return jnp.zeros((len(tensors), CELLS), jnp.int64)
-    return placed(jnp.concatenate(tables), floats + others, len(tensors), np.zeros(CELLS, np.int64))
+    order = [*ready, *floats, *others]
+    return placed(jnp.concatenate(tables), order, len(tensors), np.zeros(CELLS, np.int64))
+
+
+def _count_laid_out(laid: LaidOut, numbers: Mapping[int, int]) -> tuple[list[Tensor], list[int]]:
+    """Cells of the arrays at some places in `laid`, from the rows there; and their numbers."""
+    layout, tables = laid.layout, []
+    order: list[int] = []
+    for chunk, matrix in zip(layout.chunks, laid.chunks, strict=True):
+        ends = np.cumsum([layout.height(piece) for piece in chunk])
+        chosen = [k for k, piece in enumerate(chunk) if piece.tensor in numbers]
+        if chosen:
+            heights = [layout.height(chunk[k]) for k in chosen]
+            pairs = zip(ends[chosen], heights, strict=True)
+            rows = np.concatenate([np.arange(end - height, end) for end, height in pairs])
+            values = matrix.values.at[rows].get(mode="promise_in_bounds", unique_indices=True)
+            counts = _count_rows(Matrix(values, None), heights)
+            tables.append(_without(counts, [layout.padding(chunk[k]) for k in chosen]))
+            order += [numbers[chunk[k].tensor] for k in chosen]
+    return tables, order
+
+
+def _without(counts: Tensor, padding: Sequence[int]) -> Tensor:
+    """Cells without the zeros of the padding, from so many for each row."""
+    is_zero = np.arange(CELLS) == ZERO
+    return counts - jnp.where(is_zero, np.array(padding, np.int64)[:, None], 0)
 
 
 def _count_floats(tensors: Sequence[Tensor]) -> Tensor:
@@ -65,10 +101,8 @@ def _count_floats(tensors: Sequence[Tensor]) -> Tensor:
         tables.append(_count_rows(matrix, [layout.height(piece) for piece in chunk]))
     nothing = np.zeros((1, CELLS), np.int64)
     counts = jnp.concatenate([*tables, nothing])[layout.places].sum(1)
-    padding = np.zeros((len(tensors), CELLS), np.int64)
-    for piece in layout.pieces:
-        padding[piece.tensor, ZERO] = layout.padding(piece)
-    return counts - padding
+    padding = {piece.tensor: layout.padding(piece) for piece in layout.pieces}
+    return _without(counts, [padding.get(i, 0) for i in range(len(tensors))])
 
 
 def _count_rows(matrix: Matrix, heights: Sequence[int]) -> Tensor:

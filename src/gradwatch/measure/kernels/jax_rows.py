@@ -23,6 +23,7 @@ from gradwatch.core import FIELDS, IDENTITY, Tensor
 from gradwatch.measure.kernels import jax_pallas
 from gradwatch.measure.kernels.jax_bits import nonzero
 from gradwatch.measure.kernels.jax_layout import (
+    LaidOut,
     heads,
     laid_out,
     merge_rows,
@@ -42,14 +43,23 @@ GPU_WIDTH, GPU_LARGE = 1024, 1 << 17
 
 def on_cpu(tensors: Sequence[Tensor]) -> Tensor:
     """Packed summaries of float32 arrays or narrower ones, one row a tensor."""
-    sizes = np.array([x.size for x in tensors], np.float64)
+    return summarize_laid_out(lay_out_on_cpu(tensors))
+
+
+def lay_out_on_cpu(tensors: Sequence[Tensor]) -> LaidOut:
     layout = RowLayout.of(
         [x.size for x in tensors], CPU_WIDTH, CPU_LARGE, [x.dtype for x in tensors]
     )
     # Without the barrier XLA computes gradients and updates again where they are laid out, in
     # one kernel for all of them, which takes long to compile.
     tensors = lax.optimization_barrier(list(tensors))
-    chunks = laid_out(layout, tensors)
+    return LaidOut(layout, tensors, laid_out(layout, tensors))
+
+
+def summarize_laid_out(laid: LaidOut) -> Tensor:
+    """Packed summaries of arrays that `lay_out_on_cpu` has laid out, one row each."""
+    layout, tensors, chunks = laid
+    sizes = np.array(layout.sizes, np.float64)
     tables = [_quick_by_blocks(tensors[i], layout.head(i)) for i in layout.alone]
     table = merge_rows(layout, tables + [_centred(chunk) for chunk in chunks])
     nonzeros, total, magnitude, squares = (table[:, k] for k in range(4))

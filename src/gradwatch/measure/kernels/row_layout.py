@@ -181,6 +181,13 @@ class RowLayout:
         return heads + [sum(map(self.height, chunk)) for chunk in self.chunks]
 
     @cached_property
+    def owners(self) -> NDArray[np.int32]:
+        """The tensor of each row."""
+        tensors = [*self.alone, *(piece.tensor for piece in self.pieces)]
+        counts = [self.head(i) // self.width for i in self.alone]
+        return np.repeat(tensors, counts + list(map(self.height, self.pieces))).astype(np.int32)
+
+    @cached_property
     def blocks(self) -> tuple[RowBlock, ...]:
         """The blocks of `alone` and then of `pieces`."""
         counts = self.heights[: len(self.alone)] + [self.height(piece) for piece in self.pieces]
