@@ -26,6 +26,8 @@ def main() -> None:
     live.add_argument("names", nargs="*", help="only these programs")
     live.add_argument("--every", type=int, help="measure every so many steps; else by the budget")
     live.add_argument("--backend", default="torch", choices=("torch", "jax", "tensorflow"))
+    agents = commands.add_parser("agents", help="are agents told what the command line says")
+    agents.add_argument("names", nargs="*", help="only these programs")
     scoring = commands.add_parser("score", help="diagnose the recorded runs, next to rivals")
     scoring.add_argument("--write", action="store_true", help="keep the result in results/")
     scoring.add_argument("--misses", action="store_true", help="list what was not right")
@@ -44,6 +46,14 @@ def main() -> None:
         programs = [p for p in catalog().values() if p.half == args.half]
         chosen = [p for p in programs if not args.names or p.name in args.names]
         raise SystemExit(compare(chosen, every=args.every) > 0)
+    elif args.command == "agents":
+        _use("torch")
+        from .agents import compare as compare_answers
+        from .catalog import catalog
+
+        programs = [p for p in catalog().values() if p.half == args.half]
+        chosen = [p for p in programs if not args.names or p.name in args.names]
+        raise SystemExit(compare_answers(args.folder / f"agents-{args.half}", chosen) > 0)
     elif args.command == "generate":
         _use(args.backend)
         from .generate import generate

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -180,6 +181,18 @@ def test_bounded_answers_say_what_is_missing_wherever_it_is():
     assert answer["text"] == "x" * 10_000
     with pytest.raises(ValueError, match="does not fit into 10 bytes"):
         bounded(answer, 10)
+
+
+def test_the_commands_of_the_skill_run_as_they_are_written(place):
+    skill = invoke("mcp", "--skill").stdout
+    places = {"runs/NAME": "ill", "runs/GOOD": "well", "runs/BAD": "ill", "runs": ""}
+    commands = [shlex.split(command) for command in re.findall(r"`gradwatch ([^`]+)`", skill)]
+    of_runs = [words for words in commands if set(words) & places.keys()]
+    assert {words[0] for words in of_runs} == {"ls", "diagnose", "show", "compare", "report"}
+    for words in of_runs:
+        arguments = [str(place / places[word]) if word in places else word for word in words]
+        result = invoke(*arguments, code=2 if words[0] == "diagnose" else 0)
+        assert json.loads(result.stdout), words
 
 
 def test_the_skill_names_commands_and_tools_that_exist():

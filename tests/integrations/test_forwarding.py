@@ -171,15 +171,31 @@ def test_wandb_gets_findings_as_alerts_and_the_report_as_an_artifact(wandb_run, 
 
 
 @pytest.fixture
-def mlflow_run(here, monkeypatch):
+def mlflow_run(here, monkeypatch, request):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     import mlflow
 
-    mlflow.set_tracking_uri((here / "mlruns").as_uri())
+    store = getattr(request, "param", "files")
+    if store == "sqlite":
+        reason = "MLflow's SQLite store needs sqlalchemy and alembic, which are not installed"
+        pytest.importorskip("sqlalchemy", reason=reason)
+        pytest.importorskip("alembic", reason=reason)
+    before = mlflow.get_tracking_uri()
+    places = {"files": (here / "mlruns").as_uri(), "sqlite": f"sqlite:///{here / 'mlflow.db'}"}
+    mlflow.set_tracking_uri(places[store])
     with mlflow.start_run() as run:
         yield run
+    mlflow.set_tracking_uri(before)
 
 
+# What SQLAlchemy says of MLflow is no error.
+_SQLITE = pytest.param(
+    "sqlite", marks=[pytest.mark.slow, pytest.mark.filterwarnings("ignore")], id="sqlite"
+)
+in_both_stores = pytest.mark.parametrize("mlflow_run", ["files", _SQLITE], indirect=True)
+
+
+@in_both_stores
 def test_mlflow_has_the_numbers_the_findings_and_the_report(mlflow_run):
     import mlflow
 
