@@ -140,7 +140,12 @@ class LiveFeed:
     def _tell(self, **properties: str) -> bool:
         fresh = {name: text for name, text in properties.items() if self._sent.get(name) != text}
         self._sent |= fresh
-        return self._send(fresh) if not self._closed.is_set() else False
+        if self._closed.is_set():
+            return False
+        try:
+            return self._send(fresh)
+        except Exception:
+            return False  # The kernel is ending, or there is no page that could be told.
 
     def _open(self, found: Path | Run) -> None:
         self._leave()
