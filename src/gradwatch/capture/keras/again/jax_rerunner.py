@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gradwatch.capture.keras.again.rerunner import Finite, Note, Rerunner
 from gradwatch.capture.keras.backends.jax_backend import JaxBackend
@@ -16,8 +18,16 @@ _copy = jax.jit(lambda state: jax.tree.map(jnp.copy, state))
 
 @jax.jit  # type: ignore[untyped-decorator]
 def _copy_and_check(state: Any) -> Any:
-    floats = [x for x in jax.tree.leaves(state[:3]) if jnp.issubdtype(x.dtype, jnp.floating)]
-    return jax.tree.map(jnp.copy, state), [jnp.isfinite(x).all() for x in floats]
+    return jax.tree.map(jnp.copy, state), [jnp.isfinite(x).all() for x in _floats(state)]
+
+
+def _floats(state: Any) -> list[Any]:
+    """The variables that are floats, but those of metrics."""
+    return [x for x in jax.tree.leaves(state[:3]) if jnp.issubdtype(x.dtype, jnp.floating)]
+
+
+def _is_finite(x: Any) -> bool:
+    return bool(np.isfinite(np.asarray(x)).all())
 
 
 class _NotedBatches(Iterator[Any]):
@@ -44,6 +54,11 @@ class JaxRerunner(Rerunner):
         return state, _NotedBatches(batches, note)
 
     def copy_state(self, function: Any, args: Any) -> tuple[Any, Finite] | None:
+        if self.device == "cpu":
+            # XLA would take as long to compile the checks as a training step. At the next copy,
+            # when this is asked, NumPy looks at 128 MB in 13 ms.
+            state = _copy(args[0])
+            return state, cache(lambda: tuple(map(_is_finite, _floats(state))))
         state, finite = _copy_and_check(args[0])
         return state, lambda: tuple(map(bool, finite))
 
