@@ -44,7 +44,9 @@ class WandbTracker:
             self._run.define_metric(f"{PREFIX}*", step_metric=f"{PREFIX}step")
             self._is_defined = True
         self._waiting += map(_encoded, rows)
-        if self._has_own_steps() or self._has_rows() or time.monotonic() > self._patient_until:
+        # wandb notes that steps are given before it makes the row: what is logged in between would
+        # be a row of its own.
+        if self._has_rows() or time.monotonic() > self._patient_until:
             self.finish()
 
     def finish(self) -> None:
