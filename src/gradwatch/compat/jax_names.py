@@ -1,6 +1,6 @@
 """What JAX has under other names in its versions from 0.5 on, or lacks there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -21,6 +21,7 @@ __all__ = [
     "explicit_mesh",
     "get_opaque_trace_state",
     "in_wide_types",
+    "longer_scan",
     "manual_mesh",
     "vary",
     "varying",
@@ -157,3 +158,13 @@ _wide.def_impl(_run)
 _wide.def_abstract_eval(_types)
 mlir.register_lowering(_wide, _lower)
 batching.primitive_batchers[_wide] = _batch
+
+
+def longer_scan(params: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """What differs in the parameters of a scan that stacks so many results more."""
+    if "ft_out" not in params:  # before 0.11
+        return {}
+    from jax._src import flattree
+
+    carry, stacked = params["ft_out"].unpack()
+    return {"ft_out": flattree.pack((carry, (stacked, flattree.nones(count))))}

@@ -104,7 +104,8 @@ class Hoisting:
     def _scan(self, equation: Any, inputs: list[Any], found: Found, is_again: bool) -> list[Any]:
         params = equation.params
         body, places = self._rebuilt(params["jaxpr"], is_again)
-        outputs = _bind(equation, inputs, jaxpr=body)
+        more = jax_names.longer_scan(params, len(places))
+        outputs = _bind(equation, inputs, jaxpr=body, **more)
         count = len(outputs) - len(places)
         for place, rows in zip(places, outputs[count:], strict=True):
             iterations = (params["length"], *place.iterations)
