@@ -251,6 +251,7 @@ def _event(device: torch.device) -> Any:
     if device.type != "cuda":
         return None
     with torch.cuda.device(device):
-        event = torch.cuda.Event()
+        # Who waits for it sleeps: a thread that spins would take a core from training.
+        event = torch.cuda.Event(blocking=True)
         event.record()
     return event
