@@ -87,7 +87,7 @@ def paired_skill(history: History, losses: Losses, guess: float) -> Level | None
     more certain than what the levels of both tell. None if there are too few such batches.
     """
     known = history.numbers.get("constant_loss", ())[-_STEPS:]
-    if not guess > 0 or len(known) < _PAIRS or not losses.has_single:
+    if not guess > 0 or len(known) < _PAIRS or not losses.steps.size or not losses.has_single:
         return None
     if differ_by_batch(history[Kind.TARGET]):
         return None
