@@ -20,7 +20,7 @@ HELD_OUT = (
     "keras_forum", "keras_mid_training",
     "torch_transformers", "torch_vision_generative", "torch_mid_training",
     "torch_science", "torch_representation", "torch_control", "keras_everyday",
-    "torch_frontier", "keras_recipes",
+    "torch_frontier", "keras_recipes", "torch_daily", "keras_daily",
 )  # fmt: skip
 BACKENDS = {
     "keras_regression/curve": "jax",

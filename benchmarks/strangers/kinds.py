@@ -46,6 +46,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "no gradient required": ("stalled-weights", "zero-gradients", "structural-mismatch"),
     "modules in a plain list": ("stalled-weights", "zero-gradients", "structural-mismatch"),
     "detached": ("zero-gradients", "stalled-weights"),
+    "zeroed before the step": ("zero-gradients", "stalled-weights", "structural-mismatch"),
     "no_grad": ("zero-gradients", "stalled-weights", "structural-mismatch"),
     # Data.
     "labels shuffled": (*_NOTHING, "overfitting", "structural-mismatch"),
@@ -101,6 +102,12 @@ KINDS: dict[str, tuple[str, ...]] = {
         *_TOO_FAST,
         "dead-units",
         "saturated-activations",
+    ),
+    "class weights wrong": (
+        "structural-mismatch",
+        "constant-output",
+        "zero-gradients",
+        *_NOTHING,
     ),
     "blank is a letter": ("structural-mismatch", "constant-output", *_NOTHING),
     "loss cancels": ("zero-gradients", "stalled-weights", "structural-mismatch", *_NOTHING),
