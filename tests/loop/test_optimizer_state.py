@@ -14,6 +14,7 @@ import torch
 
 import gradwatch
 from gradwatch import Kind, Site
+from gradwatch.capture.torch import torch_moments
 from tests import optimizer_truth as by_hand
 from tests.loop.support import Keep
 from tests.optimizer_truth import B1, B2, EPSILON, STEPS, assert_state
@@ -72,7 +73,17 @@ def with_state(keep: Keep) -> list[Any]:
     return [r for r in keep.readings if kinds & {site.kind for site in r.sites}]
 
 
+@pytest.fixture
+def are_counts_away(request: Any, monkeypatch: Any) -> None:
+    """Whether optimizers count steps on a device, as fused ones do on a GPU."""
+    if request.param:
+        kind = torch.Tensor
+        monkeypatch.setattr(torch_moments, "_is_away", lambda count: isinstance(count, kind))
+
+
+@pytest.mark.parametrize("are_counts_away", [False, True], indirect=True)
 @pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.usefixtures("are_counts_away")
 def test_the_state_of_a_watched_torch_optimizer_is_that_in_float64(
     tmp_path: Any, name: str
 ) -> None:
@@ -95,14 +106,12 @@ def test_the_state_of_a_watched_torch_optimizer_is_that_in_float64(
 
 
 def test_a_step_whose_state_is_not_due_does_not_read_it(tmp_path: Any, monkeypatch: Any) -> None:
-    from gradwatch.capture.torch import torch_moments
-
     reads: list[int] = []
     own = torch_moments.TorchState.moments
 
-    def counted(self: Any, parameter: Any) -> Any:
+    def counted(self: Any, parameters: Any) -> Any:
         reads.append(1)
-        return own(self, parameter)
+        return own(self, parameters)
 
     monkeypatch.setattr(torch_moments.TorchState, "moments", counted)
     given = by_hand.gradients(8)

@@ -158,18 +158,19 @@ def below(second: Tensor, floor: Any) -> Tensor:
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def cosine(a: Tensor, b: Tensor) -> Tensor:
-    (a, largest_a), (b, largest_b) = _scaled(a), _scaled(b)
-    norms = torch.sqrt((a * a).sum() * (b * b).sum())
-    is_zero = (largest_a == 0) | (largest_b == 0)
-    ratio = (a * b).sum() / torch.where(is_zero, 1.0, norms)
-    return torch.where(is_zero, 0.0, ratio)
+    a, b = _scaled(a), _scaled(b)
+    norms = torch.linalg.vector_norm(a) * torch.linalg.vector_norm(b)
+    # Of an empty tensor, or of zeros alone, the norm is 0; of any other it is at least 1.
+    return (a * b).sum() / torch.where(norms == 0, 1.0, norms)
 
 
-def _scaled(x: Tensor) -> tuple[Tensor, Tensor]:
+def _scaled(x: Tensor) -> Tensor:
     """With 1 as the largest magnitude, so that no square overflows or underflows."""
     x = _wide(x)
-    largest = torch.linalg.vector_norm(x, float("inf")) if x.numel() else x.new_zeros(())
-    return x / torch.where(largest == 0, 1.0, largest), largest
+    if not x.numel():
+        return x
+    largest = torch.linalg.vector_norm(x, float("inf"))
+    return x / torch.where(largest == 0, 1.0, largest)
 
 
 def _at_least(x: Tensor, floor: Any) -> Tensor:

@@ -39,7 +39,9 @@ def _of_torch(optimizer: Any, known: Variables) -> Held:
     from gradwatch.capture.torch.torch_moments import TorchState
 
     state = TorchState(optimizer)
-    moments = {i: state.moments(n.value) for i, n in enumerate(known.named) if n.trainable}
+    trained = {i: n.value for i, n in enumerate(known.named) if n.trainable}
+    held = state.moments(list(trained.values()))
+    moments = {i: held[id(parameter)] for i, parameter in trained.items()}
     notice = state.notice()
     return moments, [] if notice is None else [notice]
 

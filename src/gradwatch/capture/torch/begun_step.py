@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gradwatch.capture.site_table import SiteTable
+from gradwatch.capture.state import HeldMoments
 from gradwatch.core import Moment, Site, Tensor
 from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
 
@@ -22,6 +23,8 @@ class BegunStep:
     """Those measured already; none with a closure, which computes them within the step."""
     applied: Mapping[int, Tensor] = field(default_factory=dict)
     """Copies of gradients that the optimizer's state is compared with, by the parameter's id."""
+    held: dict[int, HeldMoments] | None = None
+    """What the optimizer holds after the step, by the parameter's id; None until it is read."""
     values: dict[str, Tensor] = field(default_factory=dict)
     """The values of gradients for probes, see `capture.values`."""
 

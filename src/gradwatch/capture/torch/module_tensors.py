@@ -77,9 +77,11 @@ class ModuleTensors:
         """What is measured of the optimizer's state after the step."""
         if self._state is None or site not in step.due:
             return None
+        if step.held is None:
+            step.held = self._state.moments(self._state_parameters(step))
         parameter, own = self.parameter(site), framework("torch")
         gradient = step.applied.get(id(parameter), parameter.grad)
-        found = self._state.moments(parameter).tensor(site.kind, gradient, own)
+        found = step.held[id(parameter)].tensor(site.kind, gradient, own)
         # What is computed for it is measured at once, and its memory is free again.
         return step.eager.add(found, False) if site.kind in DERIVED_KINDS else found
 
@@ -87,11 +89,15 @@ class ModuleTensors:
         """Copies of the gradients that are needed after the step, if that may change them."""
         if self._state is None or not self._state.changes_gradients:
             return {}
-        due = (self.parameter(site) for site in step.due if site.kind in EVERY_KIND)
-        wanted = {id(parameter): parameter.grad for parameter in due}
+        wanted = {id(parameter): parameter.grad for parameter in self._state_parameters(step)}
         copy = framework("torch").copy
         found = {key: copy(x) for key, x in wanted.items() if x is not None}
         return found if scale is None else {key: x / scale for key, x in found.items()}
+
+    def _state_parameters(self, step: BegunStep) -> list[Tensor]:
+        """Those of which something that the optimizer holds is due."""
+        paths = {site.path for site in step.due if site.kind in EVERY_KIND}
+        return [self._by_path[path] for path in paths]
 
     def values_before(self, step: BegunStep) -> dict[Site, Tensor]:
         """Copies of the parameters whose updates are due."""

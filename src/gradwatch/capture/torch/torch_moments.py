@@ -25,6 +25,13 @@ class _TorchSlots(NamedTuple):
     corrects: bool = False
 
 
+class _Correction(NamedTuple):
+    """Of a second moment: what it is divided by, and the floor of its root before that."""
+
+    factor: Any
+    floor: Any
+
+
 _ADAM = _TorchSlots("exp_avg", "exp_avg_sq", corrects=True)
 _SLOTS: Mapping[str, _TorchSlots] = {
     **dict.fromkeys(("Adam", "AdamW", "NAdam"), _ADAM),
@@ -83,8 +90,12 @@ class TorchState:
         second = parameter if slots.second in keys else None
         return HeldMoments(first, second, floor=0.0 if slots.divides else None)
 
-    def moments(self, parameter: Tensor) -> HeldMoments:
-        """Those of a parameter after a step; empty if it has none yet."""
+    def moments(self, parameters: Sequence[Tensor]) -> dict[int, HeldMoments]:
+        """Those after a step, by the parameter's id; empty where there are none yet."""
+        corrections = self._corrections(parameters)
+        return {id(p): self._moments(p, corrections.get(id(p))) for p in parameters}
+
+    def _moments(self, parameter: Tensor, correction: _Correction | None) -> HeldMoments:
         slots, group = self._slots, self._group(parameter)
         state = self._optimizer.state.get(parameter)
         if slots is None or group is None or not state:
@@ -95,16 +106,39 @@ class TorchState:
         if second is None or not slots.divides:
             return HeldMoments(first, second, is_descent=is_descent)
         own, epsilon = framework("torch"), group["eps"]
-        correction: Any = 1.0
-        if slots.corrects:
-            correction = own.bias_correction(group["betas"][1], _count(state["step"]))
         divisor = None
         if group.get("amsgrad"):
             divisor = state.get("max_exp_avg_sq")
         elif group.get("centered"):
             divisor = own.difference(second, own.copy(state["grad_avg"]) ** 2)
-        floor = epsilon**0.5 if slots.is_epsilon_in_root else epsilon * correction**0.5
-        return HeldMoments(first, second, divisor, correction, floor, is_descent)
+        if correction is None:
+            correction = _Correction(1.0, epsilon**0.5 if slots.is_epsilon_in_root else epsilon)
+        return HeldMoments(first, second, divisor, *correction, is_descent)
+
+    def _corrections(self, parameters: Sequence[Tensor]) -> dict[int, _Correction]:
+        """Of the bias of second moments, by the parameter's id.
+
+        Counts of steps on a device are used there, as fetching one would wait, and all at once, as
+        with hundreds of them, calls take longer than computing.
+        """
+        if self._slots is None or not self._slots.corrects:
+            return {}
+        found: dict[int, _Correction] = {}
+        away: dict[Any, tuple[Mapping[str, Any], dict[int, Tensor]]] = {}
+        for parameter in parameters:
+            group, state = self._group(parameter), self._optimizer.state.get(parameter)
+            if group is None or not state:
+                continue
+            if _is_away(state["step"]):
+                _, counts = away.setdefault((id(group), state["step"].device), (group, {}))
+                counts[id(parameter)] = state["step"]
+            else:
+                found[id(parameter)] = _corrected(group, float(state["step"]))
+        for group, counts in away.values():
+            several = _corrected(group, torch.stack(list(counts.values())).float())
+            each = map(_Correction, several.factor.unbind(), several.floor.unbind())
+            found |= zip(counts, each, strict=True)
+        return found
 
     def tensors(self, named: Sequence[NamedVariable], prefix: str) -> StepTensors:
         """The sites of the moments of these parameters, with the parameters as their tensors."""
@@ -131,10 +165,14 @@ class TorchState:
         return f"The optimizer ({self._name}) holds no moments, so none are recorded."
 
 
-def _count(step: Any) -> Any:
-    """The number of steps; on the device, where reading it would wait."""
-    is_away = isinstance(step, torch.Tensor) and step.device.type != "cpu"
-    return step.float() if is_away else float(step)
+def _is_away(count: Any) -> bool:
+    """Whether reading it would wait for a device."""
+    return isinstance(count, torch.Tensor) and count.device.type != "cpu"
+
+
+def _corrected(group: Mapping[str, Any], count: Any) -> _Correction:
+    factor = framework("torch").bias_correction(group["betas"][1], count)
+    return _Correction(factor, group["eps"] * factor**0.5)
 
 
 def state_of(optimizer: TorchOptimizer, spread: Spread, loop: LoopCapture) -> TorchState | None:
