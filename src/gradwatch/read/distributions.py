@@ -59,11 +59,12 @@ def _complete(
 ) -> tuple[NDArray[np.bool_], Steps]:
     """Which histograms hold every element of the sites, and where each is among the summaries.
 
-    A site without a histogram at a step is missing from the merged one: that is not shown.
+    A site without a histogram at a step is missing from the merged one: that is not shown. Nor is
+    one whose summaries are in a damaged segment.
     """
     place = np.searchsorted(measured, steps)
-    known = np.isin(steps, measured)
-    complete = known & (elements == count[np.where(known, place, 0)])
+    complete = np.isin(steps, measured)
+    complete[complete] = elements[complete] == count[place[complete]]
     return complete, place[complete]
 
 

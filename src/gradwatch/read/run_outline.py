@@ -99,8 +99,11 @@ def _last_values(run: Run, kind: Kind) -> dict[str, float]:
     sites = run.sites(kind)
     if not sites:
         return {}
+    shown = run.steps_shown(kind)
+    if not shown.size:
+        return {}
     # Most are reported at the same steps: one query, rather than one for each.
-    step = int(run.steps_shown(kind)[-1])
+    step = int(shown[-1])
     rows = RowGroups.of([[site] for site in sites])
     table = run.row_table(kind, rows, [VALUE.name], Bucketing(1), (step, step))
     found = {}

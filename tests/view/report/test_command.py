@@ -1,7 +1,6 @@
 """`gradwatch report`: which file, which form, and nothing of anyone else's replaced."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,17 +63,6 @@ def test_a_front_end_that_is_not_built_is_said(golden_run, tmp_path, monkeypatch
     assert "not built" in error
     assert not (tmp_path / "a.html").exists()
     invoke("report", golden_run, "-o", tmp_path / "a.md")
-
-
-def test_the_exit_code_of_a_damaged_run_is_1(golden_run, tmp_path):
-    damaged = tmp_path / "damaged"
-    shutil.copytree(golden_run, damaged)
-    segment = next(damaged.rglob("*.parquet"))
-    data = bytearray(segment.read_bytes())
-    data[len(data) // 2] ^= 1
-    segment.write_bytes(data)
-    text = invoke("report", damaged, "--format", "md", code=1).stdout
-    assert "Damaged: " in text
 
 
 def test_a_report_can_be_made_from_python_of_an_open_run(golden_run, tmp_path):

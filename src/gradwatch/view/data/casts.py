@@ -36,7 +36,9 @@ def cast_rows(run: Run, sites: Sequence[Site], rank: int) -> list[Answer]:
     for site in sites:
         kind, path = str(site.kind), site.path
         step = last.get((kind, path))
-        casts = [] if step is None else cast_entries(histograms[step][site])
+        # The summaries of a step may be in a segment that is damaged.
+        histogram = None if step is None else histograms[step].get(site)
+        casts = [] if histogram is None else cast_entries(histogram)
         if casts:
             found.append({"kind": kind, "path": path, "step": step, "casts": casts})
     return found
