@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from urllib.parse import urlencode
 
 import pytest
 
@@ -214,3 +215,18 @@ def test_a_thousand_layers_have_a_row_each_in_a_comparison(tmp_path):
         answer = asker.get("compare", runs=",".join(asker.ids), **asked)
     assert answer["paths"] == paths
     assert not any(answer["merged"])
+
+
+@pytest.mark.parametrize("table", ["summaries", "histograms", "all"])
+def test_every_request_is_answered_of_the_rest_of_a_damaged_run(tmp_path, table):
+    recorder(tmp_path / "a").write(range(1, 21), histograms=True).close()
+    for file in list(tmp_path.rglob("*.parquet")):
+        if table in (file.name.split(".")[1], "all"):
+            file.unlink()
+    with asking(tmp_path) as asker:
+        cookie = [("cookie", asker.cookie)]
+        revision = asker.get("tree", run=asker.ids[0], kind="gradient")["revision"]
+        for name, params in requests(asker.ids[0], revision).items():
+            answered = asker.ask(f"/api/{name}", urlencode(params), cookie)
+            assert answered.status == 200, (name, answered.json)
+        assert asker.get("run", run=asker.ids[0])["damage"]

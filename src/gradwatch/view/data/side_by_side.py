@@ -111,7 +111,7 @@ def compare_series(
         )
         measured = table.steps[0] > 0
         position = table.first[measured].astype(np.float64)
-        if align == "fraction":
+        if align == "fraction" and steps.size:
             position = (position - steps[0]) / (steps[-1] - steps[0] + 1)
         runs.append(
             {
