@@ -157,6 +157,86 @@ def test_the_constants_of_a_loaded_state_are_those_that_count(tmp_path: Any) -> 
     assert shares[2:] == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("decays", [(0.0, 0.0), (B1, 0.0)])
+def test_a_second_moment_that_forgets_everything_is_not_corrected(
+    tmp_path: Any, decays: Any
+) -> None:
+    given = by_hand.gradients(5)[:, :3] + np.float32(1)
+    keep, module = Keep(), parameter_of(given)
+    optimizer = torch.optim.Adam([module.scale], betas=decays)
+    monitor = gradwatch.watch(
+        module,
+        optimizer,
+        tmp_path,
+        sinks=[keep],
+        every=1,
+        watch=[gradwatch.optimizer_state()],
+        diagnose=False,
+    )
+    for _ in torch_steps(module, optimizer, given):
+        pass
+    monitor.close()
+    site = Site(Kind.NORMALIZED_GRADIENT, "scale")
+    sizes = [float(r.statistic("rms")[r.position[site]]) for r in with_state(keep)]
+    assert sizes == pytest.approx([1.0] * 5, rel=1e-6)
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch before 2.9")
+def test_torchs_muon_is_known(tmp_path: Any) -> None:
+    given = by_hand.gradients(3).reshape(3, 1, -1)
+    keep, module = Keep(), torch.nn.Module()
+    module.scale = torch.nn.Parameter(torch.zeros(1, given.shape[2]))
+    optimizer = torch.optim.Muon([module.scale], momentum=B1, weight_decay=0.0)
+    monitor = gradwatch.watch(
+        module,
+        optimizer,
+        tmp_path,
+        sinks=[keep],
+        every=1,
+        watch=[gradwatch.optimizer_state()],
+        diagnose=False,
+    )
+    for _ in torch_steps(module, optimizer, given):
+        pass
+    monitor.close()
+    readings = with_state(keep)
+    assert len(readings) == 3
+    held = list(by_hand.average(B1, given))
+    for reading, g, m in zip(readings, given, held, strict=True):
+        assert_state(reading, "scale", by_hand.State(g.ravel(), m.ravel()))
+
+
+def test_moments_in_another_form_are_left_out_and_the_rest_is_recorded(tmp_path: Any) -> None:
+    class Packed(torch.optim.SGD):
+        """Keeps its first moment in a smaller form, and a word for its second."""
+
+        @torch.no_grad()
+        def step(self, closure: Any = None) -> None:
+            for p in self.param_groups[0]["params"]:
+                self.state[p]["exp_avg"] = torch.zeros(2) if p.ndim else p.grad.clone()
+                self.state[p]["exp_avg_sq"] = "packed"
+
+    keep, module = Keep(), torch.nn.Module()
+    module.scale = torch.nn.Parameter(torch.zeros(7))
+    module.single = torch.nn.Parameter(torch.zeros(()))
+    optimizer = Packed(module.parameters())
+    watch = [gradwatch.optimizer_state(), gradwatch.gradients()]
+    with pytest.warns(gradwatch.GradwatchWarning, match="in the parameter's shape"):
+        monitor = gradwatch.watch(
+            module, optimizer, tmp_path, sinks=[keep], every=1, watch=watch, diagnose=False
+        )
+    for step in (1.0, 2.0):
+        module.scale.grad = torch.ones(7)
+        module.single.grad = torch.tensor(step)
+        optimizer.step()
+    monitor.close()
+    last = with_state(keep)[-1]
+    assert float(last.summary[last.position[Site(Kind.FIRST_MOMENT, "single")]].sum) == 2.0
+    assert float(last.summary[last.position[Site(Kind.MOMENTUM_COSINE, "single")]].sum) == 1.0
+    assert Site(Kind.GRADIENT, "scale") in last.position
+    assert last.summary[last.position[Site(Kind.FIRST_MOMENT, "scale")]].count == 0
+
+
 def test_of_an_optimizer_that_is_not_torchs_the_moments_are_recorded(tmp_path: Any) -> None:
     class Own(torch.optim.Adam):
         """What it divides by is its own affair."""

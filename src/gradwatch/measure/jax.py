@@ -112,7 +112,8 @@ def difference(after: Tensor, before: Tensor) -> Tensor:
 
 
 def bias_correction(decay: Any, count: Any) -> Any:
-    logarithm = jnp.log(decay) if isinstance(decay, jax.Array) else np.float32(np.log(decay))
+    with np.errstate(divide="ignore"):  # A decay of 0 keeps nothing, and there is no bias.
+        logarithm = jnp.log(decay) if isinstance(decay, jax.Array) else np.float32(np.log(decay))
     return -jnp.expm1(jnp.asarray(count).astype(jnp.float32) * logarithm)
 
 

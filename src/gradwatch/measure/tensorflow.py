@@ -51,7 +51,8 @@ def difference(after: Tensor, before: Tensor) -> Tensor:
 
 
 def bias_correction(decay: Any, count: Any) -> Any:
-    logarithm = tf.math.log(decay) if tf.is_tensor(decay) else np.log(decay)
+    with np.errstate(divide="ignore"):  # A decay of 0 keeps nothing, and there is no bias.
+        logarithm = tf.math.log(decay) if tf.is_tensor(decay) else np.log(decay)
     return -tf.math.expm1(tf.cast(count, tf.float32) * tf.cast(logarithm, tf.float32))
 
 

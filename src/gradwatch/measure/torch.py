@@ -139,10 +139,12 @@ def difference(after: Tensor, before: Tensor) -> Tensor:
 
 
 def bias_correction(decay: Any, count: Any) -> Any:
-    if not isinstance(decay, torch.Tensor) and not isinstance(count, torch.Tensor):
-        return -math.expm1(count * math.log(decay))
-    logarithm = torch.log(decay) if isinstance(decay, torch.Tensor) else math.log(decay)
-    return -torch.expm1(count * logarithm)
+    if isinstance(decay, torch.Tensor):
+        return -torch.expm1(count * torch.log(decay))
+    logarithm = math.log(decay) if decay > 0 else -math.inf
+    if isinstance(count, torch.Tensor):
+        return -torch.expm1(count * logarithm)
+    return -math.expm1(count * logarithm)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]

@@ -55,7 +55,7 @@ class TorchState:
     def __init__(self, optimizer: TorchOptimizer) -> None:
         self._optimizer = optimizer
         kind = type(optimizer)
-        is_own = kind.__module__.startswith("torch.optim.")
+        is_own = f"{kind.__module__}.".startswith("torch.optim.")
         self._name = kind.__name__
         self._slots = _SLOTS.get(self._name) if is_own else _UNKNOWN
         self._known_groups: list[Mapping[str, Any]] = []
@@ -85,7 +85,8 @@ class TorchState:
         if not group.get("momentum", 1):
             keys -= {"momentum_buffer"}
         if slots is _UNKNOWN and parameter in self._optimizer.state:
-            keys &= set(self._optimizer.state[parameter])
+            state = self._optimizer.state[parameter]
+            keys = {key for key in keys if _moment(state, key, parameter) is not None}
         first = parameter if slots.first in keys else None
         second = parameter if slots.second in keys else None
         return HeldMoments(first, second, floor=0.0 if slots.divides else None)
@@ -100,7 +101,7 @@ class TorchState:
         state = self._optimizer.state.get(parameter)
         if slots is None or group is None or not state:
             return HeldMoments()
-        first, second = state.get(slots.first), state.get(slots.second)
+        first, second = (_moment(state, key, parameter) for key in (slots.first, slots.second))
         # torch gives such an optimizer the negative of the gradient.
         is_descent = bool(group.get("maximize"))
         if second is None or not slots.divides:
@@ -155,14 +156,22 @@ class TorchState:
         if self._slots is _UNKNOWN:
             return (
                 f"Of {self._name}, which is not one of torch.optim, exp_avg and exp_avg_sq are "
-                "recorded as first and second moment, if it has them; not gradients relative to "
-                "the second moment, as it is not known what the optimizer makes of it."
+                "recorded as first and second moment, if it has them in the parameter's shape; not "
+                "gradients relative to the second moment, as it is not known what the optimizer "
+                "makes of it."
             )
         parameters = [p for group in self._optimizer.param_groups for p in group["params"]]
         expected = [self.expected(parameter) for parameter in parameters]
         if any(moments is not None and moments.kinds for moments in expected):
             return None
         return f"The optimizer ({self._name}) holds no moments, so none are recorded."
+
+
+def _moment(state: Mapping[str, Any], key: str, parameter: Tensor) -> Tensor:
+    """The tensor under a key; None if there is none of the parameter's shape, but a packed one."""
+    found = state.get(key)
+    is_moment = isinstance(found, torch.Tensor) and found.shape == parameter.shape
+    return found if is_moment else None
 
 
 def _is_away(count: Any) -> bool:
