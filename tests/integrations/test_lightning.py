@@ -214,6 +214,36 @@ def test_several_optimizers_have_a_group_each(tmp_path, train):
     assert 5 < last[1] / first[1] < 20
 
 
+def test_steps_of_several_optimizers_go_on_where_a_checkpoint_was_saved(tmp_path, train):
+    class Two(Net):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch, index):
+            both = zip(self.optimizers(), (self.first, self.last), strict=True)
+            for i, (optimizer, _) in enumerate(both):
+                optimizer.zero_grad()
+                self.manual_backward(self.loss(*batch))
+                if index % (i + 1) == 0:
+                    optimizer.step()
+
+        def configure_optimizers(self):
+            parts = (self.first, self.last)
+            return [torch.optim.SGD(part.parameters(), lr=1e-3) for part in parts]
+
+    options = {"accumulate_grad_batches": 1, "gradient_clip_val": None}
+    one, other = [GradwatchCallback(tmp_path / name, every=1) for name in ("a", "b")]
+    trainer, _ = train(one, other, net=Two(), max_steps=6, **options)
+    trainer.save_checkpoint(tmp_path / "last.ckpt")
+    again = GradwatchCallback(tmp_path / "a", every=1)
+    train(again, net=Two(), max_steps=12, resume=tmp_path / "last.ckpt", **options)
+    losses = numbers(tmp_path / "a", "loss")
+    assert list(losses["optimizer_0/loss"]) == list(range(1, 9))
+    assert list(losses["optimizer_1/loss"]) == list(range(1, 5))
+    assert list(numbers(tmp_path / "b", "loss")["optimizer_0/loss"]) == [1, 2, 3, 4]
+
+
 def test_an_optimizer_of_another_module_is_a_warning_and_training_goes_on(tmp_path, train):
     class Foreign(Net):
         def configure_optimizers(self):

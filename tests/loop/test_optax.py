@@ -211,6 +211,32 @@ def test_a_state_that_is_recorded_too_often_is_a_notice_and_nothing_false(make_m
         assert_measured(reading, Kind.GRADIENT, slopes_of(start(), *batch(2 * (step - 1))))
 
 
+def test_two_monitors_in_one_chain_record_their_own_links(make_monitor):
+    (one, first), (other, second) = [make_monitor(every=1) for _ in range(2)]
+    links = [one.optax(group="before"), optax.clip(0.01), other.optax(group="after")]
+    chain = optax.chain(*links)
+    slopes, state = jax.grad(loss_of)(start(), *batch(0)), chain.init(start())
+    _, state = chain.update(slopes, state, start())
+    for monitor in (one, other):
+        monitor.record(state)
+        monitor.close()
+    assert paths(first.readings[0], Kind.GRADIENT) == ["before/b", "before/w"]
+    assert paths(second.readings[0], Kind.GRADIENT) == ["after/b", "after/w"]
+    clipped = {f"after/{name}": np.clip(x, -0.01, 0.01) for name, x in slopes.items()}
+    assert_measured(second.readings[0], Kind.GRADIENT, clipped)
+
+
+def test_links_that_cannot_be_told_apart_and_those_of_nobody_are_told(make_monitor):
+    monitor, keep = make_monitor(every=1)
+    chain = optax.chain(monitor.optax(), monitor.optax(optax.sgd(0.1)))
+    with pytest.warns(UserWarning, match="Several links.*the same group"):
+        monitor.record(chain.init(start()))
+    other, _ = make_monitor(every=1)
+    with pytest.warns(UserWarning, match="no link of this monitor"):
+        other.record(chain.init(start()))
+    assert not keep.readings
+
+
 def test_a_restored_state_goes_on_with_its_steps(make_monitor):
     monitor, keep = make_monitor(every=1, watch=[gradwatch.gradients()])
     link = monitor.optax(optax.sgd(0.1))

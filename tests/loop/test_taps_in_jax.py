@@ -96,6 +96,31 @@ def test_a_function_that_is_traced_once_and_called_twice_has_two_of_each(make_mo
     assert_blocks(keep.readings[0], ["h", "h@2"])
 
 
+def test_taps_that_would_have_one_path_have_two(make_monitor):
+    monitor, keep = make_monitor()
+
+    def loss(w, x):
+        names = ["h", "h@2", "h"]
+        return sum(jnp.sum(gradwatch.tap(i * (x @ w), n)) for i, n in enumerate(names, 1))
+
+    weights, x = np.float32([[1.0, 2.0]]), np.float32([[3.0]])
+    _, taps = gradwatch.with_taps(jax.grad(loss))(jnp.asarray(weights), x)
+    with pytest.warns(GradwatchWarning, match="'h' is passed more than once"):
+        monitor.record(taps=taps)
+    monitor.record(outputs={"h": x}, taps=taps)
+    monitor.close()
+    sums = [
+        {
+            site.path: r.statistic("sum")[i]
+            for i, site in enumerate(r.sites)
+            if site.kind is Kind.OUTPUT
+        }
+        for r in keep.readings
+    ]
+    assert sums[0] == {"h": 9.0, "h@2": 18.0, "h@2 (2)": 27.0}
+    assert sums[1] == {"h": 3.0, "h (tap)": 9.0, "h@2": 18.0, "h (tap)@2": 27.0}
+
+
 def test_a_branch_that_is_not_taken_has_no_elements(make_monitor):
     monitor, keep = make_monitor()
 

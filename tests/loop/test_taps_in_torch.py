@@ -225,6 +225,35 @@ def test_bad_use_is_told_and_training_goes_on(tmp_path, compiled, function, is_c
     assert "good" in paths(readings[0], Kind.OUTPUT)
 
 
+def differentiated(h):
+    return h + torch.func.grad(lambda x: gradwatch.tap(torch.tanh(x), "bad").sum())(h).detach()
+
+
+def test_a_tap_in_a_function_that_torch_transforms_is_told(tmp_path):
+    module = nn.Linear(6, 3)
+    with pytest.warns(GradwatchWarning, match=r"inside torch.func.vmap or another function of"):
+        trained(lambda x: differentiated(module(x)), module, tmp_path)
+
+
+@pytest.mark.parametrize("watch", [None, [gradwatch.outputs(), gradwatch.output_gradients()]])
+def test_a_tap_with_the_name_of_a_layer_has_another_path_at_every_step(tmp_path, watch):
+    module = nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 3))
+
+    def run(x):
+        return module[1](gradwatch.tap(torch.tanh(module[0](x)), "0"))
+
+    with pytest.warns(GradwatchWarning, match=r"The tap '0' has the name of a layer.*'0 \(tap\)'"):
+        readings, _, before = trained(run, module, tmp_path, watch=watch, diagnose=True)
+    assert {2, 4} <= {reading.step for reading in readings}
+    for reading in readings:
+        assert len(set(reading.sites)) == len(reading.sites)
+        w, b = before[reading.step - 1][:2]
+        i = reading.sites.index(gradwatch.Site(Kind.OUTPUT, "0 (tap)"))
+        truth = np.linalg.norm(np.tanh(X.astype("f8") @ w.T + b))
+        np.testing.assert_allclose(reading.statistic("l2")[i], truth, rtol=1e-6)
+        assert "0 (tap)" in paths(reading, Kind.OUTPUT_GRADIENT)
+
+
 def test_inputs_are_recorded_without_a_gradient(tmp_path, compiled):
     module = nn.Linear(6, 1)
 

@@ -1,7 +1,7 @@
 """Measures the tensors of a step and sends its reading to the session."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -69,11 +69,17 @@ class Recorder:
             result["rows"] = framework.measure(tensors)[0]
         result["table"] = framework.constant(table.number)
         if taps is not None:
-            result |= self.tap_arrays(framework, taps, table.prefix)
+            result |= self.tap_arrays(framework, taps, table.prefix, table.plan.layer_paths)
         return result | values_of(table.plan, rows, framework.copy)
 
-    def tap_arrays(self, own: Framework, taps: TapRows, prefix: str = "") -> dict[str, Any]:
-        """What has passed taps, as further arrays of a measurement."""
+    def tap_arrays(
+        self, own: Framework, taps: TapRows, prefix: str = "", layers: Set[str] = frozenset()
+    ) -> dict[str, Any]:
+        """What has passed taps, as further arrays of a measurement.
+
+        `layers` are the paths of layers, which are no names of taps.
+        """
+        taps = taps.apart_from(layers, prefix)
         for notice in taps.notices:
             self.reporter.notice(notice)
         return self._taps.arrays(own, taps, prefix)

@@ -13,6 +13,9 @@ else:
     from lightning.pytorch import Callback
     from lightning.pytorch.utilities import rank_zero_warn
 
+_STEPS = "gradwatch_steps"
+"""In a checkpoint: the last step of each optimizer."""
+
 
 class GradwatchCallback(Callback):  # type: ignore[misc]
     """Records the trainings of a Lightning `Trainer`.
@@ -87,8 +90,10 @@ class GradwatchCallback(Callback):  # type: ignore[misc]
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._run.end()
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"steps": self._run.steps}
+    # Not by `state_dict`: a trainer takes only one callback of a class that has it.
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._steps = list(state_dict.get("steps", []))
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        checkpoint[_STEPS] = self._run.steps
+
+    def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        self._steps = list(checkpoint.get(_STEPS, []))

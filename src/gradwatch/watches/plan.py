@@ -193,6 +193,7 @@ class Plan:
         """Sites with a probe, which needs their values."""
         per_replica = self._union(self._own, [watch.per_replica for watch in timetable.watches])
         self.per_replica: tuple[int, ...] = tuple(sorted(per_replica))
+        self.layer_paths = frozenset(site.path for site in self.sites if site.kind.is_of_layer)
         self._infos = {i.site: i for i in available if i.site in wanted}
         self._dues: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Due] = {}
 

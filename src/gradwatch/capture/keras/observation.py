@@ -221,7 +221,8 @@ class Observation:
             taps = take()
             if taps.parts and self._is_scaled():
                 self.reporter.notice(SCALED)
-            arrays |= self._recorder.tap_arrays(self._framework, taps)
+            layers = self.plan.require().layer_paths
+            arrays |= self._recorder.tap_arrays(self._framework, taps, layers=layers)
         return arrays
 
     def table(self, plan: Plan, rows: Sequence[Row]) -> SiteTable:

@@ -1,5 +1,6 @@
 """Records what the links of an `optax.chain` have measured, from the optimizer's state."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,14 @@ _MISCOUNTED = (
     "monitor.record() was given the state of an optimizer more or less often than that was "
     "updated, so a step is not recorded. Call it once for each update; with optax.MultiSteps, "
     "after the last micro-batch."
+)
+_FOREIGN = (
+    "The state of an optimizer that monitor.record() was given has no link of this monitor, so "
+    "nothing of it is recorded. Make the optimizer with this monitor's optax()."
+)
+_ALIKE = (
+    "Several links in the state of an optimizer have the same group, so none of them is recorded. "
+    "Give each optax() of a monitor, and of several monitors, a group= of its own."
 )
 
 
@@ -46,7 +55,7 @@ class LinkedSteps:
                 "number of the step, and monitor.optax(group=...) the group."
             )
         loop, is_first = self._loop, True
-        for group, state in [(name, link) for link in links.links for name in link.measured]:
+        for group, state in self._own(links).items():
             moment = self._moment(state, group, call.where[1])
             if moment is None:
                 continue
@@ -60,6 +69,18 @@ class LinkedSteps:
                     self._send_numbers(moment, call, links.learning_rate, is_due)
                     record_rest(moment)
             is_first = False
+
+    def _own(self, links: LinkStates) -> dict[str, LinkState]:
+        """The links of this monitor by group; none of those that cannot be told apart."""
+        found = [(name, link) for link in links.links for name in link.measured]
+        own = {name: link for name, link in found if self._loop.progress(name).is_linked}
+        if found and not own:
+            self._loop.reporter.notice(_FOREIGN)
+        times = Counter(name for name, _ in found)
+        for name in [name for name in own if times[name] > 1]:
+            del own[name]
+            self._loop.reporter.notice(_ALIKE)
+        return own
 
     def _moment(self, state: LinkState, group: str, epoch: int | None) -> Moment | None:
         """The moment of the last update; None if it is known already."""

@@ -41,6 +41,7 @@ class OptaxLink:
         self._changes = bool(transformations)
         self._inner = optax.with_extra_args_support(optax.chain(optax.identity(), *transformations))
         loop.means(LINKED)
+        loop.progress(group).is_linked = True
         if loop.pace is not None:
             # A compiled step cannot follow the clock.
             loop.follow(is_evenly_spread)

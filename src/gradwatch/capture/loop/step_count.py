@@ -14,7 +14,8 @@ class Progress:
 
     `step` is the last step that was recorded, or looked at and found not due; `epochs_step` is the
     first step seen of the epoch, which stands for it. `is_watched` says that the steps of an
-    optimizer are counted, see `watch`. `loss_step` is the newest step whose loss was recorded, and
+    optimizer are counted, see `watch`, `is_linked` that there is a link of the monitor, see
+    `Monitor.optax`. `loss_step` is the newest step whose loss was recorded, and
     `is_under_way` tells whether the module was called since the last step. `sums_of_loss` is given
     the loss of that, or of the last step, and returns numbers to record with it: those that tell
     why it is not finite. `waiting` records what was given of the step under way, when it has ended.
@@ -26,6 +27,7 @@ class Progress:
     epoch: int | None = None
     epochs_step: int | None = None
     is_watched: bool = False
+    is_linked: bool = False
     loss_step: int = 0
     is_under_way: Callable[[], bool] = lambda: False
     sums_of_loss: Callable[[Any, bool], Mapping[Site, float]] = lambda loss, is_under_way: {}

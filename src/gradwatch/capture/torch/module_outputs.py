@@ -6,10 +6,12 @@ import torch
 
 from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.loop_capture import LoopCapture
-from gradwatch.capture.torch.module_paths import is_compiled
+from gradwatch.capture.step_tensors import under
+from gradwatch.capture.torch.module_paths import is_compiled, modules_of
 from gradwatch.capture.torch.torch_layers import TorchLayers
 from gradwatch.capture.torch.torch_parallel import is_one_of_many
 from gradwatch.capture.user_taps import STATE, TapCollector
+from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import Moment, Tensor, TorchModule
 from gradwatch.measure import framework
 from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
@@ -33,6 +35,7 @@ class ModuleOutputs:
         self._eager: EagerStep | None = None
         self._taps = TapCollector()
         self.layers = self._watch(module, group)
+        self._paths = {under(group, path) for path in modules_of(unwrapped(module))}
 
     def _watch(self, module: TorchModule, group: str) -> LayerWatch | None:
         timetable, reporter = self._loop.timetable, self._loop.reporter
@@ -82,7 +85,7 @@ class ModuleOutputs:
         arrays: dict[str, Tensor] = {}
         with self._loop.reporter.guard("measuring what has passed taps", "taps of that step"):
             taps, self._taps = self._taps.take(), TapCollector()
-            arrays |= self._loop.tap_arrays(framework("torch"), taps, self._group)
+            arrays |= self._loop.tap_arrays(framework("torch"), taps, self._group, self._paths)
         return arrays
 
     def is_whole(self) -> bool:

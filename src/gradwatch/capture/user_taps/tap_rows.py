@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, count, product
 from typing import Any, NamedTuple
 
 from gradwatch.capture.user_taps.routing import shown
@@ -19,6 +19,8 @@ SCALED = (
 
 MOST_ITERATIONS = 256
 """Iterations of a loop that are sites of their own; of a longer loop, they are merged."""
+
+_OF_LAYERS = (Kind.OUTPUT, Kind.OUTPUT_GRADIENT)
 
 
 class TapMark(NamedTuple):
@@ -55,11 +57,43 @@ class TapRows:
 
     @property
     def sites(self) -> list[list[Site]]:
-        """For each array, the sites of its rows."""
+        """For each array, the sites of its rows. Two taps `h` and one `h@2` have three."""
+        found: set[Site] = set()
         return [
-            [Site(mark.kind, path) for mark in marks for path in mark.paths()]
+            [_new_site(mark.kind, path, found) for mark in marks for path in mark.paths()]
             for marks, _ in self.parts
         ]
+
+    def apart_from(self, layers: Set[str], prefix: str = "") -> TapRows:
+        """The same, with other names for taps whose paths, after a prefix, are those of layers."""
+        if not layers:
+            return self
+        start = f"{prefix}/" if prefix else ""
+        same = {
+            mark.name
+            for marks, _ in self.parts
+            for mark in marks
+            if mark.kind in _OF_LAYERS and any(start + path in layers for path in mark.paths())
+        }
+        if not same:
+            return self
+        parts = [
+            ([m._replace(name=f"{m.name} (tap)") if m.name in same else m for m in marks], array)
+            for marks, array in self.parts
+        ]
+        notices = [
+            f"The tap {name!r} has the name of a layer. It is recorded as '{name} (tap)'."
+            for name in sorted(same)
+        ]
+        return TapRows(parts, [*self.notices, *notices])
+
+
+def _new_site(kind: Kind, path: str, found: set[Site]) -> Site:
+    """A site that was not found yet."""
+    paths = chain([path], (f"{path} ({number})" for number in count(2)))
+    site = next(site for site in (Site(kind, each) for each in paths) if site not in found)
+    found.add(site)
+    return site
 
 
 def twice_used(name: str) -> str:

@@ -22,9 +22,9 @@ _UNSAFE = getattr(torch.Tag, "cudagraph_unsafe", None)
 _OPTIONS: dict[str, Any] = {"mutates_args": ()} | ({} if _UNSAFE is None else {"tags": (_UNSAFE,)})
 _MEASURING = "measuring what passes a tap"
 
-_VMAP = (
-    "it is inside torch.func.vmap, where a tensor stands for many. Put the tap outside of the "
-    "function that is mapped, on its arguments or results."
+_TRANSFORMED = (
+    "it is inside torch.func.vmap or another function of torch.func, where tensors stand for "
+    "others. Put the tap outside of the function that is given to it, on its arguments or results."
 )
 _NO_GRAD = (
     "it was called under torch.no_grad() only, which is taken for an evaluation. Call the tap "
@@ -178,8 +178,8 @@ def _backward() -> int | None:
 
 def _refusal(x: Tensor) -> str | None:
     """Why a tensor is not measured; None if it is."""
-    if _is_mapped():
-        return _VMAP
+    if _is_transformed():
+        return _TRANSFORMED
     if type(x) not in _ORDINARY:
         return _SPREAD
     if not x.is_floating_point() or x.layout is not torch.strided:
@@ -187,7 +187,7 @@ def _refusal(x: Tensor) -> str | None:
     return None if torch.is_grad_enabled() else _NO_GRAD
 
 
-def _is_mapped() -> bool:
+def _is_transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
@@ -210,5 +210,5 @@ def _begin(name: str) -> None:
 
 # Run when a function is compiled, not when it is called: the mark of
 # torch.compiler.assume_constant_result, without importing the compiler.
-for _function in (_is_mapped, _next_number, _refuse, _begin):
+for _function in (_is_transformed, _next_number, _refuse, _begin):
     vars(_function)["_dynamo_marked_constant"] = True
