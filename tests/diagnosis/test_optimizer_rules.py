@@ -10,11 +10,14 @@ import torch
 
 import gradwatch
 from gradwatch import Kind
+from gradwatch.diagnosis import Diagnosis
 from tests.diagnosis.support import Keep, alarms, course, falling, found, observed
+from tests.distributed.patience import until_written
 
 rng = np.random.default_rng(0)
 FLAT = 2.0
 ROUNDED, RULED = "updates-rounded-away", "epsilon-dominated"
+LAGGING = "second-moment-lagging"
 
 
 def bfloat16(x: Any) -> Any:
@@ -132,3 +135,112 @@ def test_epsilon_that_rules_nearly_all_steps_is_found() -> None:
 )
 def test_epsilon_may_rule_some_steps(arrays: Any, losses: Any) -> None:
     assert observed(course(20, lambda step: arrays, losses), rules=[RULED]).findings == []
+
+
+def lagging(
+    at: int, size: float = 8.0, growth: float = 3.0, elements: int = 256, usual: float = 1.0
+) -> Any:
+    """From a step on, gradients / roots of the second moment, and updates, grow for five steps."""
+    noise = rng.normal(size=elements)
+    noise /= np.sqrt(np.mean(noise**2))
+
+    def arrays(step: int) -> Any:
+        is_late = at <= step < at + 5
+        level = usual * (1.0 + 0.1 * np.sin(step))
+        return {
+            (Kind.NORMALIZED_GRADIENT, "net/a/kernel"): noise * (size if is_late else level),
+            (Kind.UPDATE, "net/a/kernel"): noise * 1e-3 * (growth if is_late else level),
+        }
+
+    return arrays
+
+
+def test_a_second_moment_that_lags_is_found_in_the_step_in_which_it_begins() -> None:
+    diagnosis = Diagnosis(rules=[LAGGING])
+    diagnosis.is_paced = True  # Calm trainings are asked about more rarely: this one at once.
+    for each in course(210, lagging(195), FLAT):
+        diagnosis.observe(each)
+    finding = found(diagnosis, LAGGING)
+    assert (finding.since, finding.detected) == (195, 195)
+    assert str(finding.severity) == "warning"
+    assert finding.layer == "net/a"
+    assert finding.evidence["rms of gradient / root of second moment"] == pytest.approx(8.0)
+    assert finding.evidence["largest before"] == pytest.approx(1.1, rel=1e-3)
+    assert finding.evidence["update, times the largest before"] == pytest.approx(3 / 1.1, rel=1e-3)
+
+
+def test_the_spike_that_follows_is_explained() -> None:
+    losses = [2.0 + 0.01 * np.sin(step) for step in range(1, 61)]
+    losses[52:] = [9.0, 12.0, 14.0, 15.0, 15.0, 15.0, 15.0, 15.0]
+    diagnosis = observed(course(60, lagging(50), losses), rules=[LAGGING, "loss-spike"])
+    assert found(diagnosis, LAGGING).detected == 50
+    assert found(diagnosis, "loss-spike").explained_by == LAGGING
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        lagging(50, size=2.9),
+        lagging(50, size=4.0, usual=2.5),  # As large as ever, or nearly.
+        lagging(50, growth=1.2),  # Steps do not grow: something limits them.
+        lagging(50, elements=8),
+        lagging(20),  # Too early to know what is usual.
+    ],
+)
+def test_other_second_moments_are_left_alone(arrays: Any) -> None:
+    assert observed(course(80, arrays, FLAT), rules=[LAGGING]).findings == []
+
+
+def test_an_odd_batch_is_no_lag() -> None:
+    losses = [2.0 + 0.01 * np.sin(step) for step in range(1, 81)]
+    losses[49:54] = [40.0] * 5
+    assert observed(course(80, lagging(50), losses), rules=[LAGGING]).findings == []
+
+
+def test_without_updates_the_gradients_alone_are_judged() -> None:
+    def arrays(step: int) -> Any:
+        given = lagging(50)(step)
+        return {site: x for site, x in given.items() if site[0] is not Kind.UPDATE}
+
+    assert found(observed(course(60, arrays, FLAT), rules=[LAGGING]), LAGGING).detected == 50
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_inputs_that_begin_late_are_found_before_the_loss_spikes(
+    tmp_path: Any, quick: bool
+) -> None:
+    torch.manual_seed(0)
+    model = network()
+    with torch.no_grad():
+        model[0].weight[:, 8:] = 0.0  # Of what has not begun.
+    beta = 0.95 if quick else 0.999
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, betas=(0.9, beta))
+    findings: list[Any] = []
+    monitor = gradwatch.watch(
+        model,
+        optimizer,
+        tmp_path,
+        every=1,
+        sinks=[Keep()],
+        watch=[gradwatch.gradients(), gradwatch.optimizer_state()],
+        diagnose=[LAGGING],
+        on_finding=findings.append,
+    )
+    begin, losses = 90, []
+    for step in range(1, begin + 12):
+        x = torch.randn(32, 16)
+        y = x[:, :4].argmax(1)
+        x[:, 8:] = (10.0 + x[:, 8:]) * (step >= begin)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        monitor.record(loss=loss)
+        if step % 16 == 0:  # Of steps as quick as these, some would be dropped.
+            until_written(monitor)
+    monitor.close()
+    assert losses[begin - 1] < max(losses[40 : begin - 1])
+    assert [finding.detected for finding in findings] == ([] if quick else [begin])
+    if not quick:
+        assert max(losses[begin:]) > 2 * max(losses[40 : begin - 1])

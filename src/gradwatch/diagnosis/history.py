@@ -18,6 +18,8 @@ DEPTH = 64
 _MOST_METRICS = 4096
 _LONGEST_WARM_UP = 200
 """A learning rate that is to become so many times as large does not rise within a run."""
+_LAG = 2.3
+"""The RMS of a gradient / root of the second moment that may announce a spike of the loss."""
 _KEPT_SAMPLES = 256
 """Steps whose samples are kept: those of a spike are asked for while it lasts."""
 
@@ -113,8 +115,12 @@ class History:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether a tensor has become NaN or infinite, or the loss is, or jumps, in this step."""
-        if self._has_new_bad or self.losses.spikes.open is not None:
+        """Whether the rules are to be asked at once.
+
+        A tensor has become NaN or infinite, or the loss is, or jumps, in this step; or a second
+        moment begins to lag behind.
+        """
+        if self._has_new_bad or self.losses.spikes.open is not None or self._is_lagging():
             return True
         return self.losses.latest_step == self.step and not math.isfinite(self.losses.latest)
 
@@ -194,6 +200,16 @@ class History:
     def cached_per_step(self, key: object, compute: Callable[[], T]) -> T:
         """The result of `compute`, which is called again only after something is added."""
         return cached(self._cache, key, compute)
+
+    def _is_lagging(self) -> bool:
+        """Whether a gradient is far above the root of its second moment, as never before."""
+        if not self.is_fresh(Kind.NORMALIZED_GRADIENT) or len(self[Kind.NORMALIZED_GRADIENT]) < 2:
+            return False
+        table = self[Kind.NORMALIZED_GRADIENT]
+        if not np.any(table.latest("rms") > _LAG):
+            return False
+        newest, before = table.newest_and_before("rms", 1)
+        return bool(np.any((newest > _LAG) & (newest > before)))
 
     def _add_loss(self, step: int, value: float) -> None:
         self.losses.add(step, value)

@@ -40,7 +40,8 @@ _EXPLAINS: dict[str, set[str]] = {
     },
     "learning-rate-too-high": {
         "vanishing-gradients", "exploding-gradients", "dead-units", "saturated-activations",
-        "constant-output", "zero-gradients", "imbalance", "loss-spike", *_LOSS, *_LEARNS_NOTHING,
+        "constant-output", "zero-gradients", "imbalance", "loss-spike", "attention-collapse",
+        *_LOSS, *_LEARNS_NOTHING,
     },
     "kept-gradients": {
         "exploding-gradients", "learning-rate-too-high", "dead-units", "saturated-activations",
@@ -59,6 +60,7 @@ _EXPLAINS: dict[str, set[str]] = {
         "dead-units", "saturated-activations", "constant-output", "zero-gradients", "imbalance",
         "vanishing-gradients", "loss-spike", *_LOSS, *_LEARNS_NOTHING,
     },
+    "second-moment-lagging": {"loss-spike", "exploding-gradients", *_LOSS},
     "loss-spike": _LOSS,
     "loss-diverging": {
         "loss-oscillating", "dead-units", "saturated-activations", "constant-output",
@@ -75,6 +77,7 @@ _EXPLAINS: dict[str, set[str]] = {
     "stalled-weights": {"learning-rate-too-low", "loss-not-falling", "learned-nothing"},
     "learning-rate-too-low": {"loss-not-falling", "learned-nothing"},
     "representation-collapse": {"zero-gradients"},
+    "attention-collapse": {"saturated-activations", "vanishing-gradients", *_LEARNS_NOTHING},
     "adversary-wins": {"vanishing-gradients", "zero-gradients", "stalled-weights"},
     # Both say the same; the one that came first is reported.
     "loss-not-falling": {"learned-nothing"},

@@ -113,6 +113,14 @@ class ValueTable:
             ("column", name, site, count), lambda: _statistic(name, self.rows(count)[:, site])
         )
 
+    def newest_and_before(self, name: str, newest: int) -> tuple[Array, Array]:
+        """A statistic in the newest measured steps, and its largest before them, of each site.
+
+        There must be more measured steps than `newest`. The steps before are at most `depth`.
+        """
+        values = self.statistic(name, min(len(self), newest + self._depth))
+        return values[-newest:], np.fmax.reduce(values[:-newest], axis=0)
+
     def latest(self, name: str) -> Array:
         """A statistic of all sites in the last measured step."""
         row: Array = self.statistic(name, 1)[0]
