@@ -89,12 +89,15 @@ def _report(run: Path, file: Path) -> Path | None:
 def _say_what_there_is(run: Path, place: Path, written: Path | None) -> None:
     size = sum(file.stat().st_size for file in run.rglob("*") if file.is_file())
     program = _program()
+    board = "norms and histograms in TensorBoard"
+    if find_spec("tensorboard") is None:
+        board += ", after pip install tensorboard"
     ways = {
         f"{program} view {place / 'runs'}": "in the browser: every layer at every step",
         f"{program} top {run}": "in the terminal, updated during training",
         f"{program} show {run}": "a table of the layers, with their gradients over time",
         f"{program} diagnose {run}": "what is wrong, where, and what to do",
-        f"tensorboard --logdir {place / 'runs'}": "norms and histograms in TensorBoard",
+        f"tensorboard --logdir {place / 'runs'}": board,
         f"gradwatch.open({str(run)!r})": "in Python: series, histograms, SQL, data frames",
         f"{run / 'summaries.csv'}": "the numbers as one table",
         f"{run / 'pictures'}": "the kernels of the first layer after each epoch",

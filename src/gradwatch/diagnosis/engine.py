@@ -13,12 +13,13 @@ from gradwatch.diagnosis.finding import Finding, Severity, Symptom, worst_first
 from gradwatch.diagnosis.group_findings import GroupFindings
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.package_rules import load_package_rules
 from gradwatch.diagnosis.precedence import LEFT_ALONE
 from gradwatch.diagnosis.rank_rule import RANK_RULES, RankData, RankSymptom
 from gradwatch.diagnosis.rule import RULES, Limits, Rule, ThresholdValues
 from gradwatch.diagnosis.silence import Silence, apply_silences
 from gradwatch.diagnosis.verdict import Verdict, verdict_on
-from gradwatch.util import counted, plugins, say
+from gradwatch.util import counted, say
 from gradwatch.util.display import notebook
 
 Thresholds: TypeAlias = Mapping[str, ThresholdValues]
@@ -67,7 +68,7 @@ class Diagnosis:
         self.facts = facts or ModelFacts()
         self.silences = [silence] if isinstance(silence, Silence) else list(silence)
         self._on_error = on_error
-        plugins.load_all(plugins.RULES)
+        load_package_rules()
         chosen = [*RULES, *RANK_RULES] if rules is None else list(rules)
         # NaN explains everything else, but nothing about the inputs.
         first = {"input-scale": 0, "non-finite": 1}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Finding, Severity, Symptom
 from gradwatch.diagnosis.network_order import LayerOrder
+from gradwatch.diagnosis.package_rules import load_package_rules
 from gradwatch.diagnosis.rule import RULES, Limits, Rule, Threshold
 
 if TYPE_CHECKING:
@@ -98,12 +99,15 @@ def enumerate_ranks(ranks: Sequence[int], name: str = "rank") -> str:
 def all_rules() -> dict[str, Rule]:
     """All rules by name, sorted: those of single steps and those that compare ranks.
 
+    Those of installed packages are among them.
+
     Example:
 
     >>> from gradwatch.diagnosis import all_rules
     >>> all_rules()["dead-units"].thresholds["warn share"].value
     0.5
     """
+    load_package_rules()
     return dict(sorted({**RULES, **RANK_RULES}.items()))
 
 

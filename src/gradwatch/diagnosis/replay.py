@@ -12,12 +12,11 @@ from gradwatch.core import ModelFacts, Reading, SiteFilter
 from gradwatch.diagnosis import findings_file
 from gradwatch.diagnosis.engine import Diagnosis, Thresholds
 from gradwatch.diagnosis.finding import Finding, worst_first
-from gradwatch.diagnosis.rank_rule import RANK_RULES, RankData
-from gradwatch.diagnosis.rule import RULES, Rule
+from gradwatch.diagnosis.rank_rule import RankData, all_rules
 from gradwatch.diagnosis.sequencer import Sequencer
 from gradwatch.diagnosis.silence import Silence
 from gradwatch.diagnosis.verdict import Verdict
-from gradwatch.util import Json, plugins, say, suggests_arguments
+from gradwatch.util import Json, say, suggests_arguments
 
 if TYPE_CHECKING:
     from gradwatch.read import Run
@@ -191,8 +190,7 @@ def _settings(facts: Mapping[str, Json]) -> dict[str, Any]:
     told = facts.get("diagnose")
     if not isinstance(told, Mapping):
         return {}
-    plugins.load_all(plugins.RULES)
-    known: dict[str, Rule] = {**RULES, **RANK_RULES}
+    known = all_rules()
     rules, thresholds = told.get("rules"), told.get("thresholds")
     chosen: dict[str, Any] = {}
     for name, own in (thresholds if isinstance(thresholds, Mapping) else {}).items():

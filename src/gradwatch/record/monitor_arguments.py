@@ -1,8 +1,11 @@
 """The meaning of the arguments of `Monitor`, and errors for those that have none."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradwatch.core import select as selectors
 from gradwatch.diagnosis import (
@@ -16,11 +19,14 @@ from gradwatch.diagnosis import (
 )
 from gradwatch.sinks import Console, Sink, Store, TensorBoard
 from gradwatch.store.remote import Remote
-from gradwatch.util import Reporter, did_you_mean, plugins
+from gradwatch.util import Reporter, described, did_you_mean, plugins
 from gradwatch.watches import Watch, gradients, weights
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 _EVERY, _HISTOGRAM = "every=", "watch=[gradwatch.gradients(histogram=True)]"
-_SINKS = ("Store", "TensorBoard", "Console", "CSV", "PNG", "Totals")
+_SINKS = ("Store", "TensorBoard", "Console", "CSV", "PNG", "Totals", "Forward")
 _WATCHES = (
     "gradients", "weights", "updates", "applied_gradients", "outputs", "output_gradients",
     "pictures", "spectral_norms", "optimizer_state", "losses", "scalars",
@@ -110,8 +116,9 @@ def as_sinks(sinks: Sequence[Sink | str] | Sink | str | None) -> list[Sink]:
         return [Store(), TensorBoard(), Console()]
     chosen = []
     for each in [sinks] if isinstance(sinks, Sink | str) else sinks:
-        if isinstance(each, str) and each in plugins.installed(plugins.SINKS):
-            made = _plugin_sink(each)
+        entry = plugins.entry_of(plugins.SINKS, each) if isinstance(each, str) else None
+        if entry is not None:
+            made = _plugin_sink(entry)
             chosen += [] if made is None else [made]
         elif isinstance(each, Sink):
             chosen.append(each)
@@ -123,18 +130,19 @@ def as_sinks(sinks: Sequence[Sink | str] | Sink | str | None) -> list[Sink]:
     return chosen
 
 
-def _plugin_sink(name: str) -> Sink | None:
-    make = plugins.load(plugins.SINKS, name)
+def _plugin_sink(entry: EntryPoint) -> Sink | None:
+    make = plugins.load(entry)
     if make is None:
         return None
     try:
-        made = make()
-        if not isinstance(made, Sink):
-            raise TypeError(f"It is no gradwatch.Sink: {made!r}")
-        return made
+        made = make() if callable(make) else make
     except Exception as error:
-        plugins.leave_out(plugins.SINKS, name, error)
+        plugins.leave_out(entry, f"failed and is left out. {described(error)}")
         return None
+    if isinstance(made, Sink):
+        return made
+    plugins.leave_out(entry, f"is no gradwatch.Sink and is left out. Received: {made!r}")
+    return None
 
 
 def _call_instead(given: object, names: Sequence[str]) -> str:

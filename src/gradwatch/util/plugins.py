@@ -18,34 +18,41 @@ SINKS = "gradwatch.sinks"
 
 
 @cache
-def installed(group: str) -> dict[str, EntryPoint]:
-    """The entry points of a group by name; nothing of them is imported."""
+def installed(group: str) -> tuple[EntryPoint, ...]:
+    """The entry points of a group, by package and name; nothing of them is imported."""
     # Imported here: it takes as long as all of gradwatch together.
     from importlib.metadata import entry_points
 
-    return {entry.name: entry for entry in entry_points(group=group)}
+    return tuple(sorted(entry_points(group=group), key=lambda each: (package_of(each), each.name)))
 
 
 @cache
-def load(group: str, name: str) -> Any:
+def entry_of(group: str, name: str) -> EntryPoint | None:
+    """The entry point of this name; the first one, and a message, if several packages have it."""
+    found = [each for each in installed(group) if each.name == name]
+    if len(found) > 1:
+        packages = ", ".join(repr(package_of(each)) for each in found)
+        say(
+            f"{name!r} (entry point {group}) is in several packages: {packages}. That of "
+            f"{package_of(found[0])!r} is used. For another, give the object instead of the name."
+        )
+    return found[0] if found else None
+
+
+@cache
+def load(entry: EntryPoint) -> Any:
     """What an entry point refers to; None, and a message, if it cannot be imported."""
     try:
-        return installed(group)[name].load()
+        return entry.load()
     except (Exception, SystemExit) as error:
-        leave_out(group, name, error)
+        leave_out(entry, f"failed and is left out. {described(error)}")
         return None
 
 
-def leave_out(group: str, name: str, error: BaseException) -> None:
-    """Say that an entry point fails and is not used."""
-    package = getattr(installed(group)[name].dist, "name", "unknown")
-    say(
-        f"{name!r} of the package {package!r} (entry point {group}) failed and is left out. "
-        f"{described(error)}"
-    )
+def leave_out(entry: EntryPoint, why: str) -> None:
+    """Say that something of an entry point is not used."""
+    say(f"{entry.name!r} of the package {package_of(entry)!r} (entry point {entry.group}) {why}")
 
 
-def load_all(group: str) -> None:
-    """Import all of a group."""
-    for name in installed(group):
-        load(group, name)
+def package_of(entry: EntryPoint) -> str:
+    return str(getattr(entry.dist, "name", "unknown"))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 PATIENCE = 5.0
 """Seconds after which there is a line."""
-_ADVICE = "; without every=, training does not wait for it"
+_ADVICE = "; training waits for it only if every= is given"
 
 
 class SlowStart:
@@ -64,7 +64,7 @@ class FirstCalls:
             self._seconds.append(time.perf_counter() - began)
             first, *later = self._seconds
             if self._is_compiled and not later and first >= PATIENCE:
-                words = f"compiled the measured step, for {first:.0f} s"
+                words = f"compiled the measured step in {first:.0f} s"
                 for each in say:
                     each(words + _ADVICE * is_chosen)
             for tell in compiled:
