@@ -23,6 +23,7 @@ import pytest
 import gradwatch
 from gradwatch import Kind
 from gradwatch.capture.keras.ahead import compiled_ahead
+from gradwatch.sinks import pipeline
 from tests.keras.support import Keep, seed_everything
 
 FRAMEWORK_WARNINGS = [
@@ -71,13 +72,17 @@ def backend() -> str:
 
 
 @pytest.fixture
-def make_monitor(tmp_path: Path) -> Callable[..., tuple[Any, Keep]]:
+def make_monitor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[Any, Keep]]:
     """Makes a monitor with a run directory of its own, and the sink that keeps its readings.
 
     The arguments are those of `Monitor`; more `sinks` are added to the keeping one. Where a test
     says what to watch, the numbers that are recorded in any case are not kept unless it names them.
     """
     made = 0
+    # A busy machine may run only the thread that trains, for hundreds of steps as small as these.
+    monkeypatch.setattr(pipeline, "MAX_PENDING", 100_000)
 
     def make(**arguments: Any) -> tuple[Any, Keep]:
         nonlocal made

@@ -95,6 +95,8 @@ def test_stopping_within_an_epoch_keeps_the_count(make_monitor: Any) -> None:
 def test_checkpoints_and_keras_tensorboard_do_as_they_do_alone(
     tmp_path: Path, order: tuple[int, int, int]
 ) -> None:
+    pytest.importorskip("tensorflow", reason="Keras's TensorBoard needs it")
+
     def train(name: str, *more: Any) -> Any:
         keras.utils.clear_session()
         keras.utils.set_random_seed(3)

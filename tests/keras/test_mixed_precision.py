@@ -103,7 +103,7 @@ def test_a_step_that_overflows_is_recorded_and_training_goes_on_as_without_us(
     states = StatesOfSteps()
     model, bare = overflowing_fit(states, monitor), overflowing_fit()
 
-    assert int(model.optimizer.iterations.value) == 3
+    assert int(model.optimizer.inner_optimizer.iterations.value) == 3
     assert keep.steps == [1, 2, 3, 4]
     for ours, theirs in zip(copied(model.variables), copied(bare.variables), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)

@@ -19,6 +19,7 @@ from gradwatch import GradwatchWarning
 from tests.distributed.patience import until
 from tests.keras.support import Keep
 from tests.keras.support_behaviour import copied, csv_steps, fit, linear_model, ours
+from tests.keras.ways import KEEPS_VARIABLES
 
 
 def run_script(code: str, *args: object) -> str:
@@ -114,10 +115,7 @@ class Interrupts(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() == "jax" and keras.__version__.startswith(("3.8.", "3.9.")),
-    reason="Keras before 3.10 loses the variables of an interrupted fit on JAX",
-)
+@KEEPS_VARIABLES
 def test_the_same_directory_goes_on_after_an_interrupted_fit(tmp_path: Path) -> None:
     model = linear_model()
     first = gradwatch.Monitor(tmp_path / "run", every=1, sinks=[gradwatch.CSV()])

@@ -15,7 +15,7 @@ from gradwatch import GradwatchWarning, Kind, Site
 from tests.keras.cases import BATCH
 from tests.keras.models import CASES
 from tests.keras.support import normal
-from tests.keras.ways import BACKEND, EAGERLY, WAYS
+from tests.keras.ways import BACKEND, EAGERLY, WAYS, from_keras
 
 WATCHES = [gradwatch.outputs(per_unit=True, histogram=True), gradwatch.output_gradients()]
 
@@ -77,6 +77,7 @@ def test_a_layer_called_in_a_branch_is_refused_by_name(
     assert "net/branched/inner" not in paths
 
 
+@from_keras(3, 9, why="has no RematScope")
 def test_what_is_rematerialised_is_refused_by_name(make_monitor: Callable[..., Any]) -> None:
     with keras.RematScope(mode="full"):
         recomputed = layers.Dense(4, "relu", name="recomputed")

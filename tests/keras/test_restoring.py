@@ -11,7 +11,7 @@ import pytest
 
 import gradwatch
 from tests.keras.support_behaviour import batch, csv_steps, fit, linear_model
-from tests.keras.ways import mostly_on_torch
+from tests.keras.ways import KEEPS_VARIABLES, mostly_on_torch
 
 BATCHES = 4
 FAILING = 2  # the index of the batch at which things go wrong: the third
@@ -120,6 +120,7 @@ def failing_data() -> Iterator[Any]:
     raise RuntimeError("from the data")
 
 
+@KEEPS_VARIABLES
 def test_failing_data_leave_the_model_as_it_was(tmp_path: Path) -> None:
     model = trained_once()
     before = Attributes(model)
@@ -130,6 +131,7 @@ def test_failing_data_leave_the_model_as_it_was(tmp_path: Path) -> None:
     assert csv_steps(tmp_path) == [2, 3]
 
 
+@KEEPS_VARIABLES
 def test_the_next_fit_continues_the_steps_that_were_really_run(tmp_path: Path) -> None:
     model = trained_once()
     monitor = monitored(tmp_path)
@@ -153,6 +155,7 @@ def test_an_unmonitored_fit_between_a_failed_and_a_monitored_one_counts(tmp_path
     assert csv_steps(tmp_path) == [2, 3, 4, 10]
 
 
+@KEEPS_VARIABLES
 @pytest.mark.parametrize("closes", [True, False], ids=["closed", "not-closed"])
 def test_an_order_that_another_callback_thwarted_is_not_measured_in_a_later_fit(
     tmp_path: Path, closes: bool

@@ -9,8 +9,6 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-import torch
 
 import gradwatch
 from gradwatch import Kind
@@ -115,6 +113,7 @@ def test_the_steps_of_epochs_of_unknown_length_are_counted_right(
     make_monitor: Any,
 ) -> None:
     """Keras learns of such an epoch's end only by beginning a batch that is not there."""
+    tf = pytest.importorskip("tensorflow")
     monitor, keep = make_monitor(every=1, watch=gradwatch.weights())
     model = linear_model()
     # Keras takes TensorFlow's datasets on every backend; this one can be gone through again.
@@ -184,17 +183,6 @@ def test_the_smaller_last_batch_of_an_epoch_is_a_step_like_any_other(make_monito
     assert keep.steps == [1, 2]
 
 
-class Growing(torch.utils.data.IterableDataset):
-    """One batch more in each epoch than in the one before."""
-
-    batches = 2
-
-    def __iter__(self) -> Iterator[Any]:
-        self.batches += 1
-        for _ in range(self.batches * BATCH):
-            yield np.ones(3, "float32"), np.ones(2, "float32")
-
-
 class Ends(keras.callbacks.Callback):
     """Counts the steps that have ended."""
 
@@ -209,10 +197,22 @@ class Ends(keras.callbacks.Callback):
 def test_epochs_of_unknown_and_different_lengths_are_measured_to_their_last_steps(
     make_monitor: Any,
 ) -> None:
+    data = pytest.importorskip("torch").utils.data
+
+    class Growing(data.IterableDataset):
+        """One batch more in each epoch than in the one before."""
+
+        batches = 2
+
+        def __iter__(self) -> Iterator[Any]:
+            self.batches += 1
+            for _ in range(self.batches * BATCH):
+                yield np.ones(3, "float32"), np.ones(2, "float32")
+
     # Keras takes the length of the first epoch for that of the next ones, and finds out.
     monitor, keep = make_monitor(every=1)
-    ends, data = Ends(), torch.utils.data.DataLoader(Growing(), batch_size=BATCH)
-    linear_model().fit(data, epochs=4, callbacks=[monitor, ends], verbose=0, shuffle=False)
+    ends, batched = Ends(), data.DataLoader(Growing(), batch_size=BATCH)
+    linear_model().fit(batched, epochs=4, callbacks=[monitor, ends], verbose=0, shuffle=False)
     assert ends.count > 12
     assert keep.steps == list(range(1, ends.count + 1))
 

@@ -9,6 +9,8 @@ from typing import Any
 import keras
 import pytest
 
+from gradwatch.compat.versions import numbers_of
+
 BACKEND = keras.backend.backend()
 WAYS = {
     "tensorflow": {"graph": {"jit_compile": False}, "xla": {"jit_compile": True}},
@@ -18,6 +20,16 @@ WAYS = {
 }[BACKEND]
 EAGERLY = {"run_eagerly": True, "jit_compile": False}
 ANY_BACKEND = pytest.mark.any_backend
+
+
+def from_keras(*version: int, why: str, on: Collection[str] = (BACKEND,)) -> pytest.MarkDecorator:
+    """Leaves a test out where an older Keras cannot do on these backends what the test needs."""
+    is_old = numbers_of(keras.__version__) < version and BACKEND in on
+    number = ".".join(map(str, version))
+    return pytest.mark.skipif(is_old, reason=f"before {number}, Keras {why}")
+
+
+KEEPS_VARIABLES = from_keras(3, 10, why="loses the variables of an interrupted fit", on=["jax"])
 
 
 _USUAL = {"tensorflow": "graph", "jax": "xla", "torch": "op_by_op"}[BACKEND]

@@ -9,9 +9,11 @@ from torch import nn
 import gradwatch
 from gradwatch import GradwatchWarning, Kind
 from gradwatch.capture.user_taps import STATE
+from gradwatch.compat.torch_names import recompile_limit_name
 from tests.loop.support import Keep, paths
 
 STEPS = 4
+LIMIT = recompile_limit_name(torch._dynamo.config)
 BOTH = [gradwatch.outputs(), gradwatch.output_gradients()]
 X = np.random.default_rng(0).normal(size=(5, 4)).astype("f")
 # torch.compile itself gives these, for any torch.autograd.Function and with its inductor.
@@ -78,7 +80,8 @@ def compiled():
             return module
         return torch.compile(module, fullgraph=True, backend=backend)
 
-    with torch._dynamo.config.patch(recompile_limit=torch._dynamo.config.recompile_limit):
+    config = torch._dynamo.config
+    with config.patch({LIMIT: getattr(config, LIMIT)}):
         yield compile_module
     torch._dynamo.reset()
 
@@ -218,7 +221,7 @@ def test_what_is_changed_in_place_stays_what_it_is(tmp_path, compiled):
 
 
 def test_many_modules_of_a_class_do_not_meet_the_limit_of_torch(tmp_path, compiled):
-    torch._dynamo.config.recompile_limit = 4
+    setattr(torch._dynamo.config, LIMIT, 4)
     for i in range(5):
         torch.manual_seed(i)
         module = compiled(nn.Sequential(nn.Linear(4, 4), nn.Tanh()))

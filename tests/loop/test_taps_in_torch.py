@@ -12,10 +12,12 @@ from torch.utils.checkpoint import checkpoint
 import gradwatch
 from gradwatch import GradwatchWarning, Kind
 from gradwatch.capture.user_taps import STATE, TapCollector
+from gradwatch.compat.torch_names import recompile_limit_name
 from tests.loop.support import Keep, assert_measured, paths
 from tests.loop.tapped import WEIGHTS, X, assert_blocks
 
 STEPS = 4
+LIMIT = recompile_limit_name(torch._dynamo.config)
 # torch.compile itself gives these, for any torch.autograd.Function and with its inductor.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"),
@@ -73,7 +75,8 @@ def assert_trained_alike(one, other):
 def compiled():
     """Compiles in one graph."""
     torch._dynamo.reset()
-    with torch._dynamo.config.patch(recompile_limit=torch._dynamo.config.recompile_limit):
+    config = torch._dynamo.config
+    with config.patch({LIMIT: getattr(config, LIMIT)}):
         yield lambda run, backend="aot_eager": torch.compile(run, fullgraph=True, backend=backend)
     torch._dynamo.reset()
 
@@ -306,7 +309,7 @@ def test_two_optimizers_take_what_passed_before_their_steps(tmp_path):
 
 @pytest.mark.parametrize("every", [2, 4])
 def test_compiling_twice_does_not_meet_the_limit_of_torch(tmp_path, compiled, monkeypatch, every):
-    torch._dynamo.config.recompile_limit = 2
+    setattr(torch._dynamo.config, LIMIT, 2)
     monkeypatch.setattr(STATE, "_may_compile_twice", False)
     module = Blocks()
     run = compiled(module)

@@ -1,6 +1,6 @@
 """Which versions of frameworks are supported, and what older ones call otherwise.
 
-`jax_names` is imported by those who have imported JAX.
+`jax_names` and `keras_facts` are imported by those who have imported JAX, or Keras.
 """
 
 from gradwatch.compat.versions import (

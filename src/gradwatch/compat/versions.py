@@ -14,6 +14,15 @@ class UnsupportedVersionError(ImportError):
     """A framework is installed in a version that gradwatch does not support."""
 
 
+def numbers_of(version: str) -> tuple[int, ...]:
+    """The first three numbers of a version.
+
+    >>> numbers_of("0.12.0.1")
+    (0, 12, 0)
+    """
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
+
+
 def unsupported(name: str) -> str | None:
     """Why the imported version of a framework is not supported; None if it is.
 
@@ -23,7 +32,7 @@ def unsupported(name: str) -> str | None:
     version = getattr(sys.modules.get(name), "__version__", None)
     if lowest is None or not isinstance(version, str):
         return None
-    numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
+    numbers = numbers_of(version)
     if not numbers or numbers >= lowest:
         return None
     wanted = ".".join(map(str, lowest))

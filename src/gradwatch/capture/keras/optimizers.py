@@ -93,6 +93,13 @@ def updating_optimizers(optimizers: Sequence[KerasOptimizer]) -> list[KerasOptim
     return found
 
 
+def _variables_of(optimizer: KerasOptimizer) -> list[Any]:
+    """The variables that an optimizer was built with."""
+    # Before Keras 3.10, a LossScaleOptimizer leaves them to the optimizer inside it.
+    own: list[Any] = optimizer._trainable_variables
+    return own or list(innermost(optimizer)._trainable_variables)
+
+
 def _is_multi(optimizer: KerasOptimizer) -> bool:
     kind = getattr(keras.optimizers, "MultiOptimizer", None)  # Since Keras 3.14.
     return kind is not None and isinstance(optimizer, kind)
@@ -157,7 +164,7 @@ def tapped(
                 is_watched = backend.is_watched_replica()
                 if is_watched and not before:
                     with backend.aside():
-                        variables = trainable_variables or optimizer._trainable_variables
+                        variables = trainable_variables or _variables_of(optimizer)
                         note(optimizer, grads, variables)
             except Exception as error:
                 seen.is_incomplete = True
@@ -176,7 +183,7 @@ def tapped(
             before = inside[0]
             try:
                 if not before:
-                    own, given = optimizer._trainable_variables, list(grads)
+                    own, given = _variables_of(optimizer), list(grads)
                     state = list(zip(optimizer.variables, optimizer_variables, strict=False))
                     with keras.StatelessScope(state_mapping=state), backend.aside():
                         note(optimizer, given, own, trainable_variables)

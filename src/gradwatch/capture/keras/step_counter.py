@@ -5,6 +5,7 @@ from typing import Any
 
 from gradwatch.capture.keras.optimizers import find_optimizers, innermost
 from gradwatch.capture.keras.variables import fit_of
+from gradwatch.compat.keras_facts import ENDS_WITH_LAST_BATCH
 from gradwatch.core import KerasModel, KerasOptimizer, Moment
 
 
@@ -66,6 +67,8 @@ class FitStepCounter:
 
     def end_batch(self, batch: int) -> None:
         """The execution that ends with a batch has ended; on any thread, in any order."""
+        if not ENDS_WITH_LAST_BATCH:
+            batch += self._model.steps_per_execution - 1
         with self._lock:
             self._ended = max(self._ended, batch + 1)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 from weakref import WeakMethod, ref
 
 from gradwatch.capture.user_taps.tap_collector import Noted, TapCollector
+from gradwatch.compat.torch_names import change_recompile_limit
 
 _NESTED = (
     "What passes taps is recorded once: by the innermost with_taps, or by one of several monitors."
@@ -85,10 +85,8 @@ class TapState:
             return None
         self._owners[key] = reference = ref(owner)
         self.is_used = True
-        config: Any = sys.modules.get("torch._dynamo.config")
-        if config is not None:
-            # The measured graph is compiled for one module only.
-            config.recompile_limit += 2
+        # The measured graph is compiled for one module only.
+        change_recompile_limit(lambda limit: limit + 2)
         self.refresh()
 
         def leave() -> None:
@@ -111,13 +109,7 @@ class TapState:
 
     def _allow_compiling_twice(self) -> None:
         # With fullgraph=True, torch raises an exception where it compiles a function too often.
-        config: Any = sys.modules.get("torch._dynamo.config")
-        if config is not None:
-            self._may_compile_twice = True
-            # Before torch 2.6 it has another name.
-            old, new = "cache_size_limit", "recompile_limit"
-            name = new if hasattr(config, new) else old
-            setattr(config, name, 2 * getattr(config, name))
+        self._may_compile_twice = change_recompile_limit(lambda limit: 2 * limit)
 
     def take(self) -> TapCollector:
         """What was noted since the last step, of whichever optimizer."""

@@ -8,6 +8,7 @@ import jax
 
 from gradwatch.capture.keras.again.jax_rerunner import jitted_step
 from gradwatch.capture.keras.ahead.tracer import Taken, Tracer
+from gradwatch.compat.keras_facts import COMMITS_STATE
 
 
 class JaxTracer(Tracer):
@@ -30,8 +31,12 @@ class JaxTracer(Tracer):
         return structure, tuple(map(_kind, leaves))
 
     def trace(self, function: Any, args: Any) -> Callable[[], object]:
+        state, batch = _peeked(args)
+        if COMMITS_STATE:
+            # When it is compiled, the first batch is over.
+            state = jax.tree.map(lambda leaf: jax.device_put(leaf, leaf.sharding), state)
         # Lowering runs none of the user's code.
-        traced = jitted_step(function).trace(*_peeked(args))
+        traced = jitted_step(function).trace(state, batch)
         return lambda: traced.lower().compile()
 
 
@@ -46,5 +51,5 @@ def _kind(leaf: Any) -> Hashable:
         leaf.shape,
         leaf.dtype,
         getattr(leaf, "weak_type", False),
-        getattr(leaf, "committed", False),
+        COMMITS_STATE or getattr(leaf, "committed", False),
     )

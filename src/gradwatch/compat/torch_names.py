@@ -1,0 +1,20 @@
+"""What torch has under other names in its versions from 2.5 on."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def change_recompile_limit(change: Callable[[int], int]) -> bool:
+    """Change how often `torch.compile` compiles a function; whether it was imported."""
+    config: Any = sys.modules.get("torch._dynamo.config")
+    if config is None:
+        return False
+    name = recompile_limit_name(config)
+    setattr(config, name, change(getattr(config, name)))
+    return True
+
+
+def recompile_limit_name(config: Any) -> str:
+    """The name of this limit in torch's settings."""
+    return "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
