@@ -1,5 +1,7 @@
 """Builds the viewer's front end into the package, where a wheel or an sdist is made.
 
+The README of a package links to the repository: a package index shows it alone.
+
 The licences of the npm packages that it contains, and an SBOM that names them, are made with it.
 What an sdist carries is built already, so installing from one needs no Node.js.
 """
@@ -8,16 +10,37 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 BUILT = ("index.html", "app.js", "app.css", "widget.js")
 SBOM = "viewer/gradwatch.cdx.json"
 LICENCES = "viewer/licenses"
+
+PAGES = "https://github.com/gradwatch/gradwatch/blob/main/"
+IMAGES = "https://raw.githubusercontent.com/gradwatch/gradwatch/main/"
+
+
+class PackageReadme(MetadataHookInterface):
+    """Makes the links of the README absolute."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Called by hatch before it builds."""
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": with_absolute_links(text)}
+
+
+def with_absolute_links(text: str) -> str:
+    text = re.sub(r"(!\[[^\]]*\]\()(?!https?:)", rf"\g<1>{IMAGES}", text)
+    return re.sub(r"((?<!!)\[[^\]]*\]\()(?!https?:|#)", rf"\g<1>{PAGES}", text)
 
 
 class FrontEnd(BuildHookInterface):  # type: ignore[type-arg]
