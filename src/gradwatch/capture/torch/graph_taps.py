@@ -138,7 +138,8 @@ class _GraphHook:
 
 def _is_whole(x: Any) -> bool:
     """Whether nothing is looked for in an object: a cache of attention must stay the same."""
-    return not isinstance(x, tuple | list | dict)
+    # torch before 2.6 does not compile a union of types.
+    return not isinstance(x, (tuple, list, dict))
 
 
 def _tapped(x: Any, name: str) -> Any:
