@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import gradwatch
+from gradwatch.capture.keras import fit_capture
 from gradwatch.capture.keras.ahead import compiled_ahead
+from gradwatch.watches import Timetable
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() == "torch", reason="torch does not compile the step of fit"
@@ -144,6 +146,18 @@ def test_another_monitor_uses_what_was_compiled(tmp_path):
     assert list(gradwatch.open(tmp_path / "a").measured_steps[-2:]) == [11, 12]
     model.compile("sgd", "mse")
     assert fit(monitor("g")) > 0, "compiled again"
+
+
+@pytest.mark.parametrize(("after", "is_compiled"), [(30, False), (25, True)])
+def test_the_step_that_measures_less_is_compiled_only_if_training_is_not_short(
+    tmp_path, monkeypatch, after, is_compiled
+):
+    monkeypatch.setattr(fit_capture, "LESSER_FROM", after)
+    monkeypatch.setattr(Timetable, "is_whole", lambda timetable, moment: moment.step <= 20)
+    gate, keep = Gate(monkeypatch, opens_before=99), Steps()
+    trained(gradwatch.Monitor(tmp_path, every=1, sinks=[keep]), gate, steps=30)
+    assert gate.is_alive() == is_compiled
+    assert keep.steps == list(range(1, 31))
 
 
 @pytest.mark.filterwarnings("ignore::gradwatch.util.reporter.GradwatchWarning")

@@ -6,13 +6,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from gradwatch.capture.keras.again import (
-    KeptCall,
-    Rerun,
-    Reruns,
-    StepSearch,
-    make_keeper,
-)
+from gradwatch.capture.keras.again import KeptCall, Rerun, Reruns, StepSearch, make_keeper
 from gradwatch.capture.keras.ahead import make_tracer
 from gradwatch.capture.keras.backends import make_backend
 from gradwatch.capture.keras.describe_model import facts_of
@@ -38,6 +32,8 @@ from gradwatch.watches import Timetable
 from gradwatch.watches.budget import Pacer
 
 _FAR = 10**9 + 7
+LESSER_FROM = 300
+"""The steps after which the step that measures less is compiled; fewer would not make up for it."""
 
 
 class FitCapture:
@@ -98,6 +94,7 @@ class FitCapture:
             )
 
         self._whole = view(self._timetable, "whole", False)
+        self._lesser_from = steps_before + LESSER_FROM
         self._partial: StepView | None = None
         """What the user has asked for, without what only the diagnosis wants."""
         asked_for = self._timetable.without_diagnosis()
@@ -309,11 +306,14 @@ class FitCapture:
 
     def _request_for(self, moment: Moment) -> StepRequest:
         request = self._request(self._whole, moment)
-        if self._partial is None or self._timetable.is_whole(moment):
+        part, is_eager = self._partial, self._backend.runs_eagerly(self._model)
+        if part is None or self._timetable.is_whole(moment):
+            return request
+        is_early = moment.step <= self._lesser_from and not is_eager
+        if is_early and not self._measured_step.is_there(part.observer):
             return request
         # Nobody waits for what measures less.
-        part = self._request(self._partial, moment)
-        return replace(part, may_wait=self._backend.runs_eagerly(self._model), instead=request)
+        return replace(self._request(part, moment), may_wait=is_eager, instead=request)
 
     def _request(self, view: StepView, moment: Moment) -> StepRequest:
         histograms = any(view.plan.timetable.histograms_due(moment))
