@@ -25,8 +25,8 @@ from ...run import Run
     own_step_wrong_sign=fault("wrong sign"),
     norm_never_catches_up=fault("norm statistics lag"),
     shuffles_pictures_only=fault("inputs and targets out of order"),
-    generator_gives_zeros=fault("inputs lost", 61),
-    generator_divides_by_zero=fault("NaN in the data", 77),
+    generator_gives_zeros=fault("inputs lost", 22),
+    generator_divides_by_zero=fault("NaN in the data", 43),
     kernel_too_large=fault("saturated"),
     base_at_rest_and_head_too=fault("all frozen"),
 )
