@@ -481,8 +481,9 @@ def test_submodules_that_a_compiled_module_calls_elsewhere_are_refused_by_name(w
         train()
     monitor.close()
     assert len(graphs) == 1
-    assert keep.steps == [1, 2, 3]
-    assert [str(site) for site in keep.readings[0].sites] == [
+    measured = [reading for reading in keep.readings if len(reading.sites) > 1]
+    assert [reading.step for reading in measured] == [1, 2, 3]
+    assert [str(site) for site in measured[0].sites] == [
         "gradient dense/weight",
         "gradient dense/bias",
     ]

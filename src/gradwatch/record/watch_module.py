@@ -37,7 +37,8 @@ def watch(
     `outputs` or `output_gradients` are asked for, the chosen submodules get hooks of their
     own, also inside of a compiled module that was not called yet, and a warning says what cannot be seen. A step that is not finite is recorded with
     the first tensor that was not, due or not. For the loss and the epoch, call
-    `monitor.record(loss=loss, epoch=epoch)` after the step.
+    `monitor.record(loss=loss, epoch=epoch)` after the step. Of a loop that records no losses, those
+    that it differentiates are recorded, if each step has one backward pass.
 
     Args:
         module: the module; also a compiled one, one wrapped in `DistributedDataParallel`, or

@@ -15,6 +15,10 @@ class LoopFacts:
         self._describe: dict[str, Callable[[], ModelFacts]] = {}
         self._modules: dict[str, Any] = {}
 
+    def __len__(self) -> int:
+        """How many groups there are."""
+        return len(self._describe)
+
     def add(self, group: str, describe: Callable[[], ModelFacts], module: Any = None) -> None:
         """Let a function describe what a group trains, a torch module for example."""
         self._describe[group] = describe

@@ -32,6 +32,7 @@ from gradwatch.capture.torch.torch_parallel import (
 )
 from gradwatch.capture.torch.torch_replicas import Replica, is_check, with_exact_sums
 from gradwatch.capture.torch.torch_sharded import ShardRecorder
+from gradwatch.capture.torch.unrecorded_losses import UnrecordedLosses
 from gradwatch.capture.values import value_name
 from gradwatch.core import Kind, Moment, Site, Tensor, TorchModule, TorchOptimizer
 from gradwatch.measure import Fetched, framework
@@ -103,19 +104,19 @@ class TorchWatch:
             # A budget would choose other steps here than where variables are recorded.
             loop.follow(is_evenly_spread)
         loop.means(_MEANINGS[spread])
-        self._surroundings = LossWatch(
-            module,
-            optimizer,
-            loop,
-            group,
-            lambda: self._seen.is_whole() and self._is_due(self._moment or self._next_moment()),
-        )
+
+        def is_due() -> bool:
+            return self._seen.is_whole() and self._is_due(self._moment or self._next_moment())
+
+        self._surroundings = LossWatch(module, optimizer, loop, group, is_due)
         self._seen.activation_of = self._surroundings.activation_of
         loop.known.add(group, self._surroundings.facts, module)
         loop.progress(group).is_watched = True
         if loop.is_diagnosed and spread is Spread.OWN and not self._is_one_of_many:
             self._bad_steps = BadSteps(module, named, loop, group, self._tensors)
         self._add_hooks(module, optimizer, is_spread=spread is not Spread.OWN)
+        if self._bad_steps is not None and not group:
+            UnrecordedLosses(optimizer, loop)
 
     def _add_hooks(self, module: TorchModule, optimizer: TorchOptimizer, is_spread: bool) -> None:
         # Not traced where the whole step is compiled: measurements stay eager.
@@ -267,14 +268,13 @@ class TorchWatch:
     ) -> dict[str, Tensor]:
         """The summaries, cells and values of a table, as arrays on the device."""
         measured = {**self._clipping.rows, **step.gradients}
-        tensors = [
-            measured[site]
-            if site in measured
-            else outputs[site].tensor()
-            if site in outputs
-            else self._tensors.tensor(site, step)
-            for _, site in table.rows
-        ]
+
+        def tensor(site: Site) -> Tensor | MeasuredRow | None:
+            if site in measured:
+                return measured[site]
+            return outputs[site].tensor() if site in outputs else self._tensors.tensor(site, step)
+
+        tensors = [tensor(site) for _, site in table.rows]
         rows, cells = step.eager.measure(tensors, table.with_cells)
         if self._is_compared(step.moment):
             pairs = zip(table.rows, tensors, strict=True)
