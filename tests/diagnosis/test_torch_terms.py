@@ -61,6 +61,15 @@ def test_with_weights_of_classes_another_guess_is_the_best():
     assert (seen.facts.reduction, seen.facts.rest) == ("other", "terms")
 
 
+def test_a_focal_loss_is_another_one_than_the_entropy_in_it():
+    outputs = nn.Linear(4, 1)(X)[:, 0]
+    truth = (CLASSES > 0).float()
+    each = F.binary_cross_entropy_with_logits(outputs, truth, reduction="none")
+    hard = torch.where(truth > 0, 1 - outputs.sigmoid(), outputs.sigmoid()) ** 2
+    seen = read_loss((hard * each).mean().grad_fn)
+    assert (seen.facts.reduction, seen.facts.rest) == ("other", "terms")
+
+
 def test_another_head_is_another_term():
     body, policy, value = nn.Linear(4, 5), nn.Linear(5, 3), nn.Linear(5, 1)
     hidden = body(X).tanh()

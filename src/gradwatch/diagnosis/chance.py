@@ -15,6 +15,8 @@ SKILL = 0.1
 """The share of the constant guess's loss that a network must have removed to have learned."""
 _STEPS = 256
 """Measured steps whose targets are looked at, at most."""
+_NOTHING = 1e-9
+"""Of a guess's loss; rounding."""
 _PAIRS = 10
 """Batches with both losses, that of the network and that of the guess, to compare the two."""
 
@@ -66,6 +68,9 @@ def _constant_guess(history: History, facts: ModelFacts) -> Level:
         # The guess for a single batch says nothing about all of them.
         pooled = _from_summaries(history, facts)
         return Level(max(pooled, value) if math.isfinite(pooled) else math.nan)
+    if not value > _NOTHING:
+        # One answer is right for all: the positive of a contrast has a fixed place, for example.
+        return Level(math.nan)
     return Level(_for_many_samples(value, history, facts), error)
 
 

@@ -29,7 +29,7 @@ def equal_weights(history: History, facts: ModelFacts) -> Iterator[Symptom]:
         return
     mixing = matrices(table, facts)
     chosen = equal & mixing & without_gradient(table, history, _STEPS)
-    chosen &= ~not_called(table, history, facts, _STEPS)
+    chosen &= ~not_called(table, history, facts, _STEPS) & _is_used(table, history)
     if not chosen.any():
         return
     sites = table.sites_where(chosen)
@@ -46,6 +46,15 @@ def equal_weights(history: History, facts: ModelFacts) -> Iterator[Symptom]:
         "last one of a branch beside a residual connection, may start with 0.",
         about="equal weights",
     )
+
+
+def _is_used(table: ValueTable, history: History) -> Mask:
+    """For each variable, whether it has a gradient, of zeros perhaps: the loss depends on it."""
+    gradients = history[Kind.GRADIENT]
+    if not len(gradients):
+        return np.zeros(len(table.sites), bool)
+    paths = {site.path for site in gradients.sites_where(gradients.latest("count") > 0)}
+    return np.array([site.path in paths for site in table.sites], bool)
 
 
 def _are_equal(table: ValueTable, count: int) -> Mask:

@@ -20,7 +20,7 @@ from gradwatch.diagnosis.chance import (
 from gradwatch.diagnosis.data_losses import data_losses, is_added
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.losses import Losses, median
-from gradwatch.diagnosis.rising_scores import rises
+from gradwatch.diagnosis.rising_scores import rests, rises
 from gradwatch.diagnosis.value_table import Array
 
 _LEAST = 10
@@ -68,6 +68,7 @@ class Judgement:
         term: the skill by a term of the loss, where only that can be compared.
         patience: the losses before one that rests at the constant guess's is taken to stay there.
         is_rising: whether a score that the loop reports rises, such as the return of a policy.
+        is_resting: whether such scores have not risen, although there are many.
         added: what regularizers add to the loss, and all levels here are without; NaN if nothing.
     """
 
@@ -87,6 +88,7 @@ class Judgement:
     patience: int = _FEW
     added: float = math.nan
     is_rising: bool = False
+    is_resting: bool = False
 
     @property
     def skill(self) -> Level:
@@ -115,7 +117,7 @@ class Judgement:
             return False
         if math.isfinite(self.skill.value):
             return self.skill.low > SKILL or self.is_accurate
-        is_far = self.is_significant and self.fall > 0.5
+        is_far = self.is_significant and self.fall > 0.5 and not self.is_idle
         return self.is_accurate or self.is_rising or is_far
 
     @property
@@ -142,6 +144,11 @@ class Judgement:
         return self.is_signed and math.isnan(self.chance.value)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is learned by what tells it instead of the loss: a score."""
+        return self.is_vague and self.is_resting
+
+    @property
     def is_at_chance(self) -> bool:
         """Whether the loss has come to rest at that of the constant guess."""
         is_near = abs(self.skill.value) < max(_FALL, 2.0 * self.skill.error)
@@ -165,6 +172,8 @@ class Judgement:
     def word(self) -> Word:
         if self.losses < _LEAST or math.isnan(self.fall):
             return Word.UNKNOWN
+        if self.is_idle:
+            return Word.LEARNED_NOTHING
         is_far = self.skill.value > 0.5 or not self.is_falling
         if self.has_learned and (is_far or self.fall > 0.5):
             return Word.LEARNED
@@ -232,6 +241,7 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         term=term,
         patience=_FEW if term is None or history.has_ended else _PLATEAU,
         is_rising=rises(history),
+        is_resting=rests(history, _PLATEAU),
         added=history.numbers[ADDED_LOSS][-1][1] if is_added(history, facts) else math.nan,
     )
 

@@ -1,4 +1,4 @@
-"""Scores that a loop reports: they tell that it learns where its loss does not."""
+"""Scores that a loop reports: they tell whether it learns where its loss does not."""
 
 import math
 import re
@@ -15,17 +15,31 @@ _SCORE = re.compile(
 _FEWEST = 12
 _SIGNIFICANT = 4.0
 """Standard errors between the first and the last third."""
+_HARDLY = 2.0
+"""Standard errors; noise alone rarely exceeds them."""
 
 
 def rises(history: History) -> bool:
     """Whether a score of which more is better has risen beyond its noise."""
+    return any(rise > _SIGNIFICANT for rise in _rises(history, _FEWEST))
+
+
+def rests(history: History, count: int) -> bool:
+    """Whether there are scores of so many steps, and none has risen by more than its noise."""
+    found = _rises(history, count)
+    return bool(found) and all(rise < _HARDLY for rise in found)
+
+
+def _rises(history: History, fewest: int) -> list[float]:
+    """By how many standard errors each score has risen from the first to the last third."""
+    found = []
     for name, series in history.metrics.items():
-        if len(series) < _FEWEST or not _SCORE.search(name):
+        if len(series) < fewest or not _SCORE.search(name):
             continue
         values = np.array([value for _, value in series])
         third = values.size // 3
         first, last = values[:third], values[-third:]
         noise = math.hypot(first.std(ddof=1), last.std(ddof=1)) / math.sqrt(third)
-        if last.mean() - first.mean() > max(_SIGNIFICANT * noise, 0.0):
-            return True
-    return False
+        rise = float(last.mean() - first.mean())
+        found.append(rise / noise if noise > 0 else math.inf if rise > 0 else 0.0)
+    return found

@@ -10,6 +10,7 @@ from gradwatch.diagnosis.data_losses import is_added
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.pairing_checks import PAIRING_CHECKS
 from gradwatch.diagnosis.static_normalization import NORMALIZATION_CHECKS
 from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
@@ -286,6 +287,7 @@ _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _little_trainable,
     _untrained,
     _broadcast,
+    *PAIRING_CHECKS,
     _softmax_over_batch,
     _no_log,
     _linear_network,

@@ -125,7 +125,7 @@ class _Surroundings:
         self.is_weighted = False
         self._has_others = False
         self._others: list[Any] = []
-        self._is_sum = False
+        self._is_sum = self._is_product = False
         self._divisors: list[float] = []
         self._factors = 0
 
@@ -139,6 +139,8 @@ class _Surroundings:
 
     def rest_of(self, term: LossTerm) -> str:
         """Whether all but a term is about weights, or about the output of the term."""
+        if self._is_product:
+            return "terms"  # Whatever it is multiplied by: a focal loss is another one.
         known = [arranged(term.output), term.chosen]
         for other in self._others:
             for node in ancestors(other, _MOST_PENALTY_NODES, known):
@@ -163,6 +165,7 @@ class _Surroundings:
                 continue
             self._is_sum |= name == "Sum"
             if name in ("Mul", "Div"):
+                self._is_product |= len(sources(node)) > 1
                 self._add_factor(node)
             elif name in ("Add", "Sub") and len(sources(node)) < len(node.next_functions):
                 self._has_others = True  # A constant.

@@ -100,7 +100,7 @@ def _is_nothing(history: History, facts: ModelFacts) -> bool:
         return is_little or (so_far.is_flat and so_far.skill.value < 0.5 * SKILL)
     # A signed loss, such as that of a policy or an adversary, need not fall.
     is_judged = not so_far.is_signed and so_far.word is not Word.GOT_WORSE
-    return is_judged and so_far.is_nothing
+    return so_far.is_idle or (is_judged and so_far.is_nothing)
 
 
 def _rests(losses: Losses, so_far: Judgement) -> bool:
