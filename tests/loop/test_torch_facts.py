@@ -130,6 +130,22 @@ def test_a_network_without_activations_is_linear():
     assert read_layers(term.output, _owners(module)).is_linear is True
 
 
+@pytest.mark.parametrize(
+    ("norm", "wanted"),
+    [
+        (nn.BatchNorm1d(8), (pytest.approx(0.9), True)),
+        (nn.BatchNorm1d(8, momentum=1e-6), (pytest.approx(1 - 1e-6), True)),
+        (nn.BatchNorm1d(8, momentum=None), (None, True)),
+        (nn.BatchNorm1d(8, track_running_stats=False), (None, None)),
+        (nn.BatchNorm1d(8).eval(), (None, True)),
+    ],
+)
+def test_how_much_of_its_statistics_a_normalization_keeps(tmp_path, norm, wanted):
+    run = _trained(nn.Sequential(nn.Linear(3, 8), norm, nn.Linear(8, 2)), tmp_path)
+    layer = ModelFacts.from_json(run.facts["model"]).layer("1")
+    assert (layer.momentum, layer.is_fresh) == wanted
+
+
 def test_a_head_whose_body_has_no_graph_is_no_linear_network(tmp_path):
     module = Functional()
     module.forward = lambda x: module.out(module.first(x).detach())

@@ -28,6 +28,8 @@ _ACTIVATIONS = {
     "Hardsigmoid": "hard_sigmoid", "Hardtanh": "hard_tanh", "LogSoftmax": "log_softmax",
 }  # fmt: skip
 _NORMALIZATION = torch.nn.modules.batchnorm._NormBase
+_FIRST_CALLS = 2
+"""Of a normalization, before the first backward pass: that of a discriminator is called twice."""
 _FEW = 0.1
 """Of the parameters that learn from a loss."""
 _DROPOUT = torch.nn.modules.dropout._DropoutNd
@@ -157,13 +159,20 @@ def _layer(module: TorchModule, path: str) -> LayerFacts:
         rate=float(module.p) if isinstance(module, _DROPOUT) else None,
         is_inferring=not module.training if has_modes else None,
         is_fresh=_is_fresh(module) if isinstance(module, _NORMALIZATION) else None,
+        momentum=_momentum(module) if isinstance(module, _NORMALIZATION) else None,
     )
 
 
 def _is_fresh(module: Any) -> bool | None:
-    """Whether a normalization that uses its statistics has never updated them."""
+    """Whether the statistics of a normalization are those of its start, but for the first step."""
     updates = module.num_batches_tracked
-    return None if module.training or updates is None else int(updates) == 0
+    return None if updates is None else int(updates) <= (_FIRST_CALLS if module.training else 0)
+
+
+def _momentum(module: Any) -> float | None:
+    """The share of its statistics that a normalization keeps in a step; torch tells the rest."""
+    is_updated = module.training and module.track_running_stats and module.momentum is not None
+    return 1.0 - float(module.momentum) if is_updated else None
 
 
 def _optimizer(optimizer: TorchOptimizer) -> OptimizerFacts:
