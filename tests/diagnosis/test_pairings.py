@@ -60,6 +60,34 @@ def test_class_numbers_as_values_of_all_outputs(targets, is_alarm):
     assert alarms(diagnosis) == (["structural-mismatch"] if is_alarm else [])
 
 
+@pytest.mark.parametrize(
+    ("share", "answers", "is_alarm"),
+    [
+        (0.05, (-9.0, -6.0), True),
+        (0.95, (6.0, 9.0), True),
+        # Nothing but the share is known; some answers are higher; a rare class that weighs more.
+        (0.05, (-3.0, -2.9), False),
+        (0.05, (-9.0, 1.0), False),
+        (0.05, (0.0, 2.0), False),
+        # Too few of the rare class were seen.
+        (0.0005, (-12.0, -11.0), False),
+    ],
+)
+def test_weights_that_let_a_class_vanish(share, answers, is_alarm):
+    facts = facts_of([("net/out", "Dense", None, 1)], "binary_crossentropy", from_logits=True)
+
+    def arrays(step):
+        return {
+            (Kind.TARGET, "target"): RNG.random(64) < share,
+            (Kind.OUTPUT, "net/out"): RNG.uniform(*answers, 64),
+        }
+
+    diagnosis = observed([reading(i, arrays(i), 0.9**i) for i in range(1, 121)], facts)
+    assert alarms(diagnosis) == []
+    diagnosis.observe_end()
+    assert alarms(diagnosis) == (["structural-mismatch"] if is_alarm else [])
+
+
 @pytest.mark.parametrize("units", [1, 65])
 def test_where_one_answer_is_right_for_all_nothing_is_compared_with_it(units):
     """The positive of a contrast comes first: as column 0 of answers, or as class 0."""

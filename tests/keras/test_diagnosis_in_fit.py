@@ -102,7 +102,10 @@ def test_the_learning_rate_of_a_schedule_is_that_of_the_step(make_monitor):
     assert sizes == {32}
 
 
-def test_how_outputs_go_with_targets_is_told_where_the_loss_is_the_users_own(make_monitor):
+@pytest.mark.parametrize("has_columns", [True, False])
+def test_how_outputs_go_with_targets_is_told_where_the_loss_is_the_users_own(
+    make_monitor, has_columns
+):
     def error(y, answer):
         return keras.ops.mean(keras.ops.square(y - answer), axis=-1)
 
@@ -110,7 +113,7 @@ def test_how_outputs_go_with_targets_is_told_where_the_loss_is_the_users_own(mak
     x[32:] = x[32]
     model = network(loss=error, rate=0.0)
     monitor, keep = make_monitor(every=1)
-    fit(model, x, y, monitor)
+    fit(model, x, y if has_columns else y[:, 0], monitor)
     answers = np.asarray(model.predict(x[:32], verbose=0), "float64")
     first, second = (reading.numbers(Kind.SCALAR) for reading in keep.readings)
     truth = np.corrcoef(y[:32, 0], answers[:, 0])[0, 1]
@@ -120,6 +123,16 @@ def test_how_outputs_go_with_targets_is_told_where_the_loss_is_the_users_own(mak
     monitor, keep = make_monitor(every=1)
     fit(network(), x, y, monitor)
     assert "agreement" not in keep.readings[0].numbers(Kind.SCALAR)
+
+
+def test_a_loss_of_the_users_own_over_all_pairs_of_a_batch_is_found(make_monitor):
+    def error(y, answer):
+        return keras.ops.mean(keras.ops.square(keras.ops.reshape(y, (-1,)) - answer), axis=-1)
+
+    monitor, _ = make_monitor(every=1)
+    fit(network(loss=error), *separable(256), monitor)
+    [finding] = [each for each in monitor.findings if each.rule == "structural-mismatch"]
+    assert "over all pairs" in finding.title
 
 
 @pytest.mark.any_backend

@@ -13,6 +13,8 @@ _STEPS = 3
 """Measured steps that must agree."""
 _EXACT, _CLEAR = 1e-4, 1e-2
 """Shares of a loss: what rounding changes at most, and what tells two formulas apart."""
+_SHARE, _RARE, _ENOUGH = 0.3, 20, 100
+"""Of a class's frequency, that answers must reach; samples of it, and losses, before it is said."""
 
 
 def _class_numbers(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
@@ -84,6 +86,44 @@ def _all_pairs(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
     )
 
 
+def _unreachable_share(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    """Answers for two classes that all stay far from how frequent these are.
+
+    Of a model that knows nothing but that, each answer would be nearer; weights of classes that are
+    meant to help the rare one move them to the other side.
+    """
+    targets, place = history[Kind.TARGET], _output_place(history, facts)
+    is_binary = loss_kind(facts.loss.name) is LossKind.BINARY
+    if not is_binary or place is None or not history.has_ended or len(targets.sites) != 1:
+        return
+    outputs, count = history[Kind.OUTPUT], 8
+    if min(len(outputs), len(targets)) < count or len(history.losses) < _ENOUGH:
+        return
+    low = float(np.nanmin(outputs.column("min", place, count)))
+    high = float(np.nanmax(outputs.column("max", place, count)))
+    if facts.loss.from_logits:
+        low, high = (1.0 / (1.0 + np.exp(-np.clip(x, -500.0, 500.0))) for x in (low, high))
+    share = float(np.nanmean(targets.column("mean", 0, len(targets))))
+    elements = float(np.nansum(targets.column("count", 0, len(targets))))
+    # Only if enough of the rare class were seen.
+    if not 0.0 <= low <= high <= 1.0 or min(share, 1.0 - share) * elements < _RARE:
+        return
+    is_low, is_high = high < _SHARE * share, 1.0 - low < _SHARE * (1.0 - share)
+    if not (is_low or is_high):
+        return
+    yield Symptom(
+        f"Class {int(is_low)} is never chosen: {share if is_low else 1.0 - share:.2g} of the "
+        f"targets have it, and no answer gives it more than {high if is_low else 1.0 - low:.2g}.",
+        {"share of class 1": share, "smallest answer": low, "largest answer": high},
+        layer=outputs.sites[place].layer,
+        since=history.step,
+        severity=Severity.WARNING,
+        remedy="Check the weights of classes and samples: that of this class is far too small. It "
+        "is usually the rare class that gets the large weight.",
+        about="share",
+    )
+
+
 def _output_place(history: History, facts: ModelFacts) -> int | None:
     """The place of the output layer among the outputs that are measured."""
     sites = history[Kind.OUTPUT].sites
@@ -93,4 +133,5 @@ def _output_place(history: History, facts: ModelFacts) -> int | None:
 PAIRING_CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _class_numbers,
     _all_pairs,
+    _unreachable_share,
 )

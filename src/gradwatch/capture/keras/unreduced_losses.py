@@ -172,6 +172,8 @@ def correlation(targets: Tensor, outputs: Tensor) -> Tensor | None:
         return None
     if len(targets.shape) == len(shape) - 1 and shape[-1] > 1:
         targets = ops.one_hot(ops.cast(targets, "int32"), shape[-1])
+    elif len(targets.shape) == len(shape) - 1:
+        targets = ops.expand_dims(targets, -1)  # As Keras itself does.
     if len(targets.shape) != len(shape) or tuple(targets.shape)[1:] != shape[1:]:
         return None
     columns = shape[-1] if len(shape) > 1 else 1
