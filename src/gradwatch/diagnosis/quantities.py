@@ -12,6 +12,9 @@ from gradwatch.diagnosis.losses import median
 from gradwatch.diagnosis.network_order import matrices
 from gradwatch.diagnosis.value_table import Array, Mask, ValueTable
 
+_FEW = 0.01
+"""Of all numbers that are trained; a layer has more."""
+
 
 def update_ratios(history: History, facts: ModelFacts, count: int) -> Array:
     """‖Δw‖/‖w‖ of the matrices in the last measured steps: steps x sites of updates.
@@ -76,16 +79,31 @@ def known_fall(history: History, facts: ModelFacts) -> dict[str, float]:
 def not_called(table: ValueTable, history: History, facts: ModelFacts, count: int) -> Mask:
     """The variables of layers that the last steps have not called.
 
-    Those are spare parts, which many models have, or are called now and then.
+    Those are spare parts, which many models have, or are called now and then. So are the few
+    numbers that a module holds itself, such as weights of losses, if no loss comes from them.
     """
     outputs, known = history[Kind.OUTPUT], set(facts.parameters.uncalled)
+    spare = _spare_numbers(table, history, facts, count)
     if known:
-        return np.array([site.layer in known for site in table.sites], bool)
+        return spare | np.array([site.layer in known for site in table.sites], bool)
     if not len(outputs):
-        return np.zeros(len(table.sites), bool)
+        return spare
     is_called: Mask = np.any(np.isfinite(outputs.statistic("count", count)), axis=0)
     called = {site.layer for site in outputs.sites_where(is_called)}
-    return np.array([site.layer not in called for site in table.sites], bool)
+    return spare | np.array([site.layer not in called for site in table.sites], bool)
+
+
+def _spare_numbers(table: ValueTable, history: History, facts: ModelFacts, count: int) -> Mask:
+    """The small variables of no known layer that the loss does not depend on."""
+    sizes = history[Kind.WEIGHT].latest("count") if Kind.WEIGHT in history else np.empty(0)
+    gradients = history[Kind.GRADIENT]
+    if not facts.layers or not sizes.size or not len(gradients):
+        return np.zeros(len(table.sites), bool)
+    is_apart = np.all(gradients.statistic("count", count) == 0, axis=0)
+    few = history[Kind.WEIGHT].sites_where(sizes < _FEW * np.nansum(sizes))
+    paths = {site.path for site in gradients.sites_where(is_apart)}
+    paths &= {site.path for site in few if facts.layer(site.layer) is None}
+    return np.array([site.path in paths for site in table.sites], bool)
 
 
 def without_gradient(table: ValueTable, history: History, count: int) -> Mask:

@@ -7,7 +7,7 @@ from gradwatch import Kind
 from gradwatch.core import OptimizerFacts
 from gradwatch.diagnosis import ModelFacts
 
-from ..support import FLAT, course, falling, found, kernels, observed, reading, rules_of
+from ..support import FLAT, course, facts_of, falling, found, kernels, observed, reading, rules_of
 
 G, W, OUT = Kind.GRADIENT, Kind.WEIGHT, Kind.OUTPUT
 
@@ -83,6 +83,24 @@ def test_a_layer_that_is_not_called_is_a_spare_part():
     # Under no_grad, the body of a network is not seen to be called.
     body = kernels({"one": 0.0, "two": 0.0, "head": 1.0}) | {(OUT, "net/head"): [1.0]}
     assert found(observed(course(8, lambda s: body, FLAT)), "zero-gradients").severity == "warning"
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(2, "info"), (400, "warning")])
+def test_a_few_numbers_that_no_loss_comes_from_are_spare(size, wanted):
+    """Weights of losses, which a module holds itself; a matrix that it holds should learn."""
+    facts = facts_of([(f"net/{name}", "Linear", None, 8) for name in "abc"])
+
+    def arrays(step):
+        weights = {"net/a/weight": np.ones(400) + 0.1 * step, "net/b/weight": np.full(400, 0.5)}
+        gradients = {"net/a/weight": [0.5, 0.1], "net/b/weight": [0.2, 0.1], "own": []}
+        weights["own"] = np.linspace(-1.0, 1.0, size)
+        return {(W, path): x for path, x in weights.items()} | {
+            (G, path): x for path, x in gradients.items()
+        }
+
+    diagnosis = observed(course(12, arrays, falling(12)), facts)
+    [finding] = [each for each in diagnosis.findings if each.rule == "zero-gradients"]
+    assert finding.severity == wanted
 
 
 def test_zero_gradients_after_a_hinge_loss_has_learned_are_no_finding():

@@ -20,7 +20,7 @@ from ...run import Run
     pictures_of_others=fault("inputs and targets out of order", twin="plain"),
     clipped_below=fault("output cannot reach the targets", twin="plain"),
     sigmoid_for_sixteen=fault("output cannot reach the targets", twin="plain"),
-    code_of_one_sign=fault("dead units", twin="plain", layer=("encoder.2", "encoder.3")),
+    code_of_one_sign=fault("dead units", twin="plain", layer=("encoder/2", "encoder/3")),
     only_the_decoder=fault("not in the optimizer", twin="variational"),
     decay_from_step_90=fault("decay sets in", 91, twin="plain"),
     penalty_of_thousand=fault("regularised to nothing", twin="sparse"),

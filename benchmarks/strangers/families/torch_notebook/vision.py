@@ -137,7 +137,7 @@ def digits(run: Run, case: str) -> float:
     base_in_eval=0.4,
     forgets_to_unfreeze_anything=fault("all frozen"),
     new_head_after_the_optimizer=fault("not in the optimizer"),
-    features_under_no_grad_and_relu_head=fault("dead units", layer="head.0"),
+    features_under_no_grad_and_relu_head=fault("dead units", layer=("head/0", "head/1")),
     unfrozen_at_a_thousandfold_rate=fault("rate jump", 61, twin="unfrozen_at_60"),
     head_of_one_class=fault("labels shuffled"),
 )
