@@ -85,12 +85,14 @@ def not_called(table: ValueTable, history: History, facts: ModelFacts, count: in
     outputs, known = history[Kind.OUTPUT], set(facts.parameters.uncalled)
     spare = _spare_numbers(table, history, facts, count)
     if known:
-        return spare | np.array([site.layer in known for site in table.sites], bool)
+        spare |= np.array([site.layer in known for site in table.sites], bool)
+        return spare
     if not len(outputs):
         return spare
     is_called: Mask = np.any(np.isfinite(outputs.statistic("count", count)), axis=0)
     called = {site.layer for site in outputs.sites_where(is_called)}
-    return spare | np.array([site.layer not in called for site in table.sites], bool)
+    spare |= np.array([site.layer not in called for site in table.sites], bool)
+    return spare
 
 
 def _spare_numbers(table: ValueTable, history: History, facts: ModelFacts, count: int) -> Mask:
