@@ -146,6 +146,29 @@ def test_how_much_of_its_statistics_a_normalization_keeps(tmp_path, norm, wanted
     assert (layer.momentum, layer.is_fresh) == wanted
 
 
+@pytest.mark.parametrize("shift", [0, 1])
+def test_targets_that_are_the_inputs_are_found(tmp_path, shift):
+    ids = torch.randint(0, 7, (8, 9), generator=torch.Generator().manual_seed(1))
+    module = nn.Sequential(nn.Embedding(7, 6), nn.Linear(6, 7))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    monitor = gradwatch.watch(module, optimizer, tmp_path, every=1, sinks=[gradwatch.Store()])
+    given, targets = (ids, ids) if shift == 0 else (ids[:, :-1], ids[:, 1:])
+    for _ in range(6):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(module(given).flatten(0, 1), targets.flatten())
+        loss.backward()
+        optimizer.step()
+        monitor.record(loss=loss)
+    monitor.close()
+    run = gradwatch.open(tmp_path)
+    share = run.series("scalar", "copied_classes", "value")[1]
+    np.testing.assert_allclose(share, (given == targets).double().mean(), rtol=1e-6)
+    titles = [f.title for f in monitor.findings if f.rule == "structural-mismatch"]
+    assert titles == (
+        ["The targets are the inputs: each answer is the input in its place."] * (1 - shift)
+    )
+
+
 def test_a_head_whose_body_has_no_graph_is_no_linear_network(tmp_path):
     module = Functional()
     module.forward = lambda x: module.out(module.first(x).detach())

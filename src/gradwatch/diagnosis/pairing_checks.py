@@ -86,6 +86,23 @@ def _all_pairs(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
     )
 
 
+def _copied_classes(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    """Each class is the id that the model was given in its place: it learns to copy."""
+    shares = [share for _, share in history.numbers.get("copied_classes", ())]
+    if history[Kind.TARGET].measured < _STEPS or not shares or min(shares) < 1.0:
+        return
+    yield Symptom(
+        "The targets are the inputs: each answer is the input in its place.",
+        {"measured steps": history[Kind.TARGET].measured},
+        sites=list(history[Kind.TARGET].sites),
+        since=history.first_step,
+        severity=Severity.WARNING,
+        remedy="To predict what comes next, shift the targets by one: inputs[:, :-1] and "
+        "inputs[:, 1:]. To fill gaps, mask what is to be predicted.",
+        about="copied",
+    )
+
+
 def _unreachable_share(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
     """Answers for two classes that all stay far from how frequent these are.
 
@@ -134,4 +151,5 @@ PAIRING_CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]
     _class_numbers,
     _all_pairs,
     _unreachable_share,
+    _copied_classes,
 )

@@ -14,6 +14,7 @@ from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch import backward_tap, module_calls
 from gradwatch.capture.torch.attention import ATTENTION_PEAK, attention_peak
 from gradwatch.capture.torch.called_modules import CalledModules
+from gradwatch.capture.torch.copied_classes import COPIED_CLASSES, copied_classes
 from gradwatch.capture.torch.graph_nodes import form, nodes_of
 from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm, read_loss
 from gradwatch.capture.torch.part_calls import PartCalls, one_tensor, tensors_in
@@ -199,8 +200,8 @@ class LossWatch:
             return
         self._parts = None
         self._calls += 1
-        given, results = tensors_in(args), tensors_in(outputs)
-        self._inputs, self._outputs = self._note_inputs(given), results
+        given, results = self._inputs, self._outputs = tensors_in(args), tensors_in(outputs)
+        self._note_inputs(given)
         if results:
             self._note_variation(given, results[0])
         if not self._loop.timetable.is_asked_for_outputs:
@@ -216,14 +217,12 @@ class LossWatch:
         if output is not None:
             self._note_variation(given, output)
 
-    def _note_inputs(self, given: Sequence[Any]) -> list[Any]:
-        """Note a batch; returns its floating-point tensors."""
+    def _note_inputs(self, given: Sequence[Any]) -> None:
         if given and given[0].ndim:
             self._batch_size = int(given[0].shape[0])
         inputs = [x for x in given if x.is_floating_point()]
         for i, x in enumerate(inputs):
             self._note(batch_site(Kind.INPUT, [i] if len(inputs) > 1 else [], self._group), x)
-        return inputs
 
     def _note_variation(self, given: Sequence[Any], output: Any) -> None:
         """Note how much the samples of a batch differ, in what is given and in what is returned."""
@@ -333,6 +332,9 @@ class LossWatch:
             return
         with torch.no_grad():
             guess = constant_loss(torch, term.name, target.float())
+        copied = copied_classes(term, target, self._inputs)
+        if copied is not None:
+            self._note(Site(Kind.SCALAR, under(self._group, COPIED_CLASSES)), copied)
         value = None if guess is None or term.facts.is_mean else term_value(term)
         for name, number in ((CONSTANT_LOSS, guess), (TERM_LOSS, value)):
             # Without a value of its own, a term cannot be compared.

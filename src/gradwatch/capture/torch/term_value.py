@@ -41,6 +41,7 @@ def is_one_of(target: Any, inputs: Sequence[Any]) -> bool:
     with torch.no_grad():
         return any(
             not target.is_cuda
+            and x.is_floating_point()
             and x.numel() == target.numel()
             # Targets that follow from a difference are rounded.
             and torch.allclose(x.flatten(), target.flatten().to(x.dtype), 1e-3, 1e-4)
