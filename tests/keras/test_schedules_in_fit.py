@@ -12,7 +12,7 @@ import pytest
 
 import gradwatch
 from gradwatch import Kind
-from gradwatch.capture.keras import slow_start
+from gradwatch.capture.keras import fit_capture, slow_start
 from gradwatch.core import schedule
 from tests.keras.support_behaviour import (
     BATCH,
@@ -232,8 +232,9 @@ def test_compiling_is_announced_while_it_lasts_and_counted(
 
 
 def test_what_only_the_diagnosis_wants_is_measured_at_some_steps_and_the_rest_at_each(
-    make_monitor: Any,
+    make_monitor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(fit_capture, "LESSER_FROM", 20)
     monitor, keep = make_monitor(every=1)
     model, kinds = linear_model(), {}
 
