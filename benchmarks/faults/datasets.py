@@ -153,6 +153,16 @@ def _tokens(rng, n, vocabulary=60, length=12, classes=3):
     return np.where(rng.random((n, length)) < 0.4, own, other), y.astype("int64"), "classes"
 
 
+def _marked(rng, n, length=8, classes=4):
+    """One of the tokens is marked, and tells the class; the first one is the same in all."""
+    x = rng.integers(0, classes, (n, length))
+    place = rng.integers(1, length, n)
+    y = x[np.arange(n), place]
+    x[np.arange(n), place] += classes
+    x[:, 0] = 2 * classes
+    return x, y.astype("int64"), "classes"
+
+
 def _one_hot_words(rng, n):
     """Bags of words: nearly all inputs are 0."""
     tokens, y, task = _tokens(rng, n, vocabulary=120)
@@ -181,6 +191,7 @@ SETS: dict[str, Callable[..., tuple[Array, Array, str]]] = {
     "waves": _waves,
     "first_sign": _first_sign,
     "tokens": _tokens,
+    "marked": _marked,
     "one_hot_words": _one_hot_words,
     "cloud": _cloud,
 }

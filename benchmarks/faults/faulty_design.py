@@ -12,8 +12,10 @@ from .healthy import (
     IMAGES,
     LINEAR,
     MEMORY,
+    MIXTURE,
     MOONS,
     PIXELS,
+    READER,
     SMOOTH,
     WAVES,
     WORDS,
@@ -261,6 +263,24 @@ def _overfitting() -> list[Program]:
     ]  # fmt: skip
 
 
+def _collapsed() -> list[Program]:
+    attention = Fault("attention collapse")
+    router = Fault("router collapse")
+    alone = {"preference": 20.0, "balance": 0.0}
+    return [
+        faulty(READER, "attention-sharp", attention, options={"sharp": 30.0}),
+        faulty(READER, "attention-sharp-one-head", attention, options={"sharp": 60.0, "heads": 1}),
+        faulty(READER, "attention-sharp-wide", attention, options={
+            "sharp": 60.0, "width": 32, "heads": 4}),
+        faulty(READER, "attention-sharper", attention, options={"sharp": 300.0}),
+        faulty(MIXTURE, "router-alone", router, options=alone),
+        faulty(MIXTURE, "router-alone-of-four", router, options={**alone, "experts": 4}),
+        faulty(MIXTURE, "router-alone-of-twelve", router, options={**alone, "experts": 12},
+               batch=128, size=1280),
+        faulty(MIXTURE, "router-alone-large-batch", router, options=alone, batch=128, size=1280),
+    ]  # fmt: skip
+
+
 def _nothing_learned() -> list[Program]:
     fault = Fault("nothing learned", symptoms=("loss-not-falling", "imbalance"), visible=False)
     lost = {"shuffle_labels": 1.0}
@@ -279,6 +299,7 @@ def programs() -> list[Program]:
     """All of these."""
     families = (
         _constant_output, _zero_gradients, _stalled, _rates, _diverging, _wrong_sign,
-        _outputs_and_losses, _bounded, _inputs, _precision, _overfitting, _nothing_learned,
+        _outputs_and_losses, _bounded, _inputs, _precision, _overfitting, _collapsed,
+        _nothing_learned,
     )  # fmt: skip
     return [program for family in families for program in family()]

@@ -36,6 +36,12 @@ DEEP = Program("digits-deep-tanh", options={"widths": (24,) * 6, "activation": "
 
 COUNTS = SMOOTH.but("counts-softplus", data="counts", options={"last": "softplus"}, learns=0.3)
 
+READER = Program("reader", data="marked", network="reader", rate=1e-2)
+MIXTURE = Program(
+    "mixture", data="blobs", data_options={"classes": 8, "features": 6, "spread": 0.2},
+    network="mixture", rate=2e-2, steps=160,
+)  # fmt: skip
+
 GAN = Program("cloud-gan", data="cloud", network="gan", batch=64, rate=5e-3, steps=250, learns=0.3)
 
 
@@ -198,6 +204,28 @@ def _sequences() -> list[Program]:
     ]  # fmt: skip
 
 
+def _attending() -> list[Program]:
+    return [
+        READER,
+        READER.but("reader-wide", options={"width": 32, "heads": 4}),
+        READER.but("reader-one-head", options={"heads": 1}),
+        READER.but("reader-sharper", options={"sharp": 1.5}),
+        READER.but("reader-sgd", optimizer="sgd", rate=0.3, optimizer_options={"momentum": 0.9}),
+        READER.but("reader-quick", rate=3e-2),
+    ]
+
+
+def _mixtures() -> list[Program]:
+    return [
+        MIXTURE,
+        MIXTURE.but("mixture-of-four", options={"experts": 4}),
+        MIXTURE.but("mixture-of-twelve", options={"experts": 12}, batch=128, size=1280),
+        MIXTURE.but("mixture-balanced-more", options={"balance": 0.5}),
+        MIXTURE.but("mixture-large-batch", batch=128, size=1280),
+        MIXTURE.but("mixture-some-preference", options={"preference": 0.5}),
+    ]
+
+
 def _frozen() -> list[Program]:
     return [
         DIGITS.but("digits-frozen-first", options={"frozen": ("dense_1",)}),
@@ -308,6 +336,7 @@ def programs() -> list[Program]:
     """All healthy programs."""
     families = (
         _plain, _activations, _optimizers, _batches, _regularised, _normalised, _images, _residual,
-        _zero_heads, _sequences, _frozen, _precision, _losses, _scales, _special, _converged,
+        _zero_heads, _sequences, _attending, _mixtures, _frozen, _precision, _losses, _scales,
+        _special, _converged,
     )  # fmt: skip
     return [program for family in families for program in family()]

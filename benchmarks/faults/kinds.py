@@ -51,5 +51,7 @@ KINDS: dict[str, Kind] = {
     "imbalance": Kind(("imbalance", *_TOO_FAST)),
     "underflow": Kind(("underflow", "zero-gradients", "vanishing-gradients", "stalled-weights")),
     "overfitting": Kind(("overfitting",), visible=False),
+    "attention collapse": Kind(("attention-collapse", "saturated-activations")),
+    "router collapse": Kind(("router-collapse",)),
     "nothing learned": Kind(("loss-not-falling",), visible=False),
 }

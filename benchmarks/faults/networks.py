@@ -193,6 +193,32 @@ def transformer(shape, units, last, width=16, blocks=1, vocabulary=60):
     return keras.Model(inputs, layers.Dense(units, activation=last, name="output")(x), name="net")
 
 
+def reader(shape, units, last, width=16, heads=2, sharp=0.0):
+    """Attention of the first token to all.
+
+    If `sharp`, keys are made as queries are, so many times as large as usual: each token attends to
+    itself.
+    """
+    inputs = keras.Input(shape, dtype="int64")
+    x = layers.Embedding(9, width, embeddings_initializer="glorot_uniform", name="embedding")(
+        inputs
+    )
+    attention = layers.MultiHeadAttention(heads, width // heads, name="attention")
+    x = odd_layers.Function(lambda x: x[:, 0], name="first")(attention(x, x))
+    model = keras.Model(inputs, layers.Dense(units, activation=last, name="output")(x), name="net")
+    if sharp:
+        attention.query_dense.kernel.assign(sharp * attention.query_dense.kernel)
+        attention.key_dense.kernel.assign(attention.query_dense.kernel)
+    return model
+
+
+def mixture(shape, units, last, experts=6, preference=0.0, balance=0.1):
+    """Samples go to one of several narrow experts."""
+    x = inputs = keras.Input(shape)
+    x = odd_layers.Mixture(experts, preference, balance, name="mixture")(x)
+    return keras.Model(inputs, layers.Dense(units, activation=last, name="output")(x), name="net")
+
+
 def two_towers(shape, units, last, width=24, shared=True):
     """One layer used twice, on the inputs and on the inputs reversed."""
     inputs = keras.Input(shape)
@@ -248,6 +274,8 @@ NETWORKS = {
     "convolution_in_time": convolution_in_time,
     "words": words,
     "transformer": transformer,
+    "reader": reader,
+    "mixture": mixture,
     "two_towers": two_towers,
     "variational": variational,
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+import gradwatch
+
 
 class Function(keras.layers.Layer):
     """A function of the values, without weights."""
@@ -25,6 +27,33 @@ class Places(keras.layers.Layer):
 
     def call(self, x):
         return x + self.places
+
+
+class Mixture(keras.layers.Layer):
+    """Gives each sample to the expert with the highest score; an expert has a single unit.
+
+    `preference` is added to the first expert's score, and `balance` is the weight of the loss that
+    spreads the samples.
+    """
+
+    def __init__(self, experts, preference, balance, **options):
+        super().__init__(**options)
+        self.experts, self.preference, self.balance = experts, preference, balance
+
+    def build(self, shape):
+        width = shape[-1]
+        self.route = self.add_weight(shape=(width, self.experts), name="route")
+        self.enter = self.add_weight(shape=(width, self.experts), name="enter")
+        self.leave = self.add_weight(shape=(self.experts, width), name="leave")
+
+    def call(self, x):
+        first = ops.one_hot(0, self.experts)
+        scores = gradwatch.router(ops.matmul(x, self.route) + self.preference * first, "router")
+        weights = ops.softmax(scores)
+        chosen = ops.one_hot(ops.argmax(scores, -1), self.experts)
+        share = ops.mean(ops.stop_gradient(chosen), 0)
+        self.add_loss(self.balance * self.experts * ops.sum(share * ops.mean(weights, 0)))
+        return ops.matmul(chosen * weights * ops.matmul(x, self.enter), self.leave)
 
 
 def _scaled_gradient(factor):

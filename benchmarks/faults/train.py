@@ -26,6 +26,9 @@ from .labels import describe
 from .model_facts import facts, learning_rate, loss_scale
 from .program import Program
 
+_ATTENDS = ("reader", "transformer")
+"""Networks with attention."""
+
 
 def train(program: Program, seed: int, folder: Path | None, twin: dict[str, Any] | None) -> dict:
     """Run a program once.
@@ -47,7 +50,8 @@ def train(program: Program, seed: int, folder: Path | None, twin: dict[str, Any]
         sinks = [kept, gradwatch.Store()] if hasattr(gradwatch, "Store") else [kept]
         watches = [gradwatch.Monitor(folder, every=1, sinks=sinks, diagnose=False, watch=[
             gradwatch.gradients(), gradwatch.weights(), gradwatch.updates(),
-            gradwatch.outputs(per_unit=True), gradwatch.output_gradients()])]  # fmt: skip
+            gradwatch.outputs(per_unit=True), gradwatch.output_gradients(),
+            *([gradwatch.attention()] if program.network in _ATTENDS else [])])]  # fmt: skip
     first_facts = facts(program, model, data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

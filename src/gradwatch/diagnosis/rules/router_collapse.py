@@ -18,7 +18,7 @@ from gradwatch.diagnosis.value_table import Mask
     thresholds={
         "dead share": Threshold(0.5, "of the experts get no token of a batch"),
         "used share": Threshold(0.3, "of the experts, as many as would share all tokens equally"),
-        "tokens": Threshold(8, "choices for each expert in a batch; of few, some get none"),
+        "tokens": Threshold(4, "choices for each expert in a batch; of few, some get none"),
         "measured steps": Threshold(30, "in a row; a router may need time to spread tokens"),
     },
     needs=[Kind.EXPERT_LOAD],
