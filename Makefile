@@ -112,7 +112,7 @@ test-twins: $(READY)
 # process that they round subnormal numbers to 0.
 VERSION_TESTS ?= --ignore=tests/keras --ignore=tests/distributed --ignore=tests/faults --ignore=tests/view/browser
 OLD := ignore::DeprecationWarning -W ignore::FutureWarning -W 'ignore:The value of the smallest subnormal'
-TOOLS := pytest pytest-xdist hypothesis httpx cloudpickle optax flax equinox scikit-learn ipython pyte 'moto[s3]' flask flask-cors hatchling
+TOOLS := pip pytest pytest-xdist hypothesis httpx cloudpickle optax flax equinox scikit-learn ipython pyte 'moto[s3]' flask flask-cors hatchling
 EXTRAS := tensorboard,dataframes,plot,remote,view,wandb,mlflow,trackio,mcp
 test-versions: $(STATIC) test-versions-lowest-direct test-versions-highest
 test-versions-%:

@@ -62,6 +62,9 @@ RULES: dict[str, tuple[Any, Any]] = {
     "Lion": (lambda: optimizers.Lion(RATE, beta_1=B1, beta_2=B2), by_hand.lion),
 }
 
+if not hasattr(optimizers, "Muon"):  # before Keras 3.10
+    del RULES["Muon, of a vector"]
+
 
 class Scale(keras.layers.Layer):
     """The gradient of the sum of its outputs is its input, whatever the weight is."""

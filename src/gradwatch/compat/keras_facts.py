@@ -3,6 +3,9 @@
 Imported by those who have imported Keras.
 """
 
+from types import SimpleNamespace
+from typing import Any
+
 import keras
 
 from gradwatch.compat.versions import numbers_of
@@ -16,3 +19,16 @@ is given the first."""
 COMMITS_STATE = _VERSION < (3, 12)
 """Whether, on JAX, a step returns its state committed to a device, whatever it was given: Keras
 compiles the step for the first batch, and again for all others."""
+
+
+def _searchsorted(sequence: Any, values: Any, side: str = "left") -> Any:
+    import tensorflow as tf
+
+    return tf.searchsorted(sequence, values, side=side)
+
+
+OPS: Any = keras.ops
+"""The operations of Keras. Before 3.12, `searchsorted` takes no tensor of a graph of TensorFlow."""
+
+if _VERSION < (3, 12) and keras.backend.backend() == "tensorflow":
+    OPS = SimpleNamespace(**vars(keras.ops) | {"searchsorted": _searchsorted})

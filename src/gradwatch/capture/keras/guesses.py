@@ -7,6 +7,7 @@ from keras import ops
 
 from gradwatch.capture.constant_guess import CONSTANT_LOSS, OUTPUT_LOSS, constant_loss
 from gradwatch.capture.keras.describe_model import single_loss_facts
+from gradwatch.compat.keras_facts import OPS
 from gradwatch.core import LossFacts, Tensor
 
 
@@ -20,7 +21,7 @@ def guess_of(loss: LossFacts, targets: Tensor) -> Tensor | None:
         is_binary = (loss.name or "").startswith("binary")
         classes = 2 if is_binary else targets.shape[-1]
         targets = targets * (1.0 - smoothing) + smoothing / classes
-    return constant_loss(ops, loss.name, targets)
+    return constant_loss(OPS, loss.name, targets)
 
 
 def numbers_of_outputs(
