@@ -53,6 +53,21 @@ def test_each_loss_is_recorded_once_and_is_the_one_that_was_differentiated(tmp_p
     assert monitor.verdict.is_known
 
 
+def test_the_steps_before_losses_are_recorded_stay_in_the_run(tmp_path):
+    module = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    monitor = gradwatch.watch(module, optimizer, tmp_path, every=1, sinks=[gradwatch.Store()])
+    for _ in range(6):
+        optimizer.zero_grad()
+        module(torch.ones(2, 3)).square().mean().backward()
+        optimizer.step()
+    monitor.close()
+    run = gradwatch.open(tmp_path)
+    for kind in ("loss", "gradient"):
+        rows = run.sql(f"select distinct step from summaries where kind = '{kind}' order by step")
+        assert [step for (step,) in rows.fetchall()] == [1, 2, 3, 4, 5, 6]
+
+
 def test_training_is_the_same_to_the_bit(tmp_path):
     losses, module, _ = train(tmp_path, nothing)
     bare, other, _ = train(None, nothing)

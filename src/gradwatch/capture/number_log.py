@@ -107,4 +107,5 @@ def _readings(sites: tuple[Site, ...], steps: Sequence[StepNumbers]) -> Iterator
             Summary(*own),
             group=group,
             micro_batch=micro_batch,
+            is_late=moment.is_again,
         )

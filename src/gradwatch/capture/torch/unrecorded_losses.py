@@ -1,5 +1,6 @@
 """The losses of a loop that records none: those that it differentiates."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -79,6 +80,8 @@ class UnrecordedLosses:
         if self._steps == _FIRST_STEPS and self._progress.loss_step:
             self._is_over = True
             return
-        for moment, loss in waiting:
+        for i, (moment, loss) in enumerate(waiting, 1):
             if moment.step != self._progress.loss_step:
-                self._loop.record_loss(moment, "", loss)
+                # All else of the steps before the last is recorded: training has not gone back.
+                is_again = i < len(waiting)
+                self._loop.record_loss(replace(moment, is_again=is_again), "", loss)
