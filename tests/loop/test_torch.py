@@ -352,3 +352,30 @@ def test_gradients_that_are_gone_are_remarked_on(make_monitor):
     with pytest.warns(gradwatch.GradwatchWarning, match="zero_grad"):
         monitor.record(variables=net)
     monitor.close()
+
+
+def test_parameters_that_an_optimizer_is_given_later_are_recorded_from_then_on(watch):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(net[1].parameters(), lr=0.1)
+    monitor, keep = watch(net, optimizer)
+    slopes = {}
+    for step in range(1, 7):
+        if step == 3:  # A layer thaws.
+            optimizer.add_param_group({"params": net[0].parameters()})
+        if step == 5:  # A head is replaced.
+            net[1] = torch.nn.Linear(2, 4)
+            optimizer.param_groups[0]["params"] = list(net[1].parameters())
+        net.zero_grad()
+        net(torch.randn(5, 3)).square().mean().backward()
+        slopes[step] = {
+            n.replace(".", "/"): p.grad.numpy().copy() for n, p in net.named_parameters()
+        }
+        optimizer.step()
+    monitor.close()
+    readings = [reading for reading in keep.readings if paths(reading, Kind.GRADIENT)]
+    assert [reading.step for reading in readings] == [1, 2, 3, 4, 5, 6]
+    for reading in readings:
+        of_late = ("0/weight", "0/bias") if reading.step > 2 else ()
+        expected = {n: slopes[reading.step][n] for n in ("1/weight", "1/bias", *of_late)}
+        assert_measured(reading, Kind.GRADIENT, expected)

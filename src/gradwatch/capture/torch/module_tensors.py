@@ -1,6 +1,6 @@
 """The tensors of a watched torch module, by site."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,11 @@ from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.state import EVERY_KIND
 from gradwatch.capture.step_tensors import ABSENT, StepTensors, under, variable_tensors
 from gradwatch.capture.torch.begun_step import BegunStep
+from gradwatch.capture.torch.held_parameters import HeldParameters
 from gradwatch.capture.torch.torch_moments import TorchState
 from gradwatch.capture.torch.torch_parallel import Shards
 from gradwatch.capture.variable_names import NamedVariable
-from gradwatch.core import Kind, Site, Tensor
+from gradwatch.core import Kind, Site, Tensor, TorchModule, TorchOptimizer
 from gradwatch.measure import framework
 from gradwatch.watches import DERIVED_KINDS
 
@@ -24,22 +25,25 @@ class ModuleTensors:
     """Parameters, gradients and updates of a module, and the tables of its sites.
 
     `outputs` is None if outputs are not watched, and `shards` if parameters are not sharded.
-    `state` reads what the optimizer holds, if that is watched. `is_clipped` is set when gradients
-    have been clipped once: then those that the optimizer applies are others.
+    `state` reads what the optimizer holds, if that is watched. Of an optimizer that is `followed`,
+    `named`, which others use too, always has the parameters that it holds now. `is_clipped` is set
+    when gradients have been clipped once: then those that the optimizer applies are others.
     """
 
     def __init__(
         self,
-        named: Sequence[NamedVariable],
+        named: list[NamedVariable],
         loop: LoopCapture,
         group: str,
         outputs: LayerWatch | None,
         state: TorchState | None,
+        followed: tuple[TorchModule, TorchOptimizer] | None = None,
     ) -> None:
         self.shards: Shards | None = None
         self._state = state
         self.is_clipped = False
         self._named = named
+        self._held = HeldParameters(*followed) if followed else None
         self._loop = loop
         self._group = group
         self._outputs = outputs
@@ -110,6 +114,7 @@ class ModuleTensors:
 
     def table(self, layers: StepTensors | None = None) -> SiteTable:
         """The sites that are watched, with the outputs of submodules if they are due."""
+        self._follow_optimizer()
         if self._outputs is not None:
             return self._new_table(layers or StepTensors(self._outputs.infos(self._group)))
         # Parameters rarely change except in their values, and making a table is slow.
@@ -120,6 +125,14 @@ class ModuleTensors:
         if self._known is None or self._known[0] != form:
             self._known = form, self._new_table(StepTensors())
         return self._known[1]
+
+    def _follow_optimizer(self) -> None:
+        """Take the parameters that the optimizer holds now."""
+        held = [] if self._held is None else self._held.changed()
+        if held:
+            self._named[:] = held
+            self._by_path = {under(self._group, n.path): n.value for n in held}
+            self._known = None
 
     def _new_table(self, layers: StepTensors) -> SiteTable:
         learned = [None if n.value.requires_grad else ABSENT for n in self._named]

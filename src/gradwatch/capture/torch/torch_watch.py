@@ -82,7 +82,8 @@ class TorchWatch:
         self._outputs = self._seen.layers
         spread = spread_of(module, named)
         state = state_of(optimizer, spread, loop)
-        self._tensors = ModuleTensors(named, loop, group, self._outputs, state)
+        followed = (module, optimizer) if spread is Spread.OWN else None
+        self._tensors = ModuleTensors(named, loop, group, self._outputs, state, followed)
         self._clipping = Clipping(optimizer, self._tensors, self._before_clipping)
         self._is_one_of_many = is_one_of_many()
         self._parallel = replicated_by(module) if spread is Spread.REPLICATED else None
