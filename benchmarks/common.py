@@ -92,6 +92,27 @@ def answer(result):
     Path(os.environ[ANSWER]).write_text(json.dumps(result, default=lambda array: array.tolist()))
 
 
+def tell(fact):
+    """Print a fact for `told_by`, as soon as it is known."""
+    print(f"{ANSWER} {json.dumps(fact)}", flush=True)
+
+
+def told_by(script, arguments, **environment):
+    """Run a script with these arguments in a process of its own; what it told, also if it fails."""
+    threads = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(
+        [sys.executable, script, *map(str, arguments)],
+        env={**os.environ, **threads, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        print(done.stderr[-2000:])
+    lines = [x for x in done.stdout.splitlines() if x.startswith(ANSWER)]
+    return [json.loads(line[len(ANSWER) :]) for line in lines]
+
+
 def keep(name, text, facts, write):
     """Print the result, and keep it in results/ if that is wished for."""
     print(text)

@@ -15,18 +15,14 @@ tokens, restarts, warm-up, tasks in turns, dropout. An alarm of the rule in any 
 """
 
 import argparse
-import json
 import math
-import os
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
 from itertools import pairwise
 
 import numpy as np
-from common import ANSWER, RESULTS, machine
+from common import RESULTS, machine, tell, told_by
 
 RULE = "second-moment-lagging"
 SIGNALS = ("features", "slowly", "channel", "tokens")
@@ -351,25 +347,15 @@ def run_part(part, fewer):
     for signal, name, seed in planned(part, fewer):
         found = train(signal, name, seed)
         fact = {"part": part, "signal": signal, "name": name, "seed": seed, **found}
-        print(f"{ANSWER} {json.dumps(fact)}", flush=True)
+        tell(fact)
 
 
 def collected(parts, fewer):
     rows = []
     for part in parts:
         backend = {"loops": "torch", "optax": "jax"}.get(part, part)
-        threads = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-        done = subprocess.run(
-            [sys.executable, __file__, "--child", "--part", part, "--runs", str(fewer)],
-            env={**os.environ, "KERAS_BACKEND": backend, **threads},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            print(done.stderr[-2000:])
-        lines = [x for x in done.stdout.splitlines() if x.startswith(ANSWER)]
-        rows += [json.loads(line[len(ANSWER) :]) for line in lines]
+        arguments = ["--child", "--part", part, "--runs", fewer]
+        rows += told_by(__file__, arguments, KERAS_BACKEND=backend)
     return rows
 
 

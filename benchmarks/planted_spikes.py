@@ -12,11 +12,7 @@ counted.
 """
 
 import argparse
-import json
 import math
-import os
-import subprocess
-import sys
 import tempfile
 import time
 import warnings
@@ -24,7 +20,7 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
-from common import ANSWER, RESULTS, machine
+from common import RESULTS, machine, tell, told_by
 
 FAULTS = ("target", "input", "labels", "rate", "weights")
 HEALTHY = (
@@ -237,25 +233,15 @@ def run_part(part, fewer):
     for number, (fault, name, _) in enumerate(cases):
         found = train(fault, number, name)
         fact = {"part": part, "fault": fault, "name": name, "seed": number, **found}
-        print(f"{ANSWER} {json.dumps(fact)}", flush=True)
+        tell(fact)
 
 
 def collected(parts, fewer):
     rows = []
     for part in parts:
         backend = "torch" if part == "loops" else part
-        threads = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-        done = subprocess.run(
-            [sys.executable, __file__, "--child", "--part", part, "--runs", str(fewer)],
-            env={**os.environ, "KERAS_BACKEND": backend, **threads},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            print(done.stderr[-2000:])
-        lines = [x for x in done.stdout.splitlines() if x.startswith(ANSWER)]
-        rows += [json.loads(line[len(ANSWER) :]) for line in lines]
+        arguments = ["--child", "--part", part, "--runs", fewer]
+        rows += told_by(__file__, arguments, KERAS_BACKEND=backend)
     return rows
 
 
