@@ -1,6 +1,8 @@
 """The parameters of a torch optimizer, and the scale of its gradients."""
 
-from gradwatch.capture.errors import WrongValueError
+import torch
+
+from gradwatch.capture.errors import WrongTypeError, WrongValueError
 from gradwatch.capture.variable_names import NamedVariable, variables_of
 from gradwatch.core import Tensor, TorchModule, TorchOptimizer
 from gradwatch.util import Reporter
@@ -17,6 +19,22 @@ def innermost(optimizer: TorchOptimizer) -> TorchOptimizer:
             break
         optimizer = inner
     return optimizer
+
+
+def checked(optimizer: TorchOptimizer) -> TorchOptimizer:
+    """The innermost optimizer; raises TypeError if it is none of torch."""
+    optimizer = innermost(optimizer)
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return optimizer
+    several = (
+        " Call it for each of several, with the monitor of the first: "
+        "monitor = gradwatch.watch(module_a, optimizer_a, directory, group='a'), then "
+        "gradwatch.watch(module_b, optimizer_b, monitor, group='b')."
+    )
+    advice = several if isinstance(optimizer, list | tuple | dict) else ""
+    raise WrongTypeError(
+        f"watch() takes a torch optimizer. Received: {type(optimizer).__name__}.{advice}"
+    )
 
 
 def owned(

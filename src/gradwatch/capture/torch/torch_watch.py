@@ -20,7 +20,7 @@ from gradwatch.capture.torch.loss_watch import LossWatch
 from gradwatch.capture.torch.module_outputs import ModuleOutputs
 from gradwatch.capture.torch.module_tensors import GRADIENTS, ModuleTensors
 from gradwatch.capture.torch.torch_moments import state_of
-from gradwatch.capture.torch.torch_optimizer import innermost, owned, scale_of
+from gradwatch.capture.torch.torch_optimizer import checked, owned, scale_of
 from gradwatch.capture.torch.torch_parallel import (
     SECOND_SHARDED,
     Spread,
@@ -58,11 +58,7 @@ class TorchWatch:
             raise WrongTypeError(
                 f"watch() takes a torch.nn.Module. Received: {type(module).__name__}"
             )
-        optimizer = innermost(optimizer)
-        if not isinstance(optimizer, torch.optim.Optimizer):
-            raise WrongTypeError(
-                f"watch() takes a torch optimizer. Received: {type(optimizer).__name__}"
-            )
+        optimizer = checked(optimizer)
         if loop.progress(group).is_watched:
             raise WrongValueError(
                 f"An optimizer is watched already under group={group!r}. Give this one a "
