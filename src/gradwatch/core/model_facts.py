@@ -48,8 +48,9 @@ class LossFacts:
     weights or the same output only, and else `terms`. `axis` is the axis of the classes, counted
     from the end, where a softmax computes them; 0 if it takes the samples for classes. `shapes` are
     those of the output and of the targets as the loss receives them, if the loss broadcasts one to
-    the other. `scale` is the constant factor of the logits before a softmax: one over its
-    temperature. `through` are the other groups whose parameters the loss passes through, and it
+    the other. `activation` is what was applied last to what the loss receives, where no layer is
+    known that computes it. `scale` is the constant factor of the logits before a softmax: one over
+    its temperature. `through` are the other groups whose parameters the loss passes through, and it
     `is_through_others` if neither the module nor its optimizer has some of these parameters: a
     generator learns through a discriminator. `judges` are the groups that learn through this one,
     and through which it does not learn itself.
@@ -64,6 +65,7 @@ class LossFacts:
     is_of_own_step: bool | None = None
     axis: int | None = None
     shapes: Sequence[Sequence[int]] | None = None
+    activation: str | None = None
     scale: float | None = None
     through: Sequence[str] = ()
     is_through_others: bool | None = None

@@ -33,6 +33,7 @@ class SampleLosses:
         self._tap = make_tap(model, reporter, is_watched_replica)
         self._noted: list[Passage] = []
         self._with_agreement = False
+        self._columns: list[float] = []
         self._compared: list[tuple[Passage, Passage]] = []
         """Targets, and the outputs that they are compared with."""
         self._terms: list[tuple[Any, Passage, Passage]] = []
@@ -44,6 +45,7 @@ class SampleLosses:
     @contextmanager
     def watching(self, with_agreement: bool) -> Iterator[None]:
         self._noted, self._compared, self._terms, self._added = [], [], [], []
+        self._columns = []
         self._with_agreement = with_agreement
         compiled = fact(self._model, "_compile_loss")
         with ExitStack() as self._stack, self._tap.watching():
@@ -81,6 +83,14 @@ class SampleLosses:
         if not (self._tap.can_leave(targets) and self._tap.can_leave(outputs)):
             return None
         return correlation(targets, outputs)
+
+    def outputs_of_target(self) -> float | None:
+        """After the train step: with how many outputs of a sample each target is compared.
+
+        None if it is one, or unknown.
+        """
+        known, self._columns = self._columns, []
+        return known[0] if len(known) == 1 and known[0] > 1.0 else None
 
     def added(self) -> Tensor | None:
         """After the train step: what regularizers and `add_loss` add to the compiled loss."""
@@ -155,6 +165,8 @@ class SampleLosses:
             losses = call(*args, **kwargs)
             with self._reporter.guard("noting the losses of samples", "losses of samples"):
                 self._noted.append(self._passage(losses))
+                if len(args) == 2:
+                    self._columns.extend(_columns(args[1], args[0]))
                 if self._with_agreement and len(args) == 2:
                     self._compared.append((self._passage(args[0]), self._passage(args[1])))
             return losses
@@ -183,6 +195,13 @@ def correlation(targets: Tensor, outputs: Tensor) -> Tensor | None:
     )
     x, y = x - ops.mean(x, axis=0, keepdims=True), y - ops.mean(y, axis=0, keepdims=True)
     return ops.sum(x * y) / ops.sqrt(ops.sum(x * x) * ops.sum(y * y) + 1e-20)
+
+
+def _columns(outputs: Tensor, targets: Tensor) -> Iterator[float]:
+    """How many outputs there are for each target of a sample, if the shapes tell it."""
+    given, wanted = tuple(outputs.shape)[1:], tuple(targets.shape)[1:]
+    if len(outputs.shape) > 1 and None not in (*given, *wanted) and math.prod(wanted) > 0:
+        yield math.prod(given) / math.prod(wanted)
 
 
 def _worst(losses: Tensor) -> Iterator[tuple[str, Tensor]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm
+from gradwatch.capture.torch.loss_terms import SPARSE, LossTerm
 
 COPIED_CLASSES = "copied_classes"
 """The share of the targets that are equal to the input in their place."""

@@ -10,7 +10,8 @@ import torch
 
 from gradwatch.capture.torch.graph_nodes import ancestors, result_shape
 from gradwatch.capture.torch.layer_graph import SeenLayers, read_layers
-from gradwatch.capture.torch.loss_graph import LossTerm, SeenLoss, read_loss
+from gradwatch.capture.torch.loss_graph import SeenLoss, read_loss
+from gradwatch.capture.torch.loss_terms import LossTerm
 from gradwatch.capture.torch.softmax_scale import softmax_scale
 from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import (
@@ -59,9 +60,11 @@ def with_graph(facts: ModelFacts, root: Any, module: TorchModule, group: str) ->
     known = replace(facts, loss=replace(seen.facts, scale=softmax_scale(root)))
     if seen.term is None:
         return known
-    owners = _owners(unwrapped(module), group)
+    owners = owners_of(module, group)
     layers = read_layers(seen.term.output, owners)
     are_all_seen = set(layers.order) == set(owners.values())
+    if not layers.last:
+        known = replace(known, loss=replace(known.loss, activation=seen.term.activation))
     return replace(
         known,
         layers=_reordered(facts, layers, seen, are_all_seen),
@@ -88,9 +91,10 @@ def parameters_of(root: Any) -> dict[int, Any]:
     return {id(x): x for x in leaves if isinstance(x, torch.nn.Parameter)}
 
 
-def _owners(module: Any, group: str) -> dict[int, str]:
+def owners_of(module: TorchModule, group: str) -> dict[int, str]:
     """The path of the submodule that each parameter belongs to, by the parameter's id."""
     prefix = f"{group}/" if group else ""
+    module = unwrapped(module)
     return {
         id(parameter): prefix + name.rpartition(".")[0].replace(".", "/")
         for name, parameter in module.named_parameters()

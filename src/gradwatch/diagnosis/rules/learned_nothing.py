@@ -11,7 +11,7 @@ from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import Judgement, Word, judgement
 from gradwatch.diagnosis.losses import Losses
-from gradwatch.diagnosis.outputs_skill import idle_outputs
+from gradwatch.diagnosis.outputs_skill import IdleOutput, idle_outputs
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.validation import generalisation, validations
@@ -68,15 +68,30 @@ def learned_nothing(history: History, facts: ModelFacts, limits: Limits) -> Symp
             about="validation",
         )
     else:
-        for name, skill in idle_outputs(history):
-            yield Symptom(
-                title=f"The output {name} has learned nothing in {history.step:,} steps: it is no "
-                "better than a constant guess.",
-                evidence={"share of the constant guess's loss": 1.0 - skill.value},
-                remedy="Check that each label of this output belongs to its input, what its loss "
-                "is given, and its weight among the losses.",
-                about=f"output {name}",
-            )
+        yield from map(_about_output, idle_outputs(history))
+
+
+def _about_output(idle: IdleOutput) -> Symptom:
+    look = "what its loss is given, and its weight among the losses."
+    if idle.is_drowned:
+        title = (
+            f"The output {idle.name} learns nothing: its loss counts for {idle.share:.1e} of all."
+        )
+        look = f"its weight among the losses: it is far too small. Then {look[:24]}."
+    else:
+        title = (
+            f"The output {idle.name} has learned nothing: it is no better than a constant guess."
+        )
+        look = f"that each label of this output belongs to its input, {look}"
+    return Symptom(
+        title=title,
+        evidence={
+            "share of the constant guess's loss": 1.0 - idle.skill.value,
+            "share among the losses": idle.share,
+        },
+        remedy=f"Check {look}",
+        about=f"output {idle.name}",
+    )
 
 
 def _has_base(facts: ModelFacts) -> bool:
