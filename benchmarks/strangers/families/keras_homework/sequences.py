@@ -1,4 +1,4 @@
-"""Series and sentences: tomorrow's weather, the kind of each word, heartbeats that are not right."""
+"""Series and sentences: tomorrow's weather, the kind of each word, odd heartbeats."""
 
 from __future__ import annotations
 
