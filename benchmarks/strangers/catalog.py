@@ -31,9 +31,7 @@ BACKENDS = {
     "keras_forum/exam": "jax",
     "keras_notebook/rare": "tensorflow",
     "keras_notebook/autoencoder": "jax",
-    "keras_homework/augmented": "jax",
     "keras_homework/variational": "jax",
-    "keras_homework/weather": "jax",
     "keras_homework/mixture": "jax",
 }
 """The Keras backend of a program where it is not torch."""

@@ -109,7 +109,6 @@ def _tagged(rng: np.random.Generator, n: int, length: int) -> tuple[np.ndarray, 
     pads_are_a_tag=fault("pads in the loss"),
     weights_of_the_pads=fault("mask inverted"),
     words_as_numbers=fault("ids as numbers"),
-    softmax_over_time=fault("softmax over the wrong axis"),
     adam_at_1e_minus_7=fault("rate too low"),
     tags_of_others=fault("inputs and targets out of order"),
     l2_of_one=fault("regularised to nothing"),
@@ -135,8 +134,7 @@ def tagger(run: Run, case: str) -> float:
         h = layers.LSTM(32, return_sequences=True)(h)
     else:
         h = layers.Bidirectional(layers.GRU(24, return_sequences=True))(h)
-    h = layers.Dense(5, kernel_regularizer=penalty)(h)
-    h = layers.Softmax(axis=1 if case == "softmax_over_time" else -1)(h)
+    h = layers.Dense(5, "softmax", kernel_regularizer=penalty)(h)
     model = keras.Model(inputs, h)
     rate = {"adam_at_1e_minus_7": 1e-7, "pads_are_a_tag": 1e-3}.get(case, 8e-3)
     optimizer = keras.optimizers.Adam(rate)
@@ -213,8 +211,8 @@ def heartbeats(run: Run, case: str) -> float:
     wanted = run.rng.permutation(x) if case == "beats_of_others" else x
     if case == "electrode_off":
         rows = np.concatenate([run.rng.permutation(800) for _ in range(8)]).reshape(-1, 32)
-        at = [(x[i] * (1 if n < 90 else 60), x[i]) for n, i in enumerate(rows)]
-        model.fit(iter(at), verbose=0, callbacks=run.callbacks())
+        at = ((x[i] * (1 if n < 90 else 60), x[i]) for n, i in enumerate(rows))
+        model.fit(at, verbose=0, callbacks=run.callbacks())
     else:
         model.fit(x, wanted, batch_size=32, epochs=10, verbose=0, callbacks=run.callbacks())
     return score("values", right, model.predict(right, verbose=0))

@@ -173,11 +173,11 @@ def pricing(run: Run, case: str) -> float:
     for _ in range(260):
         customers = rng.normal(size=(256 if case == "many_customers" else 96, 4))
         mean, value = net(torch.tensor(customers, dtype=torch.float32))
-        asked = torch.distributions.Normal(mean, net.log_spread.exp())
+        asked = torch.distributions.Normal(mean, net.log_spread.exp().clamp(1e-3))
         price = asked.sample()
         reward = paid(price, customers)
         if case == "in_cents":
-            reward = 1e4 * reward
+            reward = 100 * reward
         elif case == "rewards_of_others":
             reward = reward[torch.randperm(len(reward))]
         if case in ("in_cents", "normalised_rewards", "many_customers"):
