@@ -131,7 +131,7 @@ def tumours(run: Run, case: str) -> float:
     signs=0.4,
     pruned_by_half=0.6,
     pruned_step_by_step=0.6,
-    round_as_it_is=fault("detached", layer=("0", "2")),
+    round_as_it_is=fault("detached"),
     step_of_the_wrong_side=fault("bad start"),
     pruned_to_nothing=fault("layer zeroed", 101),
     scale_of_zero=fault("NaN forward", 101),
