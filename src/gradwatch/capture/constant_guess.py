@@ -17,6 +17,9 @@ CLASS_GUESS, WEIGHTED_GUESS = "class_guess", "weighted_guess"
 
 _MOST_TARGETS = 1 << 18
 """Of a larger batch only so many elements are looked at."""
+_FEWEST_SAMPLES, _MOST_SAMPLES, _SAMPLES_PER_CLASS = 16, 64, 4.0
+"""With these, the classes in each place are counted."""
+_MOST_PAIRS = 1 << 19
 
 
 def constant_loss(xp: Any, loss: str | None, targets: Any, weights: Any = None) -> Any | None:
@@ -90,6 +93,36 @@ def _columns(xp: Any, targets: Any) -> Any:
 
 
 def _entropy_of_indices(xp: Any, targets: Any) -> Any:
+    return _knowing_places(xp, _entropy_of_all(xp, targets), targets, xp.ones_like(targets))
+
+
+def _knowing_places(xp: Any, total: Any, targets: Any, weights: Any) -> Any:
+    """The entropy of the classes in each place of a sample, if it is less than that of all.
+
+    A model may know the place of a word or a pixel without looking at the input.
+    """
+    samples, columns = targets.shape[0], math.prod(targets.shape[1:])
+    if columns < 2 or samples is None or samples < _FEWEST_SAMPLES:
+        return total
+    rows = min(samples, _MOST_SAMPLES)
+    step = -(-columns * rows**2 // _MOST_PAIRS)
+    labels, weights = (
+        xp.reshape(each[:rows], (rows, columns))[:, ::step] for each in (targets, weights)
+    )
+    # How often each label occurs in its place.
+    are_equal = xp.reshape(labels, (rows, 1, -1)) == xp.reshape(labels, (1, rows, -1))
+    others = xp.reshape(weights, (1, rows, -1))
+    masses = xp.sum(weights, axis=0)
+    shares = _over(xp, xp.sum(xp.where(are_equal, others, 0.0 * others), axis=1), masses)
+    # Miller and Madow's correction: of few samples, classes look rarer than they are.
+    classes = xp.sum(_over(xp, weights, shares * masses), axis=0)
+    few = _over(xp, (classes - 1.0) * xp.sum(weights * weights, axis=0), 2.0 * masses)
+    in_places = _over(xp, xp.sum(few) - xp.sum(weights * _log(xp, shares)), xp.sum(masses))
+    are_enough = xp.exp(total) < rows / _SAMPLES_PER_CLASS
+    return xp.where(are_enough, xp.minimum(in_places, total), total)
+
+
+def _entropy_of_all(xp: Any, targets: Any) -> Any:
     labels = _alone(xp.sort(xp.reshape(targets, (-1,)), axis=0))
     # How often the label of each element occurs.
     first, last = (xp.searchsorted(labels, labels, side=side) for side in ("left", "right"))
@@ -110,6 +143,7 @@ def _entropy_of_answers(xp: Any, targets: Any) -> Any:
 
 
 def _weighted_entropy_of_indices(xp: Any, targets: Any, weights: Any) -> Any:
+    given = targets, weights
     labels, weights = xp.reshape(targets, (-1,)), xp.reshape(weights, (-1,))
     order = xp.argsort(labels, axis=0)
     labels, weights = xp.take(labels, order), xp.take(weights, order)
@@ -118,7 +152,8 @@ def _weighted_entropy_of_indices(xp: Any, targets: Any, weights: Any) -> Any:
     # What the labels before weigh, and what those up to the last equal one do.
     before = xp.where(first > 0, xp.take(sums, xp.where(first > 0, first - 1, first)), 0.0 * sums)
     shares = _over(xp, xp.take(sums, last - 1) - before, sums[-1])
-    return -_over(xp, xp.sum(weights * _log(xp, shares)), sums[-1])
+    total = -_over(xp, xp.sum(weights * _log(xp, shares)), sums[-1])
+    return _knowing_places(xp, total, *given)
 
 
 def _over(xp: Any, numbers: Any, others: Any) -> Any:

@@ -17,6 +17,8 @@ _SHARE = 0.2
 """Of the guess for all outputs; what counts for less learns late, and may not matter."""
 _DROWNED = 1e-4
 """Of the guess for all outputs; a loss that counts for so little cannot be meant to."""
+_DIFFER = 0.3
+"""The entropy of classes, from which on there is something to tell apart."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,23 @@ def idle_outputs(history: History) -> Iterator[IdleOutput]:
         before, now = _skill(both[-2 * third : -third]), _skill(both[-third:])
         if now.high < _SKILL and now.value - before.value < 2.0 * (now.error + before.error):
             yield IdleOutput(output, now, share)
+
+
+def skill_for_the_rest(history: History) -> tuple[float, Level] | None:
+    """The share of the most frequent class, and the skill in telling all others apart.
+
+    None where that is not known, or where these do not differ.
+    """
+    series = [history.numbers.get(f"rest_{name}", ()) for name in ("share", "loss", "guess")]
+    if min(map(len, series)) < 3 * _PAIRS:
+        return None
+    shares, losses, guesses = (np.array([x for _, x in each]) for each in series)
+    third = min(losses.size, guesses.size) // 3
+    both = np.stack([losses[-third:], guesses[-third:]], axis=1)
+    both = both[np.isfinite(both).all(axis=1)]
+    if len(both) < _PAIRS or not both[:, 1].mean() > _DIFFER:
+        return None
+    return 1.0 - float(shares[-third:].mean()), _skill(both)
 
 
 def _skill(both: Array) -> Level:

@@ -9,6 +9,7 @@ from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.chance import left_by_weights
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.quantities import output_place
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
@@ -17,7 +18,10 @@ _STEPS = 3
 _EXACT, _CLEAR = 1e-4, 1e-2
 """Shares of a loss: what rounding changes at most, and what tells two formulas apart."""
 _WEIGHTED, _LEFT = 8, 0.15
-"""Measured steps with weights of classes; the share of their entropy that weights must leave."""
+"""Measured steps with weights or targets; the share of their entropy that weights must leave."""
+
+_ENOUGH, _LEARNED = 50, 0.5
+"""Losses in which targets that are always the same show it; the share of the guess's loss."""
 
 
 def _class_numbers(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
@@ -31,7 +35,7 @@ def _class_numbers(history: History, facts: ModelFacts, is_flat: bool) -> Iterat
     high = float(np.nanmax(targets.column("max", 0, 16)))
     total = targets.column("sum", 0, 16)
     are_whole = bool(np.all(total == np.round(total)))
-    if classes < 3 or classes != round(classes) or not are_whole or low < 0:
+    if not classes >= 3 or classes != round(classes) or not are_whole or low < 0:
         return
     if facts.targets_are_whole is False or not 1 < high < classes:
         return
@@ -119,6 +123,36 @@ def _copied_classes(history: History, facts: ModelFacts, is_flat: bool) -> Itera
     )
 
 
+def _one_target(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    """The values to predict are the same in all steps, and their inputs are not.
+
+    Not classes: a contrast has the same places each time, and so may the classes of a game.
+    """
+    table, inputs = history[Kind.TARGET], history[Kind.INPUT]
+    if loss_kind(facts.loss.name) is not LossKind.REGRESSION or len(table.sites) != 1:
+        return
+    if min(len(table), len(inputs)) < _WEIGHTED or len(history.losses) < _ENOUGH:
+        return
+    rows, others = table.rows(len(table)), inputs.rows(len(inputs))
+    total = table.column("sum", 0, len(table))
+    if not np.all(rows == rows[0]) or np.all(total == np.round(total)):
+        return
+    if not np.any(others != others[0], axis=(0, 2)).all() or not table.latest("std")[0] > 0:
+        return
+    # What is learned so well, is what is to be learned.
+    if judgement(history, facts).skill.low > _LEARNED:
+        return
+    yield Symptom(
+        "All steps have the same targets, although their inputs differ.",
+        {"measured steps": len(table), **judgement(history, facts).evidence()},
+        sites=list(table.sites),
+        since=history.first_step,
+        severity=Severity.WARNING,
+        remedy="Check that the targets of a step are taken from the same rows as its inputs.",
+        about="one target",
+    )
+
+
 def _one_class_counts(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
     """Weights with which the loss is about one class only, though there are others."""
     left, targets = left_by_weights(history), history[Kind.TARGET]
@@ -161,6 +195,7 @@ def _activated_logits(history: History, facts: ModelFacts, is_flat: bool) -> Ite
 PAIRING_CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _class_numbers,
     _all_pairs,
+    _one_target,
     _one_class_counts,
     _activated_logits,
     _copied_classes,

@@ -61,6 +61,35 @@ def _broadcast(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
     )
 
 
+def _unused_inputs(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    if facts.unused_inputs:
+        names = ", ".join(facts.unused_inputs)
+        yield Symptom(
+            f"The model does not use its input {names}.",
+            {"unused inputs": len(facts.unused_inputs)},
+            since=history.first_step,
+            severity=Severity.WARNING,
+            remedy="Check which tensor each layer is called with; or leave the input out.",
+            about="unused",
+        )
+
+
+def _swapped_axes(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    if facts.loss.swapped is None or len(facts.loss.swapped) != 2:
+        return
+    before, after = facts.loss.swapped
+    yield Symptom(
+        f"The output of shape {tuple(before)} is viewed as {tuple(after)}: that mixes up its "
+        "values, and does not exchange its axes.",
+        {"axes": len(before)},
+        layer=facts.outputs[0] if len(facts.outputs) == 1 else "",
+        since=history.first_step,
+        severity=Severity.ERROR,
+        remedy="Use transpose or permute to exchange axes: view and reshape move no value.",
+        about="view",
+    )
+
+
 def _softmax_over_batch(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
     if facts.loss.axis == 0 or _add_up_over_samples(history, facts):
         yield Symptom(
@@ -219,6 +248,8 @@ def _far_targets(history: History, facts: ModelFacts, is_flat: bool) -> Iterator
 _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     *PARAMETER_CHECKS,
     _broadcast,
+    _swapped_axes,
+    _unused_inputs,
     *PAIRING_CHECKS,
     *ANSWER_CHECKS,
     _softmax_over_batch,

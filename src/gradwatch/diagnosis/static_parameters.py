@@ -109,9 +109,26 @@ def _not_given(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
     )
 
 
+def _alike_units(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    paths = [path for path in facts.parameters.alike if path not in facts.outputs]
+    if not paths:
+        return
+    yield Symptom(
+        f"All units of {listed(paths)} have the same weights, and will always have: they get the "
+        "same gradients.",
+        {"layers": len(paths)},
+        layer=paths[0],
+        since=history.first_step,
+        severity=Severity.WARNING,
+        remedy="Initialize weights with random numbers (Glorot, He), and not with a constant.",
+        about="alike",
+    )
+
+
 PARAMETER_CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _nothing_trainable,
     _little_trainable,
     _untrained,
     _not_given,
+    _alike_units,
 )

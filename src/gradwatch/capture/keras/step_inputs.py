@@ -11,6 +11,7 @@ from gradwatch.capture.batch import ROOTS, batch_site
 from gradwatch.capture.constant_guess import CLASS_GUESS, CONSTANT_LOSS, WEIGHTED_GUESS
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
+from gradwatch.capture.keras.compared import AGREEMENT, compared_numbers
 from gradwatch.capture.keras.describe_model import loss_facts
 from gradwatch.capture.keras.guesses import guess_of, numbers_of_outputs, weighted_numbers
 from gradwatch.capture.keras.model_parts import fact
@@ -20,7 +21,9 @@ from gradwatch.capture.keras.optimizers import (
     updating_optimizers,
 )
 from gradwatch.capture.keras.unreduced_losses import SampleLosses
+from gradwatch.capture.rest_classes import REST_GUESS, REST_LOSS, REST_SHARE
 from gradwatch.capture.site_table import Row
+from gradwatch.capture.variation_names import INPUT_VARIATION, OUTPUT_VARIATION, TARGET_VARIATION
 from gradwatch.core import (
     ADDED_LOSS,
     KerasModel,
@@ -35,11 +38,10 @@ from gradwatch.util import Reporter
 
 LOSS = "loss"
 BATCH_SIZE, LEARNING_RATE, LOSS_SCALE = "batch_size", "learning_rate", "loss_scale"
-INPUT_SPREAD, AGREEMENT, SAMPLE_WEIGHT = "input_spread", "agreement", "sample_weight"
-OUTPUTS_OF_TARGET = "outputs_of_target"
-"""With how many outputs of a sample each of its targets is compared, if with several."""
+INPUT_SPREAD, SAMPLE_WEIGHT = "input_spread", "sample_weight"
 OF_WHOLE_BATCH = frozenset({
     CONSTANT_LOSS, ADDED_LOSS, INPUT_SPREAD, AGREEMENT, SAMPLE_WEIGHT, CLASS_GUESS, WEIGHTED_GUESS,
+    INPUT_VARIATION, OUTPUT_VARIATION, TARGET_VARIATION, REST_SHARE, REST_LOSS, REST_GUESS,
 })  # fmt: skip
 """Numbers that need all samples of a batch at once, which several devices share."""
 _ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar", Kind.SAMPLE_LOSS: "sample_loss"}
@@ -100,8 +102,7 @@ class StepInputs:
     def watching(self, data: Any) -> Iterator[None]:
         self._data, self._losses, self._rates = data, [], {}
         self._scope, samples = self._backend.scope(), self._samples
-        is_unknown = self._loss.name is None
-        losses = nullcontext() if samples is None else samples.watching(is_unknown)
+        losses = nullcontext() if samples is None else samples.watching()
         with replaced(self._taps()), losses:
             yield
 
@@ -160,7 +161,7 @@ class StepInputs:
                 *self._optimizer_numbers(state),
                 *self._constant_loss(),
                 *self._input_spread(),
-                *self._agreement(),
+                *self._compared(),
             ]
             yield from ((Site(kind, name), number) for name, number in numbers)
         elif kind is Kind.SAMPLE_LOSS:
@@ -224,15 +225,17 @@ class StepInputs:
         if spreads:
             yield INPUT_SPREAD, keras.ops.max(keras.ops.stack(spreads))
 
-    def _agreement(self) -> Iterator[tuple[str, Tensor]]:
-        """How outputs go with targets: by value where the loss is not one of Keras's, by shape."""
-        number = None if self._samples is None else self._samples.agreement()
-        if number is not None:
-            yield AGREEMENT, number
-        columns = None if self._samples is None else self._samples.outputs_of_target()
-        # Of classes that are numbered, there is one target for all outputs.
-        if columns is not None and not (self._loss.name or "sparse").startswith("sparse"):
-            yield OUTPUTS_OF_TARGET, keras.ops.convert_to_tensor(columns, "float32")
+    def _compared(self) -> Iterator[tuple[str, Tensor]]:
+        """How outputs compare with targets, beside the loss."""
+        compared = None if self._samples is None else self._samples.compared()
+        if compared is None:
+            return
+        x, _, weights = keras.utils.unpack_x_y_sample_weight(self._data)
+        first = keras.tree.flatten(x)
+        given = _as_number(first[0]) if first else None
+        weights = _as_number(weights)
+        for name, number in compared_numbers(self._loss, given, *compared, weights):
+            yield name, keras.ops.stop_gradient(number)
 
     @cached_property
     def _loss(self) -> LossFacts:

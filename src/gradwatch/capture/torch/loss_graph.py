@@ -181,7 +181,7 @@ class _Surroundings:
         ]
 
     def _add_factor(self, node: Any) -> None:
-        factor: Any = getattr(node, "_saved_other", None)
+        factor = _constant_of(node)
         if hasattr(factor, "ndim") and factor.ndim > 0:
             # A factor that is differentiated is among the other terms.
             if len(sources(node)) < 2:
@@ -214,12 +214,19 @@ def _factor(node: Any, child: int) -> float:
         return 1.0 if name != "Mean" or shape is None or shape == () else _mean_of(sources(node)[0])
     if name not in ("Mul", "Div"):
         return 1.0
-    factor: Any = getattr(node, "_saved_other", None)
+    factor = _constant_of(node)
     if len(sources(node)) > 1 or factor is None or getattr(factor, "ndim", 0) > 0:
         return math.nan
     if hasattr(factor, "device") and factor.device.type != "cpu":
         return math.nan
     return 1.0 / float(factor) if name == "Div" and float(factor) else float(factor)
+
+
+def _constant_of(node: Any) -> Any:
+    """What a product or a quotient has beside what is differentiated: the second factor, mostly."""
+    other = getattr(node, "_saved_other", None)
+    is_second = operation(node) == "Mul" and other is None
+    return getattr(node, "_saved_self", None) if is_second else other
 
 
 def _mean_of(node: Any) -> float:

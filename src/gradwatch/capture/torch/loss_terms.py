@@ -221,12 +221,16 @@ def _class_axis(softmax: Any) -> int | None:
     return 0 if axis == -len(shape) and len(shape) > 1 else axis
 
 
+def ignored_class(node: Any) -> int:
+    """The class that the loss of a node leaves out."""
+    ignored = int(node._saved_ignore_index)
+    # Negative numbers are shown as unsigned ones.
+    return ignored - (1 << 64) if ignored >= 1 << 63 else ignored
+
+
 def _unignored(node: Any) -> Tensor:
     """The classes, without those that the loss ignores."""
-    target = node._saved_target
-    ignored = int(node._saved_ignore_index)
-    if ignored >= 1 << 63:
-        ignored -= 1 << 64
+    target, ignored = node._saved_target, ignored_class(node)
     if target.is_cuda:
         # To count them would wait for the device: they become the largest class.
         return target.where(target != ignored, target.max())

@@ -19,7 +19,7 @@ from gradwatch.capture.torch.loss_graph import read_loss
 from gradwatch.capture.torch.loss_parts import numbers_of_outputs, output_names
 from gradwatch.capture.torch.loss_terms import SPARSE, LossTerm
 from gradwatch.capture.torch.part_calls import PartCalls, one_tensor, tensors_in
-from gradwatch.capture.torch.term_value import is_one_of, target_of, term_numbers
+from gradwatch.capture.torch.term_value import is_one_of, rest_of_classes, target_of, term_numbers
 from gradwatch.capture.torch.torch_facts import (
     facts_of,
     functional_activations,
@@ -33,12 +33,8 @@ from gradwatch.capture.torch.untrained import (
     UntrainedParameters,
     own_parameters,
 )
-from gradwatch.capture.torch.variation import (
-    INPUT_VARIATION,
-    OUTPUT_VARIATION,
-    TARGET_VARIATION,
-    variation,
-)
+from gradwatch.capture.torch.variation import variation
+from gradwatch.capture.variation_names import INPUT_VARIATION, OUTPUT_VARIATION, TARGET_VARIATION
 from gradwatch.core import (
     UNTRAINED,
     Kind,
@@ -117,15 +113,11 @@ class LossWatch:
         self._own_losses.step_ended(self._facts is not None)
         if moment is not None and self._untrained.step_ended():
             found, known = self._untrained, self.facts()
-            self._facts = replace(
-                known,
-                parameters=replace(
-                    known.parameters,
-                    unheld=[under(self._group, path) for path in found.unheld],
-                    unregistered=[under(self._group, path) for path in found.unregistered],
-                    fresh=[under(self._group, path) for path in found.fresh],
-                ),
-            )
+            found_of: dict[str, Any] = {
+                name: [under(self._group, path) for path in getattr(found, name)]
+                for name in ("unheld", "unregistered", "fresh", "alike")
+            }
+            self._facts = replace(known, parameters=replace(known.parameters, **found_of))
             self._loop.known.changed()
             numbers = {Site(Kind.SCALAR, under(self._group, UNTRAINED)): float(found.elements or 0)}
             self._loop.send_sites(moment, self._group, [], dict, numbers)
@@ -318,10 +310,11 @@ class LossWatch:
         # On a GPU, classes that the loss ignores are among the targets.
         if target.is_cuda and term.name == SPARSE:
             return
-        copied = copied_classes(term, target, self._inputs)
+        copied = copied_classes(term, self._inputs)
         if copied is not None:
             self._note_value(COPIED_CLASSES, copied)
-        for name, number in term_numbers(term, target).items():
+        rest = rest_of_classes(term, self._batch_size or target.numel())
+        for name, number in {**term_numbers(term, target), **rest}.items():
             self._note_value(name, number)
 
     def _read_outputs(self, terms: Sequence[LossTerm]) -> None:

@@ -13,8 +13,9 @@ from gradwatch.capture.constant_guess import (
     constant_loss,
     is_of_classes,
 )
+from gradwatch.capture.rest_classes import rest_numbers
 from gradwatch.capture.torch.graph_nodes import arranged, operation, sources
-from gradwatch.capture.torch.loss_terms import LossTerm
+from gradwatch.capture.torch.loss_terms import SPARSE, LossTerm, ignored_class
 
 TERM_LOSS = "term_loss"
 """The loss without factors, weights and other terms."""
@@ -45,10 +46,40 @@ def term_numbers(term: LossTerm, target: Any) -> Mapping[str, Any]:
 def guess_of_term(term: LossTerm, target: Any) -> Any | None:
     """The loss of the best constant guess for the targets of a term; None if unknown."""
     with torch.no_grad():
+        placed = _in_places(term)
+        if placed is not None:
+            return constant_loss(torch, term.name, *placed)
         target = target.float()
         weights = None if term.weights is None else term.weights(target)
         guess = constant_loss(torch, term.name, target, weights)
         return guess if guess is None else guess * _scale(term, target)
+
+
+def _in_places(term: LossTerm) -> tuple[Any, Any] | None:
+    """The classes in their places and their weights, if a sample has several; else None."""
+    target = getattr(term.chosen, "_saved_target", None)
+    if term.name != SPARSE or target is None or target.ndim < 2:
+        return None
+    ignored, own = ignored_class(term.chosen), term.chosen._saved_weight
+    counts = (target != ignored).float()
+    if own is not None:
+        counts = counts * own[target.clamp(0, len(own) - 1)]
+    return target.float(), counts
+
+
+def rest_of_classes(term: LossTerm, samples: int) -> Mapping[str, Any]:
+    """How well all but the most frequent class are told apart, where a sample has several."""
+    node = term.chosen
+    logs, target = getattr(node, "_saved_self", None), getattr(node, "_saved_target", None)
+    if term.name != SPARSE or logs is None or target is None or target.numel() < 2 * samples:
+        return {}
+    if logs.ndim < 2 or logs.numel() > _MOST_ELEMENTS:
+        return {}
+    with torch.no_grad():
+        logs = logs.detach().movedim(1, -1).reshape(-1, logs.shape[1]).float()
+        target = target.reshape(-1)
+        counts = (target != ignored_class(node)).float()
+        return rest_numbers(torch, logs, target.float(), counts)
 
 
 def _scale(term: LossTerm, target: Any) -> Any:
@@ -115,8 +146,7 @@ def _value(name: str, node: Any) -> Any | None:
     if x is None:
         return None
     if name.startswith("NllLoss"):
-        ignored = int(node._saved_ignore_index)
-        ignored -= (1 << 64) * (ignored >= 1 << 63)
+        ignored = ignored_class(node)
         return F.nll_loss(x, node._saved_target, node._saved_weight, ignore_index=ignored)
     if name == "MseLoss":
         return F.mse_loss(x, node._saved_target)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import torch
 
-from gradwatch.capture.torch.graph_nodes import ancestors, result_shape
+from gradwatch.capture.torch.graph_nodes import ancestors, result_shape, swapped_axes
 from gradwatch.capture.torch.layer_graph import SeenLayers, read_layers
 from gradwatch.capture.torch.loss_graph import SeenLoss, read_loss
 from gradwatch.capture.torch.loss_terms import LossTerm
@@ -63,6 +64,7 @@ def with_graph(facts: ModelFacts, root: Any, module: TorchModule, group: str) ->
     owners = owners_of(module, group)
     layers = read_layers(seen.term.output, owners)
     are_all_seen = set(layers.order) == set(owners.values())
+    known = replace(known, loss=replace(known.loss, swapped=swapped_axes(seen.term.output)))
     if not layers.last:
         known = replace(known, loss=replace(known.loss, activation=seen.term.activation))
     return replace(
@@ -76,11 +78,22 @@ def with_graph(facts: ModelFacts, root: Any, module: TorchModule, group: str) ->
 
 def functional_activations(facts: ModelFacts) -> dict[str, str]:
     """The activations that are no modules, by the path of the layer that they are applied to."""
-    modules = {_ACTIVATIONS.get(layer.class_name or "") for layer in facts.layers}
+    following = {
+        layer.path: _ACTIVATIONS.get(after.class_name or "")
+        for layer, after in pairwise(facts.layers)
+    }
+    # Only a module of a sequence has one place; others may be called anywhere.
+    anywhere = {
+        _ACTIVATIONS.get(layer.class_name or "")
+        for layer in facts.layers
+        if not layer.path.rpartition("/")[2].isdigit()
+    }
     return {
         layer.path: layer.activation
         for layer in facts.layers
-        if layer.activation is not None and layer.activation not in modules
+        if layer.activation is not None
+        and layer.class_name not in _ACTIVATIONS
+        and layer.activation not in (following.get(layer.path), *anywhere)
     }
 
 

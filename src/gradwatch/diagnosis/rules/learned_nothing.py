@@ -11,11 +11,13 @@ from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import Judgement, Word, judgement
 from gradwatch.diagnosis.losses import Losses
-from gradwatch.diagnosis.outputs_skill import IdleOutput, idle_outputs
+from gradwatch.diagnosis.outputs_skill import IdleOutput, idle_outputs, skill_for_the_rest
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.validation import generalisation, validations
 
+_HARDLY = 0.05
+"""The share of the guess's loss that is removed at most where nothing is learned."""
 _ON_ITS_WAY = 0.2
 """The share of the initial loss; weights that are large by mistake lose it at once, and rest."""
 
@@ -31,6 +33,7 @@ _ON_ITS_WAY = 0.2
         "losses of unknown scale": Threshold(150, "if the best constant guess is not known"),
         "losses to fall": Threshold(75, "a loss that falls still, may be about to learn"),
         "losses on a frozen base": Threshold(150, "if better than a guess: the base may be next"),
+        "usual class": Threshold(0.5, "of the targets; then little else shows in the loss"),
         "validations": Threshold(3, "single ones may be odd"),
     },
 )
@@ -69,6 +72,28 @@ def learned_nothing(history: History, facts: ModelFacts, limits: Limits) -> Symp
         )
     else:
         yield from map(_about_output, idle_outputs(history))
+        yield from _only_the_usual(history, facts, limits)
+
+
+def _only_the_usual(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """Where most targets are of one class, such as padding, and the others are not told apart."""
+    known = skill_for_the_rest(history)
+    if known is None:
+        return
+    share, skill = known
+    if share < limits["usual class"] or not skill.high < _HARDLY:
+        return
+    yield Symptom(
+        title=f"Only the most frequent class is learned, that of {share:.0%} of the targets: all "
+        "others are told apart no better than by a guess.",
+        evidence={
+            "share of the most frequent class": share,
+            "share of the guess's loss for the others": 1.0 - skill.value,
+        },
+        remedy="If it is padding or background, leave it out of the loss (ignore_index, "
+        "mask_zero, sample_weight). Check that the labels of the others belong to their inputs.",
+        about="rest",
+    )
 
 
 def _about_output(idle: IdleOutput) -> Symptom:
