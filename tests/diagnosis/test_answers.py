@@ -40,7 +40,8 @@ def compared(agreement, share=0.3):
         return {
             (Kind.TARGET, "target"): (RNG.random(64) < share).astype(float),
             (Kind.OUTPUT, "net/out"): RNG.uniform(0.0, 1.0, 64),
-            (Kind.SCALAR, "agreement"): [agreement(step)],
+            # What stays the same is kept once.
+            (Kind.SCALAR, "agreement"): [agreement(step) + 1e-3 * RNG.normal()],
         }
 
     return course(120, arrays, falling(120))
@@ -156,7 +157,7 @@ def outputs(first, second):
 
     def arrays(step):
         noise = 1.0 + 0.05 * RNG.normal()
-        losses = {name: part(step) * noise for name, part in parts.items()}
+        losses = {n: part(step) * noise + 0.01 * RNG.normal() for n, part in parts.items()}
         numbers = {f"output_loss/{name}": x for name, x in losses.items()}
         numbers |= dict.fromkeys((f"constant_loss/{name}" for name in parts), noise)
         numbers |= {"term_loss": sum(losses.values()), "constant_loss": 2.0 * noise}

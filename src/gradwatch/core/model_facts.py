@@ -157,6 +157,8 @@ class ModelFacts:
         is_linear: whether the output, before the last activation, is a linear function of the
             input.
         unused_inputs: the names of the model's inputs that no layer gets.
+        mixing_samples: the paths of layers that take the samples of a batch for the steps of a
+            sequence.
         groups: in a training with several optimizers, the facts of each group.
 
     Example:
@@ -181,12 +183,14 @@ class ModelFacts:
     parameters: ParameterFacts = field(default_factory=ParameterFacts)
     is_linear: bool | None = None
     unused_inputs: Sequence[str] = ()
+    mixing_samples: Sequence[str] = ()
     groups: Mapping[str, ModelFacts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
         object.__setattr__(self, "outputs", tuple(self.outputs))
         object.__setattr__(self, "unused_inputs", tuple(self.unused_inputs))
+        object.__setattr__(self, "mixing_samples", tuple(self.mixing_samples))
 
     @cached_property
     def _by_path(self) -> dict[str, LayerFacts]:
@@ -230,6 +234,7 @@ class ModelFacts:
             parameters=_parse(ParameterFacts, values.get("parameters") or {}),
             is_linear=values.get("is_linear"),
             unused_inputs=values.get("unused_inputs") or (),
+            mixing_samples=values.get("mixing_samples") or (),
             groups={n: cls.from_json(x) for n, x in (values.get("groups") or {}).items()},
         )
 

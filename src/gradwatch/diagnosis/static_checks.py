@@ -14,13 +14,15 @@ from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.pairing_checks import PAIRING_CHECKS
 from gradwatch.diagnosis.static_normalization import NORMALIZATION_CHECKS
 from gradwatch.diagnosis.static_parameters import PARAMETER_CHECKS
-from gradwatch.diagnosis.static_words import about_severity, since_severity
+from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
 _LARGE_TARGETS = 100.0
 """RMS of targets; networks begin with outputs of about 1."""
 _ENOUGH = 50
 """Losses, within which a network has learned the mean of the targets at least."""
+_BARELY = 0.2
+"""The share of the guess's loss; what has just reached the mean of the targets has hardly more."""
 _SCALES = 1e-2, 1e3
 """Of logits; temperatures from 0.01 to 20 are usual, and wide outputs may be divided by 50."""
 
@@ -71,6 +73,20 @@ def _unused_inputs(history: History, facts: ModelFacts, is_flat: bool) -> Iterat
             severity=Severity.WARNING,
             remedy="Check which tensor each layer is called with; or leave the input out.",
             about="unused",
+        )
+
+
+def _mixed_samples(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    if facts.mixing_samples:
+        yield Symptom(
+            f"{listed(facts.mixing_samples)} takes the samples of a batch for the steps of a "
+            "sequence: each sample depends on those before it.",
+            {"layers": len(facts.mixing_samples)},
+            layer=facts.mixing_samples[0],
+            since=history.first_step,
+            severity=Severity.ERROR,
+            remedy="Make it with batch_first=True, or give it x.transpose(0, 1).",
+            about="time first",
         )
 
 
@@ -222,7 +238,7 @@ def _constant_labels(history: History, facts: ModelFacts, is_flat: bool) -> Iter
 
 
 def _far_targets(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
-    """Targets so large that the network, which starts near 0, has not even reached their mean."""
+    """Targets so large that the network, which starts near 0, has hardly reached their mean."""
     table = history[Kind.TARGET]
     if loss_kind(facts.loss.name) is not LossKind.REGRESSION or len(table.sites) != 1:
         return
@@ -230,7 +246,7 @@ def _far_targets(history: History, facts: ModelFacts, is_flat: bool) -> Iterator
     if not rms > _LARGE_TARGETS:
         return
     so_far = judgement(history, facts)
-    if not history.has_ended or so_far.losses < _ENOUGH or not so_far.skill.high < 0:
+    if not history.has_ended or so_far.losses < _ENOUGH or not so_far.skill.high < _BARELY:
         return
     yield Symptom(
         f"The targets have the wrong scale: their RMS is {rms:.3g}, and that of what a new network "
@@ -249,6 +265,7 @@ _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     *PARAMETER_CHECKS,
     _broadcast,
     _swapped_axes,
+    _mixed_samples,
     _unused_inputs,
     *PAIRING_CHECKS,
     *ANSWER_CHECKS,

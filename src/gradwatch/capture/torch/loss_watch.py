@@ -256,6 +256,7 @@ class LossWatch:
             if self._called_modules is not None:
                 paths = [under(self._group, path) for path in self._called_modules.uncalled()]
                 known = replace(known, parameters=replace(known.parameters, uncalled=paths))
+                known = replace(known, mixing_samples=self._mixing(self._called_modules, root))
             known = with_graph(known, root, self._module, self._group)
             own = own_parameters(self._module, self._optimizer)
             groups = self._loop.known.groups_with(reached)
@@ -276,6 +277,13 @@ class LossWatch:
             peak = None if self._attention is None else self._attention.read(root)
             if peak is not None:
                 self._note_value(ATTENTION_PEAK, peak)
+
+    def _mixing(self, called: CalledModules, root: Any) -> list[str]:
+        term = read_loss(root).term
+        target = None if term is None else target_of(term, self._outputs)
+        if target is None or target.numel() != target.shape[0]:
+            return []  # Of several targets for a sample, either axis may be that of samples.
+        return [under(self._group, path) for path in called.mixing(int(target.shape[0]))]
 
     def _check_form(self, root: Any) -> None:
         """What is known of a loss does not hold for another one that takes its place."""
