@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from gradwatch.compat.jax_names import wide_types
 from gradwatch.core.reference import summarize
 from gradwatch.measure.kernels import jax_pallas, jax_rows
 from tests.measure.test_contract import assert_row
@@ -22,7 +23,7 @@ def normal(size, dtype=np.float32, offset=0.0):
 
 
 def in_interpreter(function, tensors):
-    with jax.enable_x64(True):
+    with wide_types():
         return np.asarray(jax.jit(function)([jnp.asarray(x) for x in tensors]))
 
 
