@@ -20,6 +20,8 @@ STEPS = {"large": 25, "small": 3}
 """Steps of a block that is timed."""
 WARM = 6
 """Steps before a block."""
+ROUNDS = 40
+"""At most, as time allows."""
 NEVER = 10**9
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -155,7 +157,12 @@ def compare(label, training, bare, variants, count, seconds):
         peaks[name].append(peak)
         return ms
 
-    times, beside = turns(fit, {name: name for name in variants}, 12, seconds)
+    until = time.monotonic() + seconds
+    for name in (None, *variants):
+        fit(name)  # Compiles the kernels that measure.
+    peaks = {name: [] for name in peaks}
+    left = until - time.monotonic()
+    times, beside = turns(fit, {name: name for name in variants}, ROUNDS, left)
     for name, own in times.items():
         yield {
             "training": label,
@@ -172,44 +179,28 @@ def prepare(is_small):
     """Compile; returns what measures, within so many seconds."""
     size = "small" if is_small else "large"
     two = [gradwatch.gradients(), gradwatch.weights()]
-    outputs = [gradwatch.outputs(), gradwatch.output_gradients()]
-    plain = {
+    variants = {
         "gradients and weights, every step": ({"every": 1, "watch": two}, 1.05),
         "not due": ({"every": NEVER, "watch": two}, 1.005),
-        "the same, no diagnosis, every step": (
-            {"every": 1, "watch": two, "diagnose": False},
-            None,
-        ),
-        "no diagnosis, not due": ({"every": NEVER, "watch": two, "diagnose": False}, None),
         "as typed: `watch(module, optimizer)`": ({}, None),
-    }
-    layers = {
-        "outputs and their gradients, every step": ({"every": 1, "watch": outputs}, None),
-        "outputs, not due": ({"every": NEVER, "watch": outputs}, 1.005),
     }
     start = time.perf_counter()
     bare = Training(size)
     bare.steps(2)
     synchronise()
-    seconds = time.perf_counter() - start
-    seen = Training(size)
-    for options, _ in reversed(layers.values()):
-        seen.timed(options, 1)
-    compiled = time.perf_counter() - start - seconds
-    count = sum(p.numel() for p in bare.module.parameters())
-    tensors = len(list(bare.module.parameters()))
-    facts = (
-        f"torch: {count / 1e6:.1f} M parameters in {tensors} tensors, {SIZES[size]}, batch "
-        f"{BATCH[size]}, bf16 autocast, fused AdamW on {DEVICE}; bare step compiled in "
-        f"{seconds:.0f} s, the two with outputs in {compiled:.0f} s; of outputs were recorded "
-        f"{dict(seen.count.kinds)}"
-    )
+    facts = f"{described(bare, size)}; compiled in {time.perf_counter() - start:.0f} s"
 
     def measure(seconds):
         yield {"text": facts}
-        until = time.monotonic() + seconds
-        yield from compare("torch.compile", bare, bare, plain, STEPS[size], seconds * 0.7)
-        left = until - time.monotonic()
-        yield from compare("torch.compile", seen, bare, layers, STEPS[size], left)
+        yield from compare("torch.compile", bare, bare, variants, STEPS[size], seconds)
 
     return measure
+
+
+def described(training, size):
+    parameters = list(training.module.parameters())
+    count = sum(p.numel() for p in parameters)
+    return (
+        f"torch: {count / 1e6:.1f} M parameters in {len(parameters)} tensors, {SIZES[size]}, batch "
+        f"{BATCH[size]}, bf16 autocast, fused AdamW on {DEVICE}"
+    )

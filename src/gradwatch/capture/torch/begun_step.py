@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gradwatch.capture.site_table import SiteTable
-from gradwatch.capture.state import HeldMoments
+from gradwatch.capture.state import EVERY_KIND, HeldMoments
 from gradwatch.core import Moment, Site, Tensor
 from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
 
@@ -21,6 +21,8 @@ class BegunStep:
     """The parameters before the step, where updates are watched."""
     gradients: Mapping[Site, MeasuredRow] = field(default_factory=dict)
     """Those measured already; none with a closure, which computes them within the step."""
+    deferred: Mapping[Site, Tensor] = field(default_factory=dict)
+    """Gradients that are measured after the step, with what the optimizer holds."""
     applied: Mapping[int, Tensor] = field(default_factory=dict)
     """Copies of gradients that the optimizer's state is compared with, by the parameter's id."""
     held: dict[int, HeldMoments] | None = None
@@ -33,3 +35,8 @@ class BegunStep:
         """The sites whose summaries are due."""
         plan = self.table.plan
         return frozenset(plan.sites[position] for position in plan.due(self.moment).summaries)
+
+    @cached_property
+    def state_paths(self) -> list[str]:
+        """The paths of parameters of which something that the optimizer holds is due."""
+        return sorted({site.path for site in self.due if site.kind in EVERY_KIND})

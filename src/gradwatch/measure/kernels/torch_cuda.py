@@ -86,7 +86,7 @@ def is_available() -> bool:
 def measure(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> tuple[Any, Any]:
     """Packed summaries of all tensors, and histogram cells of those at some positions."""
     with torch.cuda.device(device):
-        flats = [_readable(x, _elements()) for x in tensors]
+        flats = [_readable(x, elements()) for x in tensors]
         dtypes = [x.dtype for x in flats]
         counting = {dtype for dtype in set(dtypes) if cuda_kernel.reads(dtype)}
         counted = {i for i in with_cells if dtypes[i] in counting}
@@ -125,7 +125,7 @@ def _readable(x: Tensor | None, elements: Mapping[torch.dtype, Any]) -> Tensor:
 
 
 @cache
-def _elements() -> dict[torch.dtype, Any]:
+def elements() -> dict[torch.dtype, Any]:
     """The types that the kernels can read, as Triton names them."""
     import triton.language as tl
 
@@ -151,7 +151,7 @@ def _plan(form: _Form, addresses: tuple[int, ...], device: Any) -> _Plan:
         _plans.move_to_end((device, form))
     if plan.addresses != addresses:
         plan.addresses = addresses
-        plan.on_device = _to_device([addresses[i] for i in plan.order], device)
+        plan.on_device = to_device([addresses[i] for i in plan.order], device)
     return plan
 
 
@@ -176,14 +176,14 @@ def _make_plan(form: _Form, device: Any) -> _Plan:
         chunks = int(firsts[at] - firsts[first])
         dtype = form.dtypes[several[0]]
         groups.append(_Group(dtype, aligned, with_cells, int(firsts[first]), chunks))
-    tables = [_to_device(table, device) for table in (sizes, firsts, order, owners, starts)]
+    tables = [to_device(table, device) for table in (sizes, firsts, order, owners, starts)]
     place = {i: at for at, i in enumerate(order)}
-    tables.append(_to_device([place[i] for i in form.counted], device))
-    tables.append(_to_device(form.counted, device))
+    tables.append(to_device([place[i] for i in form.counted], device))
+    tables.append(to_device(form.counted, device))
     return _Plan(order, groups, int(firsts[-1]), int(sizes.max()), *tables)
 
 
-def _to_device(numbers: Any, device: Any) -> Any:
+def to_device(numbers: Any, device: Any) -> Any:
     # From pinned memory, so that the copy joins the queue of the device and nothing waits.
     # torch keeps such memory until the copy is made.
     host = torch.from_numpy(np.asarray(numbers, np.int64)).pin_memory()
@@ -243,7 +243,7 @@ def _measure_group(plan: _Plan, group: _Group, partials: Any, counts: Any) -> No
     tables = (plan.on_device, plan.sizes, plan.owners, plan.starts)
     columns = partials.shape[1]
     kinds = {
-        "element": _elements()[group.dtype],
+        "element": elements()[group.dtype],
         "wide": tl.float64 if group.dtype is torch.float64 else tl.float32,
     }
     if group.with_cells:
