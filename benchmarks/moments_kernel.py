@@ -26,6 +26,7 @@ def milliseconds(work, rounds=10):
     found = []
     for _ in range(rounds):
         start, end = Event(enable_timing=True), Event(enable_timing=True)
+        torch.cuda._sleep(4_000_000)  # Until the host has launched all of it.
         start.record()
         work()
         end.record()
@@ -51,8 +52,8 @@ def main():
     print(f"summaries of one: {milliseconds(lambda: measure(five[0])):.3f} ms")
     copy = milliseconds(lambda: torch._foreach_copy_(copies, five[0]))
     print(f"_foreach_copy_: {copy:.3f} ms; copy_: {milliseconds(lambda: flat.clone()):.3f} ms")
-    shapes = [(1024, 32, 4, 8), (1024, 16, 4, 8), (512, 32, 4, 4), (512, 64, 4, 4)]
-    shapes += [(1024, 32, 8, 4), (2048, 16, 8, 8), (1024, 32, 1, 8)]
+    shapes = [(1024, 32, 4, 8), (1024, 64, 4, 8), (1024, 128, 4, 8), (1024, 256, 4, 8)]
+    shapes += [(512, 128, 4, 4), (512, 256, 4, 4), (2048, 64, 4, 16), (1024, 128, 4, 4)]
     for shape in shapes:
         names = ("BLOCK", "STEPS", "PER", "WARPS")
         for name, value in zip(names, shape, strict=True):

@@ -127,10 +127,11 @@ def lines(backend, way, found, bare):
     peak = "?" if found["peak"] is None else f"{found['peak'] / 1e9:.3f}"
     interval = (found.get("cost") or {}).get("interval")
     name = f"`{way}`: every {interval}" if interval else f"`{way}`"
-    cells = []
-    for own, other in zip(found["first"], bare["first"], strict=True):
-        cells.append(f"{own:.1f} s | {other:.1f} s | x{own / other:.3f}")
-    rows = [f"| {backend} | {name} | first | {' | '.join(cells)} | 1 | {peak} |"]
+    rows = []
+    if bare is not None:
+        pairs = zip(found["first"], bare["first"], strict=True)
+        cells = [f"{own:.1f} s | {other:.1f} s | x{own / other:.3f}" for own, other in pairs]
+        rows = [f"| {backend} | {name} | first | {' | '.join(cells)} | 1 | {peak} |"]
     if "warm" in found:
         cells = []
         for clock in (0, 1):
@@ -152,6 +153,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=330, help="for all of it, about")
     parser.add_argument("--small", action="store_true", help="a tiny model, to try the script")
     parser.add_argument("--bare-bones", action="store_true")
+    parser.add_argument("--ways", nargs="+", help="some of the ways to train, by their names")
     parser.add_argument("--output", type=Path, help=f"a folder for the result, such as {RESULTS}")
     parser.add_argument("--way", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -159,7 +161,7 @@ def main():
     if args.way:
         answer(measure(args.way, size, args.rounds, args.seconds))
         return
-    ways = [BARE, DEFAULT, EVERY, *([PLAIN] if args.bare_bones else [])]
+    ways = args.ways or [BARE, DEFAULT, EVERY, *([PLAIN] if args.bare_bones else [])]
     until = time.monotonic() + args.seconds
     jobs = [(backend, way) for backend in args.backends for way in ways]
     results, rows = {}, []
@@ -177,7 +179,7 @@ def main():
         environment = {"KERAS_BACKEND": backend}
         own = results.setdefault(backend, {})
         own[way] = worker(__file__, options, **environment)
-        new = lines(backend, way, own[way], own[BARE])
+        new = lines(backend, way, own[way], own.get(BARE))
         rows += new
         print("\n".join(new), flush=True)
     some = next(iter(next(iter(results.values())).values()))

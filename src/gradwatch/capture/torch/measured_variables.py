@@ -1,6 +1,6 @@
 """Measures what an optimizer's step did to parameters on a GPU, all of it in one pass."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -47,39 +47,76 @@ class MeasuredVariable(NamedTuple):
             held.is_descent,
         )
 
-    def kinds(self) -> set[Kind]:
-        """What can be measured of it in one pass."""
+    def measured(self, is_deferred: bool) -> tuple[bool, ...]:
+        """For each kind, whether one pass measures it."""
         held = self.held
-        found = {Kind.GRADIENT, Kind.WEIGHT, *held.kinds}
-        if held.divisor is not None:
-            found -= {Kind.SECOND_MOMENT}  # It is another tensor.
-        return found if self.before is None else found | {Kind.UPDATE}
+        has_first, has_second = held.first is not None, held.second is not None
+        has_floor = has_second and held.floor is not None
+        return (
+            is_deferred,
+            has_first,
+            has_second and held.divisor is None,  # Else that is another tensor.
+            has_floor,
+            has_floor,
+            True,
+            self.before is not None,
+            has_first,
+        )
 
 
-def measured_variables(
-    variables: Mapping[str, MeasuredVariable], step: BegunStep, without: Collection[Kind] = ()
-) -> dict[Site, MeasuredRow]:
-    """The rows of sites of variables that one pass can measure, by their paths.
+class MeasuredVariables:
+    """Measures variables whose state is due; keeps what is the same at every step."""
 
-    It leaves out histograms, copies for probes, and gradients that were measured before the step.
-    """
-    read = {path: x.moments() for path, x in variables.items() if x.gradient is not None}
-    read = {path: x for path, x in read.items() if cuda_moments.can_measure(x)}
-    if not read:
-        return {}
-    device = next(iter(read.values())).weight.device
-    read = {path: x for path, x in read.items() if x.weight.device == device}
-    rows = step.eager.add_measured(cuda_moments.measure(list(read.values()), device))
-    left_out = _other_sites(step)
-    found = {}
-    for i, path in enumerate(read):
-        can = variables[path].kinds()
-        for role, kind in enumerate(_KINDS):
-            site = Site(kind, path)
-            is_wanted = kind in can and kind not in without and site not in left_out
-            if is_wanted and (kind is not Kind.GRADIENT or site in step.deferred):
-                found[site] = rows[role * len(read) + i]
-    return found
+    def __init__(self) -> None:
+        self._known: tuple[Any, dict[str, list[Site | None]]] = None, {}
+
+    def rows(
+        self,
+        variables: Mapping[str, MeasuredVariable],
+        step: BegunStep,
+        without: Collection[Kind] = (),
+    ) -> dict[Site, MeasuredRow]:
+        """The rows of sites of variables that one pass can measure, by their paths.
+
+        It leaves out histograms, copies for probes, and gradients that were measured before.
+        """
+        read = {path: x.moments() for path, x in variables.items() if x.gradient is not None}
+        read = {path: x for path, x in read.items() if cuda_moments.can_measure(x)}
+        if not read:
+            return {}
+        device = next(iter(read.values())).weight.device
+        if any(x.weight.device != device for x in read.values()):
+            read = {path: x for path, x in read.items() if x.weight.device == device}
+        rows = step.eager.add_measured(cuda_moments.measure(list(read.values()), device))
+        sites = self._sites(list(variables), step, without)
+        found, count = {}, len(read)
+        for i, path in enumerate(read):
+            own = sites[path]
+            is_measured = variables[path].measured(own[0] in step.deferred)
+            for role, site in enumerate(own):
+                if site is not None and is_measured[role]:
+                    found[site] = rows[role * count + i]
+        return found
+
+    def _sites(
+        self, paths: Sequence[str], step: BegunStep, without: Collection[Kind]
+    ) -> dict[str, list[Site | None]]:
+        """By path, for each kind the site whose summary is wanted, the same object at each step."""
+        due = step.table.plan.due(step.moment)
+        key = (step.table.number, id(due), step.eager.counts, tuple(without), tuple(paths))
+        if self._known[0] != key:
+            left_out = _other_sites(step)
+            of_table = {site: site for _, site in step.table.rows if site in step.due}
+            wanted = {site: x for site, x in of_table.items() if site not in left_out}
+            kinds = [None if kind in without else kind for kind in _KINDS]
+            self._known = (
+                key,
+                {
+                    path: [None if k is None else wanted.get(Site(k, path)) for k in kinds]
+                    for path in paths
+                },
+            )
+        return self._known[1]
 
 
 def _other_sites(step: BegunStep) -> set[Site]:

@@ -13,8 +13,8 @@ from gradwatch.capture.torch.begun_step import BegunStep
 from gradwatch.capture.torch.held_parameters import HeldParameters
 from gradwatch.capture.torch.measured_variables import (
     MeasuredVariable,
+    MeasuredVariables,
     keeps_gradients,
-    measured_variables,
 )
 from gradwatch.capture.torch.torch_moments import TorchState
 from gradwatch.capture.torch.torch_parallel import Shards
@@ -56,6 +56,7 @@ class ModuleTensors:
         self._outputs = outputs
         self._by_path = {under(group, n.path): n.value for n in named}
         self._known: tuple[Any, SiteTable] | None = None
+        self._measured = MeasuredVariables()
         self._subtables: dict[tuple[int, bool], SiteTable] = {}
 
     def parameter(self, site: Site) -> Tensor:
@@ -115,14 +116,14 @@ class ModuleTensors:
         """After the step: the rows of what is measured in one pass with the optimizer's state."""
         if self._state is None or self.shards is not None:
             return {}
-        held = self._held_after(step)
-        of_paths = {}
-        for path in step.state_paths:
-            parameter = self._by_path[path]
-            gradient = step.applied.get(id(parameter), parameter.grad)
-            before = step.before.get(Site(Kind.UPDATE, path))
-            of_paths[path] = MeasuredVariable(parameter, gradient, before, held[id(parameter)])
-        return measured_variables(of_paths, step, without)
+        held, by_path, applied = self._held_after(step), self._by_path, step.applied
+        variables = {}
+        for path, update in step.state_updates.items():
+            parameter = by_path[path]
+            gradient = applied.get(id(parameter), parameter.grad)
+            before = step.before.get(update)
+            variables[path] = MeasuredVariable(parameter, gradient, before, held[id(parameter)])
+        return self._measured.rows(variables, step, without)
 
     def deferrable(self, step: BegunStep, optimizer: TorchOptimizer) -> dict[Site, Tensor]:
         """The gradients that may be measured after the step, which leaves them as they are."""
@@ -130,13 +131,14 @@ class ModuleTensors:
             return {}
         if self._state.changes_gradients:
             return {}
-        sites = [Site(Kind.GRADIENT, path) for path in step.state_paths]
-        found = {site: self._by_path[site.path].grad for site in sites if site in step.due}
+        paths = step.state_updates
+        sites = [s for s in step.due if s.kind is Kind.GRADIENT and s.path in paths]
+        found = {site: self._by_path[site.path].grad for site in sites}
         return {site: x for site, x in found.items() if x is not None and cuda_moments.reads(x)}
 
     def _state_parameters(self, step: BegunStep) -> list[Tensor]:
         """Those of which something that the optimizer holds is due."""
-        return [self._by_path[path] for path in step.state_paths]
+        return [self._by_path[path] for path in step.state_updates]
 
     def values_before(self, step: BegunStep) -> dict[Site, Tensor]:
         """Copies of the parameters whose updates are due."""

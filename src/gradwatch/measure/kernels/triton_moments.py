@@ -394,7 +394,7 @@ if AVAILABLE:
         norms = tl.sqrt(tl.load(of_gradient + 7)) * tl.sqrt(tl.load(of_first + 7))
         sign = _number(table, SIGN, variables, variable, False)
         found = sign * tl.sum(added) / tl.where(norms == 0, 1.0, norms)
-        found = tl.where(norms == 0, 0.0, found)
+        found = tl.where(norms == 0, 0.0, tl.minimum(1.0, tl.maximum(-1.0, found)))
         odd = tl.load(of_gradient + 1) + tl.load(of_gradient + 2) + tl.load(of_gradient + 3)
         odd += tl.load(of_first + 1) + tl.load(of_first + 2) + tl.load(of_first + 3)
         is_known = odd == 0
