@@ -7,7 +7,7 @@ as long as those are.
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ CAREFUL = 1024
 MERGED = 512
 
 _KEPT = 32
+_KEPT_TABLES = 8
 
 
 class _Form(NamedTuple):
@@ -65,9 +66,9 @@ class _Plan:
     """The places of tensors with histograms in `order`."""
     rows_counted: Any
     """The rows of the same tensors."""
-    addresses: tuple[int, ...] = ()
-    on_device: Any = None
-    """The addresses."""
+    tables: OrderedDict[tuple[int, ...], Any] = field(default_factory=OrderedDict)
+    """The last addresses of such tensors, on the device: those of weights, and of gradients, for
+    which torch takes the same memory again and again."""
 
     @property
     def counter(self) -> Any:
@@ -98,7 +99,8 @@ def measure(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> t
             tuple(sorted(counted)),
             tuple(map(torch.Tensor.numel, flats)),
         )
-        rows, cells = _launch(_plan(form, addresses, device), len(flats), device)
+        plan = _plan(form, device)
+        rows, cells = _launch(plan, _addresses(plan, addresses, device), len(flats), device)
         if len(counted) == len(with_cells):
             return rows, cells
         found = iter(cells)
@@ -141,7 +143,7 @@ def elements() -> dict[torch.dtype, Any]:
     return elements
 
 
-def _plan(form: _Form, addresses: tuple[int, ...], device: Any) -> _Plan:
+def _plan(form: _Form, device: Any) -> _Plan:
     plan = _plans.get((device, form))
     if plan is None:
         plan = _plans[device, form] = _make_plan(form, device)
@@ -149,10 +151,20 @@ def _plan(form: _Form, addresses: tuple[int, ...], device: Any) -> _Plan:
             _plans.popitem(last=False)
     else:
         _plans.move_to_end((device, form))
-    if plan.addresses != addresses:
-        plan.addresses = addresses
-        plan.on_device = to_device([addresses[i] for i in plan.order], device)
     return plan
+
+
+def _addresses(plan: _Plan, addresses: tuple[int, ...], device: Any) -> Any:
+    """The addresses of a plan's tensors, on the device."""
+    table = plan.tables.get(addresses)
+    if table is None:
+        table = to_device([addresses[i] for i in plan.order], device)
+        plan.tables[addresses] = table
+        while len(plan.tables) > _KEPT_TABLES:
+            plan.tables.popitem(last=False)
+    else:
+        plan.tables.move_to_end(addresses)
+    return table
 
 
 def _make_plan(form: _Form, device: Any) -> _Plan:
@@ -194,7 +206,7 @@ def _length(with_cells: bool) -> int:
     return cuda_kernel.CHUNK if with_cells else BLOCK * STEPS
 
 
-def _launch(plan: _Plan, count: int, device: Any) -> tuple[Any, Any]:
+def _launch(plan: _Plan, addresses: Any, count: int, device: Any) -> tuple[Any, Any]:
     rows = torch.empty((count, len(FIELDS)), dtype=torch.float64, device=device)
     shape = (triton_kernel.PARTS, max(plan.chunks, 1))
     partials = torch.empty(shape, dtype=torch.float64, device=device)
@@ -204,7 +216,7 @@ def _launch(plan: _Plan, count: int, device: Any) -> tuple[Any, Any]:
         counts = torch.zeros((count, cuda_kernel.KEYS), dtype=plan.counter, device=device)
     for group in plan.groups:
         if group.chunks:
-            _measure_group(plan, group, partials, counts)
+            _measure_group(plan, addresses, group, partials, counts)
     triton_kernel.summaries[(count,)](
         plan.sizes,
         plan.firsts,
@@ -237,10 +249,10 @@ def _launch(plan: _Plan, count: int, device: Any) -> tuple[Any, Any]:
     return rows, cells
 
 
-def _measure_group(plan: _Plan, group: _Group, partials: Any, counts: Any) -> None:
+def _measure_group(plan: _Plan, addresses: Any, group: _Group, partials: Any, counts: Any) -> None:
     import triton.language as tl
 
-    tables = (plan.on_device, plan.sizes, plan.owners, plan.starts)
+    tables = (addresses, plan.sizes, plan.owners, plan.starts)
     columns = partials.shape[1]
     kinds = {
         "element": elements()[group.dtype],
