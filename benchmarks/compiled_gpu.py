@@ -31,6 +31,7 @@ from common import RESULTS, machine
 PARTS = {
     "truth": "compiled_gpu_truth",
     "torch": "compiled_gpu_torch",
+    "torch-wide": "compiled_gpu_wide",
     "torch-outputs": "compiled_gpu_outputs",
     "jax": "compiled_gpu_jax",
 }
@@ -121,7 +122,9 @@ def collect(names, is_small, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=["truth", "torch", "jax"])
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=["truth", "torch", "torch-wide", "jax"]
+    )
     parser.add_argument("--seconds", type=float, default=240, help="for all of it, about")
     parser.add_argument("--small", action="store_true", help="tiny models, to try the script")
     parser.add_argument("--output", type=Path, help=f"a folder for the result, such as {RESULTS}")
