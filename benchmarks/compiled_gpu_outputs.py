@@ -1,4 +1,4 @@
-"""The part of `compiled_gpu.py` that watches outputs of a compiled transformer, and what is default."""
+"""The part of `compiled_gpu.py` that watches outputs of a compiled transformer, or by default."""
 
 import time
 
