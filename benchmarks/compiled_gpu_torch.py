@@ -16,10 +16,12 @@ SIZES = {
     "small": {"width": 32, "depth": 2, "heads": 2, "length": 16, "vocabulary": 100},
 }
 BATCH = {"large": 16, "small": 2}
-STEPS = {"large": 25, "small": 3}
+STEPS = {"large": 20, "small": 3}
 """Steps of a block that is timed."""
-WARM = 6
-"""Steps before a block."""
+WARM = 10
+"""Steps before a block, in which a run begins."""
+ROUNDS = 40
+"""At most, as time allows."""
 NEVER = 10**9
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -91,14 +93,14 @@ class Count(gradwatch.Sink):
 class Training:
     """A compiled module with its optimizer."""
 
-    def __init__(self, size):
+    def __init__(self, size, factor=1):
         before = allocated()
         sizes = SIZES[size]
         self.module = torch.compile(make_module(**sizes), fullgraph=True)
         parameters = self.module.parameters()
         self.optimizer = torch.optim.AdamW(parameters, lr=1e-4, fused=True)
         self.count = Count()
-        shape = (BATCH[size], sizes["length"])
+        shape = (BATCH[size] * factor, sizes["length"])
         draw = torch.Generator(DEVICE).manual_seed(0)
         self.x = torch.randint(sizes["vocabulary"], shape, device=DEVICE, generator=draw)
         self.y = self.x.roll(-1, 1)
@@ -129,6 +131,7 @@ class Training:
             monitor = None if options is None else self.watch(options, f"{directory}/run")
             self.steps(WARM, monitor)
             self.optimizer.zero_grad()
+            time.sleep(0.1)
             synchronise()
             others = allocated() - self.own_bytes
             if DEVICE == "cuda":
@@ -155,7 +158,12 @@ def compare(label, training, bare, variants, count, seconds):
         peaks[name].append(peak)
         return ms
 
-    times, beside = turns(fit, {name: name for name in variants}, 12, seconds)
+    until = time.monotonic() + seconds
+    for name in (None, *variants):
+        fit(name)  # Compiles the kernels that measure.
+    peaks = {name: [] for name in peaks}
+    left = until - time.monotonic()
+    times, beside = turns(fit, {name: name for name in variants}, ROUNDS, left)
     for name, own in times.items():
         yield {
             "training": label,
@@ -168,48 +176,46 @@ def compare(label, training, bare, variants, count, seconds):
         }
 
 
-def prepare(is_small):
-    """Compile; returns what measures, within so many seconds."""
+def prepare(is_small, factor=1):
+    """Compile, for so many times the batch; returns what measures, within so many seconds."""
     size = "small" if is_small else "large"
     two = [gradwatch.gradients(), gradwatch.weights()]
-    outputs = [gradwatch.outputs(), gradwatch.output_gradients()]
-    plain = {
+    variants = {
         "gradients and weights, every step": ({"every": 1, "watch": two}, 1.05),
         "not due": ({"every": NEVER, "watch": two}, 1.005),
-        "the same, no diagnosis, every step": (
-            {"every": 1, "watch": two, "diagnose": False},
-            None,
-        ),
-        "no diagnosis, not due": ({"every": NEVER, "watch": two, "diagnose": False}, None),
-        "as typed: `watch(module, optimizer)`": ({}, None),
-    }
-    layers = {
-        "outputs and their gradients, every step": ({"every": 1, "watch": outputs}, None),
-        "outputs, not due": ({"every": NEVER, "watch": outputs}, 1.005),
     }
     start = time.perf_counter()
-    bare = Training(size)
+    bare = Training(size, factor)
     bare.steps(2)
     synchronise()
-    seconds = time.perf_counter() - start
-    seen = Training(size)
-    for options, _ in reversed(layers.values()):
-        seen.timed(options, 1)
-    compiled = time.perf_counter() - start - seconds
-    count = sum(p.numel() for p in bare.module.parameters())
-    tensors = len(list(bare.module.parameters()))
-    facts = (
-        f"torch: {count / 1e6:.1f} M parameters in {tensors} tensors, {SIZES[size]}, batch "
-        f"{BATCH[size]}, bf16 autocast, fused AdamW on {DEVICE}; bare step compiled in "
-        f"{seconds:.0f} s, the two with outputs in {compiled:.0f} s; of outputs were recorded "
-        f"{dict(seen.count.kinds)}"
-    )
+    facts = f"{described(bare, size)}; compiled in {time.perf_counter() - start:.0f} s"
 
     def measure(seconds):
-        yield {"text": facts}
-        until = time.monotonic() + seconds
-        yield from compare("torch.compile", bare, bare, plain, STEPS[size], seconds * 0.7)
-        left = until - time.monotonic()
-        yield from compare("torch.compile", seen, bare, layers, STEPS[size], left)
+        yield {"text": f"{facts}; {host_time(bare)}"}
+        label = f"torch.compile, batch {len(bare.x)}"
+        yield from compare(label, bare, bare, variants, STEPS[size], seconds)
 
     return measure
+
+
+def described(training, size):
+    parameters = list(training.module.parameters())
+    count = sum(p.numel() for p in parameters)
+    return (
+        f"torch: {count / 1e6:.1f} M parameters in {len(parameters)} tensors, {SIZES[size]}, batch "
+        f"{len(training.x)}, bf16 autocast, fused AdamW on {DEVICE}"
+    )
+
+
+def host_time(training):
+    """Whether a bare step waits for the host or for the device, in words."""
+    singles = []
+    for _ in range(10):
+        synchronise()
+        start = time.perf_counter()
+        training.steps(1)
+        launched = time.perf_counter() - start
+        synchronise()
+        singles.append((launched * 1e3, (time.perf_counter() - start) * 1e3))
+    launched, ended = map(statistics.median, zip(*singles, strict=True))
+    return f"a single bare step is launched in {launched:.1f} ms and has ended after {ended:.1f} ms"

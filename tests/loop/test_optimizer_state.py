@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,10 @@ import torch
 import gradwatch
 from gradwatch import Kind, Site
 from gradwatch.capture.torch import torch_moments
+from gradwatch.measure.kernels import cuda_moments
 from tests import optimizer_truth as by_hand
 from tests.loop.support import Keep
+from tests.measure.moments_truth import rows_by_hand
 from tests.optimizer_truth import B1, B2, EPSILON, STEPS, assert_state
 
 ADAM: Any = {"betas": (B1, B2), "eps": EPSILON}
@@ -79,6 +82,71 @@ def are_counts_away(request: Any, monkeypatch: Any) -> None:
     if request.param:
         kind = torch.Tensor
         monkeypatch.setattr(torch_moments, "_is_away", lambda count: isinstance(count, kind))
+
+
+@pytest.fixture
+def passes(monkeypatch: Any) -> list[Any]:
+    """What was measured in one pass, as on a GPU, but by NumPy."""
+    found: list[Any] = []
+
+    def measure(several: Any, device: Any) -> Any:
+        found.append(several)
+        return torch.from_numpy(np.nan_to_num(rows_by_hand(several)))
+
+    monkeypatch.setattr(cuda_moments, "reads", lambda x: True)
+    monkeypatch.setattr(cuda_moments, "measure", measure)
+    return found
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_what_a_gpu_measures_in_one_pass_is_the_same(
+    tmp_path: Any, name: str, passes: list[Any]
+) -> None:
+    make, options, expected = OPTIMIZERS[name]
+    given = by_hand.gradients(8)
+    keep, module = Keep(), parameter_of(given)
+    optimizer = make([module.scale], lr=RATE, **options)
+    watch = [gradwatch.gradients(), gradwatch.weights(), gradwatch.optimizer_state(histogram=2)]
+    monitor = gradwatch.watch(
+        module, optimizer, tmp_path, sinks=[keep], every=1, watch=watch, diagnose=False
+    )
+    weights = [module.scale.detach().numpy().copy()]
+    for _ in torch_steps(module, optimizer, given):
+        weights.append(module.scale.detach().numpy().copy())
+    monitor.close()
+    readings = with_state(keep)
+    assert len(readings) == len(passes) == len(given)
+    pairs = itertools.pairwise(weights)
+    for reading, state, g, (old, new) in zip(readings, expected(given), given, pairs, strict=True):
+        assert_state(reading, "scale", state)
+        for kind, x in ((Kind.GRADIENT, g), (Kind.WEIGHT, new), (Kind.UPDATE, new - old)):
+            got = reading.summary[reading.position[Site(kind, "scale")]]
+            assert float(got.sum_squares) == pytest.approx(float(np.sum(x * x)), rel=1e-6), kind
+    assert [bool(r.cells) for r in readings] == [r.step % 2 == 0 for r in readings]
+
+
+def test_gradients_wait_for_the_step_only_if_nothing_else_can_change_them(
+    tmp_path: Any, passes: list[Any]
+) -> None:
+    given = by_hand.gradients(2)
+    keep, module = Keep(), parameter_of(given)
+    optimizer = torch.optim.AdamW([module.scale])
+
+    def halve(optimizer: Any, args: Any, kwargs: Any) -> None:
+        module.scale.grad.mul_(0.5)
+
+    optimizer.register_step_post_hook(halve)
+    watch = [gradwatch.gradients(), gradwatch.optimizer_state()]
+    monitor = gradwatch.watch(
+        module, optimizer, tmp_path, sinks=[keep], every=1, watch=watch, diagnose=False
+    )
+    for _ in torch_steps(module, optimizer, given):
+        pass
+    monitor.close()
+    assert passes
+    for reading, g in zip(with_state(keep), given, strict=True):
+        got = reading.summary[reading.position[Site(Kind.GRADIENT, "scale")]]
+        assert float(got.sum_squares) == pytest.approx(float(np.sum(g * g)), rel=1e-6)
 
 
 @pytest.mark.parametrize("are_counts_away", [False, True], indirect=True)

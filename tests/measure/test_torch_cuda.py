@@ -15,7 +15,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="There is n
 @pytest.fixture
 def plan_of(monkeypatch):
     """Makes plans whose tables are NumPy arrays."""
-    monkeypatch.setattr(torch_cuda, "_to_device", lambda numbers, device: np.asarray(numbers))
+    monkeypatch.setattr(torch_cuda, "to_device", lambda numbers, device: np.asarray(numbers))
     return lambda *form: torch_cuda._make_plan(torch_cuda._Form(*form), None)
 
 

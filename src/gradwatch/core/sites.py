@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from typing import Any
 
 from gradwatch.core.kinds import Kind
 
@@ -25,6 +26,18 @@ class Site:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.path}"
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Kept: a measured step looks up hundreds of sites.
+        return hash((self.kind, self.path))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without what is kept: hashes of strings differ from process to process.
+        return type(self), (self.kind, self.path)
 
     @cached_property
     def layer(self) -> str:

@@ -11,7 +11,7 @@ from threading import Lock
 
 import torch
 
-from gradwatch.core import Tensor
+from gradwatch.core import CELLS, Tensor
 from gradwatch.measure.torch import in_order, measure
 
 MOST_WAITING = 16 * 2**20
@@ -37,7 +37,7 @@ class EagerStep:
 
     def __init__(self, parameters: int, counts: bool) -> None:
         self._most = max(MOST_WAITING, int(parameters * SHARE_WAITING))
-        self._counts = counts
+        self.counts = counts
         self._waiting: list[tuple[Tensor, bool, MeasuredRow]] = []
         self._bytes = 0
         self._batches: list[tuple[Tensor, Tensor]] = []
@@ -56,7 +56,7 @@ class EagerStep:
         with self._lock:
             try:
                 if self._error is None:
-                    self._waiting.append((tensor, with_cells and self._counts, row))
+                    self._waiting.append((tensor, with_cells and self.counts, row))
                     self._bytes += tensor.numel() * tensor.element_size()
                     if self._bytes >= self._most:
                         self._measure_batch(self._take_waiting())
@@ -69,10 +69,20 @@ class EagerStep:
     ) -> list[MeasuredRow]:
         """Measure several tensors at once, now; see `add`."""
         rows = [MeasuredRow() for _ in tensors]
-        counted = [is_counted and self._counts for is_counted in with_cells]
+        counted = [is_counted and self.counts for is_counted in with_cells]
         if rows:
             self._measure_batch(list(zip(tensors, counted, rows, strict=True)))
         return rows
+
+    def add_measured(self, rows: Tensor) -> list[MeasuredRow]:
+        """Take rows that have been measured already, and have no histograms."""
+        cells = torch.zeros((0, CELLS), dtype=torch.int64, device=rows.device)
+        places = [MeasuredRow() for _ in range(len(rows))]
+        with self._lock:
+            self._batches.append((rows, cells))
+            for i, place in enumerate(places):
+                place.batch, place.row = len(self._batches) - 1, i
+        return places
 
     def measure(
         self, tensors: Sequence[Tensor | MeasuredRow | None], with_cells: Sequence[int]
@@ -81,7 +91,7 @@ class EagerStep:
 
         The rows are those that `add` returned; `with_cells` is ascending, as they were added.
         """
-        counted = set(with_cells) if self._counts else set()
+        counted = set(with_cells) if self.counts else set()
         with self._lock:
             late = self._take_waiting()
             error, self._error = self._error, None

@@ -196,6 +196,7 @@ class Plan:
         self.layer_paths = frozenset(site.path for site in self.sites if site.kind.is_of_layer)
         self._infos = {i.site: i for i in available if i.site in wanted}
         self._dues: dict[tuple[tuple[bool, ...], tuple[bool, ...]], Due] = {}
+        self._sites_due: dict[int, frozenset[Site]] = {}
 
     def due(self, moment: Moment) -> Due:
         """The measurements that are due at the moment; equal ones are one object."""
@@ -205,6 +206,13 @@ class Plan:
         if key not in self._dues:
             self._dues[key] = self._due(now, histograms)
         return self._dues[key]
+
+    def sites_due(self, moment: Moment) -> frozenset[Site]:
+        """The sites whose summaries are due at the moment; equal ones are one object."""
+        due = self.due(moment)
+        if id(due) not in self._sites_due:
+            self._sites_due[id(due)] = frozenset(self.sites[i] for i in due.summaries)
+        return self._sites_due[id(due)]
 
     def _due(self, now: list[bool], histograms: list[bool]) -> Due:
         return Due(

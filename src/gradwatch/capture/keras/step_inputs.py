@@ -184,7 +184,12 @@ class StepInputs:
         x = keras.utils.unpack_x_y_sample_weight(self._data)[0]
         first = next((leaf for leaf in keras.tree.flatten(x) if _as_number(leaf) is not None), None)
         if first is not None and len(first.shape):
-            samples = keras.ops.convert_to_tensor(keras.ops.shape(first)[0])
+            samples = keras.ops.shape(first)[0]
+            if self._backend.framework.NAME == "torch":
+                # A number that is copied to a GPU would be waited for.
+                yield BATCH_SIZE, keras.ops.full((), samples, "float32")
+                return
+            samples = keras.ops.convert_to_tensor(samples)
             yield BATCH_SIZE, keras.ops.cast(samples, "float32")
 
     def _constant_loss(self) -> Iterator[tuple[str, Tensor]]:

@@ -101,14 +101,23 @@ def names_to_fetch(readings: Mapping[str, Any], timetable: Timetable, moment: Mo
 
 def packed_numbers(numbers: Mapping[Site, float] | None) -> dict[Site, Any]:
     """Packed summaries of single numbers."""
-    return {site: Summary.of(np.array([x])).pack() for site, x in (numbers or {}).items()}
+    return {site: _packed(x) for site, x in (numbers or {}).items()}
+
+
+def _packed(number: float) -> Any:
+    return Summary.of(np.array([number])).pack()
 
 
 def fetched_loss(loss: Tensor) -> Fetched | None:
     """A function that waits for the packed summary of a loss; None without one."""
     if loss is None:
         return None
-    own, row = check_loss(loss), loss_row(loss)
+    own = check_loss(loss)
+    if own.NAME == "torch" and not own.is_traced(loss):
+        # It is one number: to copy it is all that there is to do on the device.
+        number = own.fetch_number(loss)
+        return lambda: {"loss": _packed(number if isinstance(number, float) else number())}
+    row = loss_row(loss)
     if own.is_traced(row):
         raise WrongPlaceError(
             "monitor.record(loss=...) was called inside a compiled function. "

@@ -100,9 +100,11 @@ class BadSteps:
 
     def _sums_of_loss(self, loss: Any, is_of_next: bool) -> dict[Site, float]:
         """The sums of the last step, or the next, if its loss is not finite; once."""
-        # Where it has to be waited for, it is not a number yet.
         is_told = self._is_told if is_of_next else self._is_bad
-        value = 0.0 if is_told else framework("torch").fetch_number(loss)
+        # Where it has to be waited for, it is not a number yet.
+        if is_told or getattr(getattr(loss, "device", None), "type", "cpu") != "cpu":
+            return {}
+        value = framework("torch").fetch_number(loss)
         if not isinstance(value, float) or math.isfinite(value):
             return {}
         self._is_told = is_of_next

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from gradwatch.capture.site_table import SiteTable
-from gradwatch.capture.state import HeldMoments
-from gradwatch.core import Moment, Site, Tensor
+from gradwatch.capture.state import EVERY_KIND, HeldMoments
+from gradwatch.core import Kind, Moment, Site, Tensor
 from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
 
 
@@ -21,6 +21,8 @@ class BegunStep:
     """The parameters before the step, where updates are watched."""
     gradients: Mapping[Site, MeasuredRow] = field(default_factory=dict)
     """Those measured already; none with a closure, which computes them within the step."""
+    deferred: Mapping[Site, Tensor] = field(default_factory=dict)
+    """Gradients that are measured after the step, with what the optimizer holds."""
     applied: Mapping[int, Tensor] = field(default_factory=dict)
     """Copies of gradients that the optimizer's state is compared with, by the parameter's id."""
     held: dict[int, HeldMoments] | None = None
@@ -31,5 +33,15 @@ class BegunStep:
     @cached_property
     def due(self) -> frozenset[Site]:
         """The sites whose summaries are due."""
-        plan = self.table.plan
-        return frozenset(plan.sites[position] for position in plan.due(self.moment).summaries)
+        return self.table.plan.sites_due(self.moment)
+
+    @cached_property
+    def state_updates(self) -> dict[str, Site]:
+        """The paths of parameters of whose state something is due, with the sites of updates."""
+        return _state_updates(self.due)
+
+
+@lru_cache(maxsize=16)
+def _state_updates(due: frozenset[Site]) -> dict[str, Site]:
+    paths = sorted({site.path for site in due if site.kind in EVERY_KIND})
+    return {path: Site(Kind.UPDATE, path) for path in paths}

@@ -120,14 +120,12 @@ class FiniteChecks:
     # Around the step of the optimizer.
 
     def are_gradients_finite(self) -> bool:
-        return self._are_finite([n.value.grad for n in self._named])
+        return self.is_off or self._are_finite([n.value.grad for n in self._named])
 
     def are_weights_finite(self) -> bool:
-        return self._are_finite([n.value for n in self._named])
+        return self.is_off or self._are_finite([n.value for n in self._named])
 
     def _are_finite(self, tensors: Sequence[Tensor | None]) -> bool:
-        if self.is_off:
-            return True
         begin = time.perf_counter()
         total = sum([_sum(x).item() for x in tensors if x is not None and _is_summed(x)])
         self._spent += time.perf_counter() - begin

@@ -34,6 +34,7 @@ class ModuleOutputs:
         self._group = group
         self._eager: EagerStep | None = None
         self._taps = TapCollector()
+        self._known: tuple[Moment, bool] | None = None
         self.layers = self._watch(module, group)
         self._paths = {under(group, path) for path in modules_of(unwrapped(module))}
 
@@ -77,7 +78,7 @@ class ModuleOutputs:
         self._loop.at_end.append(STATE.ask(is_due))
 
     def step_ended(self) -> None:
-        self._eager, self._taps = None, STATE.take()
+        self._eager, self._taps, self._known = None, STATE.take(), None
         STATE.refresh()
 
     def tap_arrays(self) -> dict[str, Tensor]:
@@ -95,9 +96,12 @@ class ModuleOutputs:
     def are_due(self, moment: Moment) -> bool:
         if self.layers is None:
             return False
-        timetable = self._loop.timetable
-        due = zip(timetable.watches, timetable.summaries_due(moment), strict=True)
-        return any(is_due and watch.kind.is_of_layer for watch, is_due in due)
+        # Kept: every call of a submodule asks.
+        if self._known is None or self._known[0] != moment:
+            timetable = self._loop.timetable
+            due = zip(timetable.watches, timetable.summaries_due(moment), strict=True)
+            self._known = moment, any(now and watch.kind.is_of_layer for watch, now in due)
+        return self._known[1]
 
     def _measure(self, tensor: Tensor) -> MeasuredRow | None:
         """Measure a tensor of the step before it is gone."""

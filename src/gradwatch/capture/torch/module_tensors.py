@@ -1,21 +1,28 @@
 """The tensors of a watched torch module, by site."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
 from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.site_table import SiteTable
-from gradwatch.capture.state import EVERY_KIND
+from gradwatch.capture.state import EVERY_KIND, HeldMoments
 from gradwatch.capture.step_tensors import ABSENT, StepTensors, under, variable_tensors
 from gradwatch.capture.torch.begun_step import BegunStep
 from gradwatch.capture.torch.held_parameters import HeldParameters
+from gradwatch.capture.torch.measured_variables import (
+    MeasuredVariable,
+    MeasuredVariables,
+    keeps_gradients,
+)
 from gradwatch.capture.torch.torch_moments import TorchState
 from gradwatch.capture.torch.torch_parallel import Shards
 from gradwatch.capture.variable_names import NamedVariable
 from gradwatch.core import Kind, Site, Tensor, TorchModule, TorchOptimizer
 from gradwatch.measure import framework
+from gradwatch.measure.kernels import cuda_moments
+from gradwatch.measure.torch_eager import MeasuredRow
 from gradwatch.watches import DERIVED_KINDS
 
 GRADIENTS = (Kind.GRADIENT, Kind.APPLIED_GRADIENT)
@@ -49,6 +56,7 @@ class ModuleTensors:
         self._outputs = outputs
         self._by_path = {under(group, n.path): n.value for n in named}
         self._known: tuple[Any, SiteTable] | None = None
+        self._measured = MeasuredVariables()
         self._subtables: dict[tuple[int, bool], SiteTable] = {}
 
     def parameter(self, site: Site) -> Tensor:
@@ -81,11 +89,9 @@ class ModuleTensors:
         """What is measured of the optimizer's state after the step."""
         if self._state is None or site not in step.due:
             return None
-        if step.held is None:
-            step.held = self._state.moments(self._state_parameters(step))
         parameter, own = self.parameter(site), framework("torch")
         gradient = step.applied.get(id(parameter), parameter.grad)
-        found = step.held[id(parameter)].tensor(site.kind, gradient, own)
+        found = self._held_after(step)[id(parameter)].tensor(site.kind, gradient, own)
         # What is computed for it is measured at once, and its memory is free again.
         return step.eager.add(found, False) if site.kind in DERIVED_KINDS else found
 
@@ -98,16 +104,47 @@ class ModuleTensors:
         found = {key: copy(x) for key, x in wanted.items() if x is not None}
         return found if scale is None else {key: x / scale for key, x in found.items()}
 
+    def _held_after(self, step: BegunStep) -> dict[int, HeldMoments]:
+        assert self._state is not None
+        if step.held is None:
+            step.held = self._state.moments(self._state_parameters(step))
+        return step.held
+
+    def measured_at_once(
+        self, step: BegunStep, without: Collection[Kind] = ()
+    ) -> dict[Site, MeasuredRow]:
+        """After the step: the rows of what is measured in one pass with the optimizer's state."""
+        if self._state is None or self.shards is not None:
+            return {}
+        held, by_path, applied = self._held_after(step), self._by_path, step.applied
+        variables = {}
+        for path, update in step.state_updates.items():
+            parameter = by_path[path]
+            gradient = applied.get(id(parameter), parameter.grad)
+            before = step.before.get(update)
+            variables[path] = MeasuredVariable(parameter, gradient, before, held[id(parameter)])
+        return self._measured.rows(variables, step, without)
+
+    def deferrable(self, step: BegunStep, optimizer: TorchOptimizer) -> dict[Site, Tensor]:
+        """The gradients that may be measured after the step, which leaves them as they are."""
+        if self._state is None or self.shards is not None or not keeps_gradients(optimizer):
+            return {}
+        if self._state.changes_gradients:
+            return {}
+        paths = step.state_updates
+        sites = [s for s in step.due if s.kind is Kind.GRADIENT and s.path in paths]
+        found = {site: self._by_path[site.path].grad for site in sites}
+        return {site: x for site, x in found.items() if x is not None and cuda_moments.reads(x)}
+
     def _state_parameters(self, step: BegunStep) -> list[Tensor]:
         """Those of which something that the optimizer holds is due."""
-        paths = {site.path for site in step.due if site.kind in EVERY_KIND}
-        return [self._by_path[path] for path in paths]
+        return [self._by_path[path] for path in step.state_updates]
 
     def values_before(self, step: BegunStep) -> dict[Site, Tensor]:
         """Copies of the parameters whose updates are due."""
         updates = [site for site in step.due if site.kind is Kind.UPDATE]
-        snapshot = framework("torch").snapshot
-        return {site: snapshot(self._local(self.parameter(site))) for site in updates}
+        values = [self._local(self.parameter(site)) for site in updates]
+        return dict(zip(updates, step.eager.snapshots(values), strict=True))
 
     def _local(self, tensor: Tensor) -> Tensor:
         return tensor if self.shards is None else self.shards.local(tensor)

@@ -190,6 +190,8 @@ class TorchWatch:
             step.before = self._tensors.values_before(step)
             has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
             if not has_closure:
+                if not self._clipping.is_clipped and scale_of(optimizer) is None:
+                    step.deferred = self._tensors.deferrable(step, optimizer)
                 self._measure_gradients(step, scale_of(optimizer))
                 step.applied = self._tensors.gradients_before(step, scale_of(optimizer))
         self._step = step
@@ -222,7 +224,8 @@ class TorchWatch:
         """Measure the gradients before the step: an optimizer may change them."""
         clipping = self._clipping
         kept = clipping.kept()
-        rows = [r for r in step.table.rows if r[1].kind in GRADIENTS and r[1] not in clipping.rows]
+        known = clipping.rows.keys() | step.deferred.keys()
+        rows = [r for r in step.table.rows if r[1].kind in GRADIENTS and r[1] not in known]
         sites = [site for _, site in rows if site not in kept]
         tensors = {site: self._tensors.tensor(site, step) for site in sites}
         if scale is not None:
@@ -264,7 +267,9 @@ class TorchWatch:
         self, step: BegunStep, table: SiteTable, outputs: Mapping[Site, SiteTensor]
     ) -> dict[str, Tensor]:
         """The summaries, cells and values of a table, as arrays on the device."""
-        measured = {**self._clipping.rows, **step.gradients}
+        compared = {Kind.WEIGHT} if self._is_compared(step.moment) else ()
+        measured = {**step.deferred, **self._tensors.measured_at_once(step, without=compared)}
+        measured |= {**self._clipping.rows, **step.gradients}
 
         def tensor(site: Site) -> Tensor | MeasuredRow | None:
             if site in measured:

@@ -7,7 +7,7 @@ as long as those are.
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ CAREFUL = 1024
 MERGED = 512
 
 _KEPT = 32
+_KEPT_TABLES = 8
 
 
 class _Form(NamedTuple):
@@ -65,9 +66,9 @@ class _Plan:
     """The places of tensors with histograms in `order`."""
     rows_counted: Any
     """The rows of the same tensors."""
-    addresses: tuple[int, ...] = ()
-    on_device: Any = None
-    """The addresses."""
+    tables: OrderedDict[tuple[int, ...], Any] = field(default_factory=OrderedDict)
+    """The last addresses of such tensors, on the device: those of weights, and of gradients, for
+    which torch takes the same memory again and again."""
 
     @property
     def counter(self) -> Any:
@@ -86,7 +87,7 @@ def is_available() -> bool:
 def measure(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> tuple[Any, Any]:
     """Packed summaries of all tensors, and histogram cells of those at some positions."""
     with torch.cuda.device(device):
-        flats = [_readable(x, _elements()) for x in tensors]
+        flats = [_readable(x, elements()) for x in tensors]
         dtypes = [x.dtype for x in flats]
         counting = {dtype for dtype in set(dtypes) if cuda_kernel.reads(dtype)}
         counted = {i for i in with_cells if dtypes[i] in counting}
@@ -98,7 +99,8 @@ def measure(tensors: Sequence[Any], with_cells: Sequence[int], device: Any) -> t
             tuple(sorted(counted)),
             tuple(map(torch.Tensor.numel, flats)),
         )
-        rows, cells = _launch(_plan(form, addresses, device), len(flats), device)
+        plan = _plan(form, device)
+        rows, cells = _launch(plan, _addresses(plan, addresses, device), len(flats), device)
         if len(counted) == len(with_cells):
             return rows, cells
         found = iter(cells)
@@ -125,7 +127,7 @@ def _readable(x: Tensor | None, elements: Mapping[torch.dtype, Any]) -> Tensor:
 
 
 @cache
-def _elements() -> dict[torch.dtype, Any]:
+def elements() -> dict[torch.dtype, Any]:
     """The types that the kernels can read, as Triton names them."""
     import triton.language as tl
 
@@ -141,7 +143,7 @@ def _elements() -> dict[torch.dtype, Any]:
     return elements
 
 
-def _plan(form: _Form, addresses: tuple[int, ...], device: Any) -> _Plan:
+def _plan(form: _Form, device: Any) -> _Plan:
     plan = _plans.get((device, form))
     if plan is None:
         plan = _plans[device, form] = _make_plan(form, device)
@@ -149,10 +151,20 @@ def _plan(form: _Form, addresses: tuple[int, ...], device: Any) -> _Plan:
             _plans.popitem(last=False)
     else:
         _plans.move_to_end((device, form))
-    if plan.addresses != addresses:
-        plan.addresses = addresses
-        plan.on_device = _to_device([addresses[i] for i in plan.order], device)
     return plan
+
+
+def _addresses(plan: _Plan, addresses: tuple[int, ...], device: Any) -> Any:
+    """The addresses of a plan's tensors, on the device."""
+    table = plan.tables.get(addresses)
+    if table is None:
+        table = to_device([addresses[i] for i in plan.order], device)
+        plan.tables[addresses] = table
+        while len(plan.tables) > _KEPT_TABLES:
+            plan.tables.popitem(last=False)
+    else:
+        plan.tables.move_to_end(addresses)
+    return table
 
 
 def _make_plan(form: _Form, device: Any) -> _Plan:
@@ -176,14 +188,14 @@ def _make_plan(form: _Form, device: Any) -> _Plan:
         chunks = int(firsts[at] - firsts[first])
         dtype = form.dtypes[several[0]]
         groups.append(_Group(dtype, aligned, with_cells, int(firsts[first]), chunks))
-    tables = [_to_device(table, device) for table in (sizes, firsts, order, owners, starts)]
+    tables = [to_device(table, device) for table in (sizes, firsts, order, owners, starts)]
     place = {i: at for at, i in enumerate(order)}
-    tables.append(_to_device([place[i] for i in form.counted], device))
-    tables.append(_to_device(form.counted, device))
+    tables.append(to_device([place[i] for i in form.counted], device))
+    tables.append(to_device(form.counted, device))
     return _Plan(order, groups, int(firsts[-1]), int(sizes.max()), *tables)
 
 
-def _to_device(numbers: Any, device: Any) -> Any:
+def to_device(numbers: Any, device: Any) -> Any:
     # From pinned memory, so that the copy joins the queue of the device and nothing waits.
     # torch keeps such memory until the copy is made.
     host = torch.from_numpy(np.asarray(numbers, np.int64)).pin_memory()
@@ -194,7 +206,7 @@ def _length(with_cells: bool) -> int:
     return cuda_kernel.CHUNK if with_cells else BLOCK * STEPS
 
 
-def _launch(plan: _Plan, count: int, device: Any) -> tuple[Any, Any]:
+def _launch(plan: _Plan, addresses: Any, count: int, device: Any) -> tuple[Any, Any]:
     rows = torch.empty((count, len(FIELDS)), dtype=torch.float64, device=device)
     shape = (triton_kernel.PARTS, max(plan.chunks, 1))
     partials = torch.empty(shape, dtype=torch.float64, device=device)
@@ -204,7 +216,7 @@ def _launch(plan: _Plan, count: int, device: Any) -> tuple[Any, Any]:
         counts = torch.zeros((count, cuda_kernel.KEYS), dtype=plan.counter, device=device)
     for group in plan.groups:
         if group.chunks:
-            _measure_group(plan, group, partials, counts)
+            _measure_group(plan, addresses, group, partials, counts)
     triton_kernel.summaries[(count,)](
         plan.sizes,
         plan.firsts,
@@ -237,13 +249,13 @@ def _launch(plan: _Plan, count: int, device: Any) -> tuple[Any, Any]:
     return rows, cells
 
 
-def _measure_group(plan: _Plan, group: _Group, partials: Any, counts: Any) -> None:
+def _measure_group(plan: _Plan, addresses: Any, group: _Group, partials: Any, counts: Any) -> None:
     import triton.language as tl
 
-    tables = (plan.on_device, plan.sizes, plan.owners, plan.starts)
+    tables = (addresses, plan.sizes, plan.owners, plan.starts)
     columns = partials.shape[1]
     kinds = {
-        "element": _elements()[group.dtype],
+        "element": elements()[group.dtype],
         "wide": tl.float64 if group.dtype is torch.float64 else tl.float32,
     }
     if group.with_cells:
