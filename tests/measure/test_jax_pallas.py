@@ -10,10 +10,10 @@ import pytest
 
 from gradwatch.compat.jax_names import wide_types
 from gradwatch.core.reference import summarize
-from gradwatch.measure.kernels import jax_pallas, jax_rows
+from gradwatch.measure.kernels import jax_pallas, jax_program, jax_rows
 from tests.measure.test_contract import assert_row
 
-CHUNK = jax_pallas.CHUNK
+CHUNK = jax_program.CHUNK
 LARGE = jax_rows.GPU_LARGE
 rng = np.random.default_rng(2)
 
