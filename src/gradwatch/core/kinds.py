@@ -31,6 +31,7 @@ KIND_SYNONYMS = {
     **dict.fromkeys(("sample", "worst_sample"), "sample_loss"),
     **dict.fromkeys(("momentum", "mu", "exp_avg"), "first_moment"),
     **dict.fromkeys(("velocity", "nu", "exp_avg_sq"), "second_moment"),
+    **dict.fromkeys(("residual", "residuals", "branch"), "residual_ratio"),
 }
 """Other names for kinds, for suggestions."""
 
@@ -84,6 +85,8 @@ class Kind(str):
     ATTENTION_LOGIT: ClassVar[Kind]
     ATTENTION_ENTROPY: ClassVar[Kind]
     EXPERT_LOAD: ClassVar[Kind]
+    RESIDUAL_RATIO: ClassVar[Kind]
+    LOGIT: ClassVar[Kind]
     INPUT: ClassVar[Kind]
     TARGET: ClassVar[Kind]
     LOSS: ClassVar[Kind]
@@ -247,6 +250,22 @@ Kind.ATTENTION_ENTROPY = add_kind(
 )
 Kind.EXPERT_LOAD = add_kind(
     "expert_load", "layer", "How many tokens choose each expert.", default_statistic="max"
+)
+Kind.RESIDUAL_RATIO = add_kind(
+    "residual_ratio",
+    "layer",
+    "Norm of what a residual branch adds, divided by that of the stream it is added to, at each "
+    "position; of images, of each sample.",
+    plural="residuals",
+    unit="branch / stream",
+    default_statistic="mean",
+)
+Kind.LOGIT = add_kind(
+    "logit",
+    "layer",
+    "What the loss takes the softmax or sigmoid of.",
+    plural="logits",
+    default_statistic="max",
 )
 Kind.INPUT = add_kind("input", "batch", "Data that the step was given.", label="input batch")
 Kind.TARGET = add_kind("target", "batch", "Labels that the step was given.", label="target batch")

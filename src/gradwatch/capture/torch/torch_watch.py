@@ -59,6 +59,10 @@ class TorchWatch:
                 f"watch() takes a torch.nn.Module. Received: {type(module).__name__}"
             )
         optimizer = innermost(optimizer)
+        why = refusal(module, optimizer)
+        if why is not None:
+            loop.reporter.notice(why)
+            return
         if not isinstance(optimizer, torch.optim.Optimizer):
             raise WrongTypeError(
                 f"watch() takes a torch optimizer. Received: {type(optimizer).__name__}"
@@ -68,10 +72,6 @@ class TorchWatch:
                 f"An optimizer is watched already under group={group!r}. Give this one a "
                 "group= of its own, such as 'discriminator'."
             )
-        why = refusal(module)
-        if why is not None:
-            loop.reporter.notice(why)
-            return
         named = owned(module, optimizer, loop.reporter)
         self._loop, self._reporter, self._group = loop, loop.reporter, group
         self._step: BegunStep | None = None
