@@ -5,11 +5,16 @@ from gradwatch.watches.optional_watches import diagnosis_watches, number_watches
 from gradwatch.watches.plan import DERIVED_KINDS, Due, Plan, Timetable
 from gradwatch.watches.probes.probe import Pictures, Probe, SpectralNorms
 from gradwatch.watches.state_watch import optimizer_state
-from gradwatch.watches.vital_watches import attention, logits, missing_vitals, residuals
+from gradwatch.watches.vital_watches import (
+    VITAL_KINDS,
+    attention,
+    logits,
+    missing_vitals,
+    residuals,
+)
 from gradwatch.watches.watch import (
     ATTENTION_KINDS,
     STATE_KINDS,
-    VITAL_KINDS,
     Watch,
     applied_gradients,
     gradients,

@@ -7,7 +7,10 @@ from gradwatch.core import schedule as schedules
 from gradwatch.core import select as selectors
 from gradwatch.util import suggests_arguments
 from gradwatch.watches.plan import Timetable
-from gradwatch.watches.watch import WATCH_SYNONYMS, Watch, new_watch
+from gradwatch.watches.watch import ATTENTION_KINDS, WATCH_SYNONYMS, Watch, new_watch
+
+VITAL_KINDS = (*ATTENTION_KINDS, Kind.RESIDUAL_RATIO, Kind.LOGIT)
+"""What is measured of layers only where it is asked for by its own watch."""
 
 
 @suggests_arguments(WATCH_SYNONYMS)

@@ -25,8 +25,6 @@ STATE_KINDS = (Kind.FIRST_MOMENT, Kind.SECOND_MOMENT)
 ATTENTION_KINDS = (Kind.ATTENTION_LOGIT, Kind.ATTENTION_ENTROPY)
 """What is measured of attention."""
 
-VITAL_KINDS = (*ATTENTION_KINDS, Kind.RESIDUAL_RATIO, Kind.LOGIT)
-"""What is measured of layers only where it is asked for by its own watch."""
 _TOGETHER = {kinds[0]: kinds for kinds in (STATE_KINDS, ATTENTION_KINDS)}
 
 

@@ -27,7 +27,7 @@ _DECIDING = ("softmax", "sigmoid", "log_softmax", "log_sigmoid")
 Measure = Callable[[Site, Tensor], Any]
 
 
-class Place(NamedTuple):
+class VitalPlace(NamedTuple):
     """Something that is called in a step, and what is measured of its arguments or result."""
 
     site: Site
@@ -37,13 +37,13 @@ class Place(NamedTuple):
     """The tensors, from its arguments and its result."""
 
 
-def places_of(model: KerasModel, paths: Mapping[int, str]) -> list[Place]:
+def places_of(model: KerasModel, paths: Mapping[int, str]) -> list[VitalPlace]:
     """The residual sums and the logits of a model; `paths` are those of its layers, by id."""
-    found: list[Place] = []
+    found: list[VitalPlace] = []
     for each in residual_sums(model):
         path = paths.get(id(each.branch)) or paths.get(id(each.operation))
         site = Site(Kind.RESIDUAL_RATIO, path or each.operation.name)
-        found.append(Place(site, each.operation, "call", _summands(each.stream)))
+        found.append(VitalPlace(site, each.operation, "call", _summands(each.stream)))
     names = (Site(Kind.LOGIT, f"{LOSS}_{n}" if n else LOSS) for n in count())
     outputs = output_operations(model)
     losses = _losses(model)
@@ -51,7 +51,7 @@ def places_of(model: KerasModel, paths: Mapping[int, str]) -> list[Place]:
         loss = losses[i] if i < len(losses) else None
         found += _logits_of(output, loss, paths.get(id(output)), names)
     if not outputs and len(losses) == 1 and _takes_logits(losses[0]):
-        found.append(Place(next(names), losses[0], "call", lambda args, _: args[1:2]))
+        found.append(VitalPlace(next(names), losses[0], "call", lambda args, _: args[1:2]))
     return found
 
 
@@ -63,7 +63,9 @@ def _summands(stream: int) -> Callable[[Sequence[Any], Any], Sequence[Any]]:
     return tensors
 
 
-def _logits_of(output: Any, loss: Any, path: str | None, names: Iterator[Site]) -> Iterator[Place]:
+def _logits_of(
+    output: Any, loss: Any, path: str | None, names: Iterator[Site]
+) -> Iterator[VitalPlace]:
     """Where the logits of an output are; nothing where that cannot be told."""
     activation = fact(output, "activation")
     is_keras = getattr(activation, "__module__", "").partition(".")[0] == "keras"
@@ -72,11 +74,11 @@ def _logits_of(output: Any, loss: Any, path: str | None, names: Iterator[Site]) 
     if isinstance(output, keras.layers.Softmax) or (
         decides and isinstance(output, keras.layers.Activation)
     ):
-        yield Place(site, output, "call", lambda args, _: args[:1])
+        yield VitalPlace(site, output, "call", lambda args, _: args[:1])
     elif decides:
-        yield Place(site, output, "activation", lambda args, _: args[:1])
+        yield VitalPlace(site, output, "activation", lambda args, _: args[:1])
     elif _takes_logits(loss):
-        yield Place(site, output, "call", lambda _, result: [result])
+        yield VitalPlace(site, output, "call", lambda _, result: [result])
 
 
 def _losses(model: Any) -> list[Any]:
@@ -92,7 +94,7 @@ def _takes_logits(loss: Any) -> bool:
     return isinstance(loss, keras.losses.Loss) and bool(fact(loss, "from_logits"))
 
 
-def vital_infos(places: Sequence[Place]) -> list[SiteInfo]:
+def vital_infos(places: Sequence[VitalPlace]) -> list[SiteInfo]:
     infos = {
         place.site: SiteInfo(place.site, (), "", "output", owners=(place.owner,))
         for place in places
@@ -110,7 +112,7 @@ class VitalTap:
         self._backend = framework(keras.backend.backend())
 
     @contextmanager
-    def watching(self, places: Sequence[Place], measure: Measure | None) -> Iterator[None]:
+    def watching(self, places: Sequence[VitalPlace], measure: Measure | None) -> Iterator[None]:
         """Note them while the context lasts; `measure` measures logits as they arise."""
         self._found, self._lost = {}, set()
         with replaced(self._replacements(places, measure)):
@@ -134,12 +136,12 @@ class VitalTap:
         return rows
 
     def _replacements(
-        self, places: Sequence[Place], measure: Measure | None
+        self, places: Sequence[VitalPlace], measure: Measure | None
     ) -> Iterator[tuple[KerasLayer, dict[str, Any]]]:
         for place in places:
             yield place.owner, {place.method: self._noting(place, measure)}
 
-    def _noting(self, place: Place, measure: Measure | None) -> Callable[..., Any]:
+    def _noting(self, place: VitalPlace, measure: Measure | None) -> Callable[..., Any]:
         own = getattr(place.owner, place.method)
 
         def noting(*args: Any, **kwargs: Any) -> Any:
@@ -153,7 +155,7 @@ class VitalTap:
         return noting
 
     def _note(
-        self, place: Place, args: Sequence[Any], result: Any, measure: Measure | None
+        self, place: VitalPlace, args: Sequence[Any], result: Any, measure: Measure | None
     ) -> None:
         passages = [Passage(wants_gradient=False) for _ in place.tensors(args, result)]
         for x, passage in zip(place.tensors(args, result), passages, strict=True):

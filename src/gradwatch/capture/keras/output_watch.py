@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from gradwatch.capture.keras.keras_vitals import VITALS, Place, VitalTap, places_of
+from gradwatch.capture.keras.keras_vitals import VITALS, VitalPlace, VitalTap, places_of
 from gradwatch.capture.keras.layers import KnownLayers, LayersOf, ModelLayer
 from gradwatch.capture.keras.outputs import LayerTap, measured_tensor
 from gradwatch.capture.site_table import Row
@@ -107,7 +107,7 @@ class OutputWatch:
         if not (wanted is None or wanted) or not self._is_watched_replica():
             yield
             return
-        places: list[Place] = []
+        places: list[VitalPlace] = []
         with self._reporter.guard("finding residual branches and logits", "those of that step"):
             places = vital_places(self._model, self._at_step)
         if wanted is not None:
@@ -243,7 +243,7 @@ def _is_of_call(kind: Kind) -> bool:
     return kind.is_of_layer and kind not in VITALS
 
 
-def vital_places(model: KerasModel, known: KnownLayers) -> list[Place]:
+def vital_places(model: KerasModel, known: KnownLayers) -> list[VitalPlace]:
     """Where a model has residual branches and logits."""
     return places_of(model, {id(each.layer): path for path, each in known.by_path.items()})
 

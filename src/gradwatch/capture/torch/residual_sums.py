@@ -81,17 +81,14 @@ class ResidualSums:
         nodes = first.grad_fn, second.grad_fn
         if None in nodes or torch._C._current_graph_task_id() != -1:
             return
-        # What was computed first is the only one that the other can come from.
-        stream, branch = first, second
-        if first.grad_fn._sequence_nr() > second.grad_fn._sequence_nr():
-            stream, branch = second, first
-        edges = _equal_edges(stream)
-        if not _leads_to(branch.grad_fn, edges):
-            return
-        path = self._origin(branch, edges) or path
-        if path:
-            ratio = framework("torch").residual_ratio(branch, stream)
-            self._pending.append((path, ratio))
+        for stream, branch in ((first, second), (second, first)):
+            edges = _equal_edges(stream)
+            if _leads_to(branch.grad_fn, edges):
+                path = self._origin(branch, edges) or path
+                if path:
+                    ratio = framework("torch").residual_ratio(branch, stream)
+                    self._pending.append((path, ratio))
+                return
 
     def _origin(self, branch: Any, stream: set[Edge]) -> str | None:
         """The module with weights that has returned the branch, or what it was made of directly."""

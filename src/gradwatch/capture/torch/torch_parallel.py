@@ -114,6 +114,28 @@ def _is_of_deepspeed(module: TorchModule, optimizer: TorchOptimizer) -> bool:
     return is_engine or any(hasattr(p, mark) for p in module.parameters() for mark in marks)
 
 
+class Refusal:
+    """Gives notice where a module and its optimizer cannot be watched.
+
+    It is asked in the first step again: DeepSpeed may take the parameters after `watch`.
+    """
+
+    def __init__(self, module: TorchModule, optimizer: TorchOptimizer, reporter: Reporter) -> None:
+        self._given, self._reporter = (module, optimizer), reporter
+        self._is_needed: bool | None = None
+
+    def is_needed(self) -> bool:
+        why = refusal(*self._given)
+        if why is not None:
+            self._reporter.notice(why)
+        return why is not None
+
+    def is_needed_now(self) -> bool:
+        if self._is_needed is None:
+            self._is_needed = self.is_needed()
+        return self._is_needed
+
+
 class Shards:
     """Which part of each tensor this rank counts, so that all ranks count each element once."""
 
