@@ -237,8 +237,7 @@ Kind.EXPERT_LOAD = add_kind(
 Kind.RESIDUAL_RATIO = add_kind(
     "residual_ratio",
     "layer",
-    "Norm of what a residual branch adds, divided by that of the stream it is added to, at each "
-    "position; of images, of each sample.",
+    "Norm of what a residual branch adds over that of its stream, of each position or sample.",
     plural="residuals",
     unit="branch / stream",
     default_statistic="mean",

@@ -24,7 +24,6 @@ STATE_KINDS = (Kind.FIRST_MOMENT, Kind.SECOND_MOMENT)
 
 ATTENTION_KINDS = (Kind.ATTENTION_LOGIT, Kind.ATTENTION_ENTROPY)
 """What is measured of attention."""
-
 _TOGETHER = {kinds[0]: kinds for kinds in (STATE_KINDS, ATTENTION_KINDS)}
 
 

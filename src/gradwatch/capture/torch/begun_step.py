@@ -13,8 +13,8 @@ from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
 class SkippedSteps:
     """Tells steps for which there are no gradients, as trainers make where there is no loss.
 
-    Only one after a step that had some, since the last measured one: if all have none, nothing
-    is trained, and that is to be seen.
+    Only if the last measured step had some, or one after it: if none has any, nothing is trained,
+    and that is to be seen.
     """
 
     def __init__(self) -> None:
