@@ -12,7 +12,7 @@ import numpy as np
 from gradwatch.compat import jax_names
 from gradwatch.core import CELLS, FIELDS, Tensor, Tree
 from gradwatch.measure import jax_sharded
-from gradwatch.measure.framework import Fetched
+from gradwatch.measure.framework import Fetched, vector_axes
 from gradwatch.measure.jax_parts import DeadUnits, array_of
 from gradwatch.measure.kernels import jax_cells, jax_local, jax_moments
 from gradwatch.measure.kernels.jax_computed import Below, Computed, Cosine, Normalized, value_of
@@ -186,6 +186,13 @@ def expert_load(scores: Tensor, choices: int) -> Tensor:
     _, chosen = jax.lax.top_k(scores, min(choices, experts))
     counts = jnp.zeros(experts, jnp.int32).at[chosen.ravel()].add(1)
     return counts.astype(jnp.float32)
+
+
+def residual_ratio(branch: Tensor, stream: Tensor) -> Tensor:
+    axes = vector_axes(branch.ndim)
+    wide = jnp.promote_types(branch.dtype, jnp.float32)
+    branch, stream = (jnp.linalg.vector_norm(x.astype(wide), axis=axes) for x in (branch, stream))
+    return jnp.where(branch == 0, 0.0, branch / stream)
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -73,6 +73,11 @@ def _is_parameter(node: Any) -> bool:
     return operation(arranged(node)) == "AccumulateGrad"
 
 
+def uses_parameters(node: Any) -> bool:
+    """Whether a node computes something of parameters, directly."""
+    return any(map(_is_parameter, sources(node)))
+
+
 def ancestors(node: Any, limit: int, without: Sequence[Any] = ()) -> Iterator[Any]:
     """A node and all that it is computed from, each once; at most `limit`.
 

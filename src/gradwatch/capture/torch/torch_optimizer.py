@@ -1,4 +1,4 @@
-"""The parameters of a torch optimizer, and the scale of its gradients."""
+"""What `watch` is given: a module, an optimizer, its parameters, the scale of its gradients."""
 
 import torch
 
@@ -21,11 +21,12 @@ def innermost(optimizer: TorchOptimizer) -> TorchOptimizer:
     return optimizer
 
 
-def checked(optimizer: TorchOptimizer) -> TorchOptimizer:
-    """The innermost optimizer; raises TypeError if it is none of torch."""
-    optimizer = innermost(optimizer)
+def check(module: TorchModule, optimizer: TorchOptimizer) -> None:
+    """Raise TypeError if they are none of torch."""
+    if not isinstance(module, torch.nn.Module):
+        raise WrongTypeError(f"watch() takes a torch.nn.Module. Received: {type(module).__name__}")
     if isinstance(optimizer, torch.optim.Optimizer):
-        return optimizer
+        return
     several = (
         " Call it for each of several, with the monitor of the first: "
         "monitor = gradwatch.watch(module_a, optimizer_a, directory, group='a'), then "
