@@ -285,3 +285,27 @@ def test_a_compiled_module_has_logits_and_a_notice_of_its_branches(tmp_path):
 def test_a_loss_that_takes_no_softmax_is_named(tmp_path):
     with pytest.warns(gradwatch.GradwatchWarning, match="No logits were seen"):
         train(tmp_path, seeded(Net), lambda y: y.square().mean(), [gradwatch.logits(every=1)])
+
+
+def test_two_monitors_of_one_module_see_the_same(tmp_path):
+    model, x = seeded(Net), torch.randn(3, 5, SIZE)
+    model.blocks[0].mlp = nn.TransformerEncoderLayer(SIZE, 2, 8, dropout=0.0, batch_first=True)
+    optimizer, several = torch.optim.SGD(model.parameters(), lr=0.1), (Kept(), Kept())
+    watch = [gradwatch.residuals(every=1), gradwatch.logits(every=1), gradwatch.attention(every=1)]
+    options = {"watch": watch, "diagnose": False}
+    add, softmax = torch.Tensor.__add__, F.softmax
+    monitors = [
+        gradwatch.watch(model, optimizer, tmp_path / str(i), sinks=[kept], **options)
+        for i, kept in enumerate(several)
+    ]
+    losses("cross_entropy")(model(x)).backward()
+    assert (torch.Tensor.__add__, F.softmax) == (add, softmax)
+    optimizer.step()
+    for monitor in monitors:
+        monitor.close()
+    (first,), (second,) = (kept.readings for kept in several)
+    assert first.sites == second.sites
+    kinds = [site.kind for site in first.sites]
+    assert [kinds.count(kind) for kind in (*VITALS, Kind.ATTENTION_LOGIT)] == [4, 1, 1]
+    for i in range(len(kinds)):
+        np.testing.assert_array_equal(first.summary[i].pack(), second.summary[i].pack())

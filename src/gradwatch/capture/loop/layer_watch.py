@@ -75,10 +75,7 @@ class LayerWatch:
         return self._layers.watching(chosen, Kind.OUTPUT_GRADIENT in self._timetable.kinds)
 
     def infos(self, prefix: str) -> list[SiteInfo]:
-        return [
-            replace(info, site=Site(info.kind, under(prefix, info.path)))
-            for info in self._layers.infos()
-        ]
+        return _prefixed(self._layers.infos(), prefix)
 
     def take(self, prefix: str) -> StepTensors:
         """The tensors that were noted since the last time."""
@@ -89,8 +86,15 @@ class LayerWatch:
         return StepTensors(self.infos(prefix), found)
 
     def _chosen(self) -> list[Site]:
-        own = [info.site for info in self._layers.infos()]
-        offered = self.infos(self._group)
+        infos = self._layers.infos()
+        offered = _prefixed(infos, self._group)
         # A selector that matches nothing is reported when the step is recorded.
         wanted = set(Plan(narrowed(self._timetable, offered), offered).sites)
-        return [site for site, info in zip(own, offered, strict=True) if info.site in wanted]
+        pairs = zip(infos, offered, strict=True)
+        return [own.site for own, info in pairs if info.site in wanted]
+
+
+def _prefixed(infos: Sequence[SiteInfo], prefix: str) -> list[SiteInfo]:
+    if not prefix:
+        return list(infos)  # With hundreds of layers, copies add up.
+    return [replace(info, site=Site(info.kind, under(prefix, info.path))) for info in infos]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial, wraps
 from typing import Any, Protocol
@@ -36,7 +36,7 @@ class ReplacedFunctions:
         self._of_thread = threading.local()
 
     def running(self) -> list[tuple[Onlooker, str]]:
-        """The modules that this thread is in, each with who looks; the last one computes."""
+        """The modules that this thread is in, each with who looks."""
         if not hasattr(self._of_thread, "running"):
             self._of_thread.running = []
         found: list[tuple[Onlooker, str]] = self._of_thread.running
@@ -54,11 +54,13 @@ class ReplacedFunctions:
                     setattr(owner, name, self._looking(getattr(owner, name), name))
 
     def end(self, onlooker: Onlooker, path: str) -> bool:
-        """A module ends; whether it was the last that had begun."""
+        """A module ends; whether it had begun."""
         running = self.running()
-        if not running or running[-1] != (onlooker, path):
+        # Of several onlookers, the first to begin is also the first to end.
+        places = [i for i, entry in enumerate(running) if entry == (onlooker, path)]
+        if not places:
             return False
-        running.pop()
+        del running[places[-1]]
         self._restore()
         return True
 
@@ -90,19 +92,24 @@ class ReplacedFunctions:
                 return function(*args, **kwargs)
             of_thread.is_inside = True
             try:
-                onlooker, path = running[-1]
+                # Each in the innermost module that it looks at.
+                told = {id(onlooker): (onlooker, path) for onlooker, path in running}
                 if self._is_before:
-                    with onlooker.guard():
-                        onlooker.look(path, name, args, kwargs)
+                    _tell(told.values(), name, args, kwargs)
                 result = function(*args, **kwargs)
                 if not self._is_before:
-                    with onlooker.guard():
-                        onlooker.look(path, name, args, kwargs)
+                    _tell(told.values(), name, args, kwargs)
                 return result
             finally:
                 of_thread.is_inside = False
 
         return looking
+
+
+def _tell(told: Iterable[tuple[Onlooker, str]], name: str, args: Any, kwargs: Any) -> None:
+    for onlooker, path in told:
+        with onlooker.guard():
+            onlooker.look(path, name, args, kwargs)
 
 
 class RunningHook:

@@ -35,6 +35,7 @@ class RunningModules:
         self._modules: Mapping[str, Any] = {}
         self._inside: tuple[str, int] | None = None
         """The path of the outermost module that runs, and its thread."""
+        self._is_looked_at = False
         self._hooks: list[Callable[[], None]] = []
 
     def listen(self, root: Any, modules: Mapping[str, Any]) -> list[Callable[[], None]]:
@@ -58,8 +59,11 @@ class RunningModules:
         here = path, threading.get_ident()
         if self._inside == here:
             self._interrupted()
-        if self._inside is None and self._is_on():
-            self._inside = here
+        if self._inside is not None:
+            return
+        self._inside = here
+        self._is_looked_at = self._is_on()  # Once, as it takes longer than the rest.
+        if self._is_looked_at:
             inner = {p: module for p, module in self._modules.items() if p != path}
             self._hooks = hook_calls(inner, self._begin_inside, self._end_inside, self._guard)
             self._begin(path)
@@ -67,7 +71,8 @@ class RunningModules:
     def _leave(self, path: str, outputs: Any) -> None:
         if self._inside == (path, threading.get_ident()):
             try:
-                self._end(path, outputs)
+                if self._is_looked_at:
+                    self._end(path, outputs)
             finally:
                 self.abandon()
 
