@@ -12,7 +12,13 @@ from gradwatch.capture.constant_guess import constant_loss
 REST_SHARE, REST_LOSS, REST_GUESS = "rest_share", "rest_loss", "rest_guess"
 """The share of the samples of all other classes; their cross-entropy, if it is known that they are
 none of the most frequent one; and that of the best constant guess."""
-_MOST_ELEMENTS = 1 << 20
+_MOST_ELEMENTS, _FEWEST_SAMPLES = 1 << 18, 64
+
+
+def most_samples(classes: int) -> int:
+    """Of how many samples the numbers are; 0 if there are too many classes for enough of them."""
+    most = _MOST_ELEMENTS // classes
+    return most if most >= _FEWEST_SAMPLES else 0
 
 
 def rest_numbers(xp: Any, logs: Any, labels: Any, weights: Any = None) -> Mapping[str, Any]:
@@ -25,8 +31,8 @@ def rest_numbers(xp: Any, logs: Any, labels: Any, weights: Any = None) -> Mappin
         weights: of the samples, at least 0.
     """
     classes = logs.shape[1]
-    most = _MOST_ELEMENTS // classes
-    if classes < 3 or most < 1:
+    most = most_samples(classes)
+    if classes < 3 or not most:
         return {}
     logs, labels = logs[:most], labels[:most]
     weights = xp.ones_like(labels) if weights is None else weights[:most]

@@ -32,8 +32,10 @@ def _unreachable_share(history: History, facts: ModelFacts, is_flat: bool) -> It
     Of a model that knows nothing but that, each answer would be nearer; weights of classes that are
     meant to help the rare one move them to the other side.
     """
+    if not history.has_ended:
+        return
     targets, place = history[Kind.TARGET], output_place(history, facts)
-    if place is None or not history.has_ended or len(targets.sites) != 1:
+    if place is None or len(targets.sites) != 1:
         return
     if not _are_answers(history, facts):
         return

@@ -13,7 +13,7 @@ from gradwatch.capture.constant_guess import (
     constant_loss,
     is_of_classes,
 )
-from gradwatch.capture.rest_classes import rest_numbers
+from gradwatch.capture.rest_classes import most_samples, rest_numbers
 from gradwatch.capture.torch.graph_nodes import arranged, operation, sources
 from gradwatch.capture.torch.loss_terms import SPARSE, LossTerm, ignored_class
 
@@ -73,11 +73,14 @@ def rest_of_classes(term: LossTerm, samples: int) -> Mapping[str, Any]:
     logs, target = getattr(node, "_saved_self", None), getattr(node, "_saved_target", None)
     if term.name != SPARSE or logs is None or target is None or target.numel() < 2 * samples:
         return {}
-    if logs.ndim < 2 or logs.numel() > _MOST_ELEMENTS:
+    if logs.ndim < 2 or logs.numel() > _MOST_ELEMENTS or not most_samples(logs.shape[1]):
         return {}
     with torch.no_grad():
-        logs = logs.detach().movedim(1, -1).reshape(-1, logs.shape[1]).float()
-        target = target.reshape(-1)
+        most = most_samples(logs.shape[1])
+        # Of the samples before their places, as many as are needed.
+        samples = -(-most * logs.shape[0] // target.numel())
+        logs, target = logs.detach()[:samples], target[:samples].reshape(-1)
+        logs = logs.movedim(1, -1).reshape(-1, logs.shape[1]).float()
         counts = (target != ignored_class(node)).float()
         return rest_numbers(torch, logs, target.float(), counts)
 

@@ -71,7 +71,7 @@ def learned_nothing(history: History, facts: ModelFacts, limits: Limits) -> Symp
             about="validation",
         )
     else:
-        yield from map(_about_output, idle_outputs(history))
+        yield from (_about_output(idle, history.step) for idle in idle_outputs(history))
         yield from _only_the_usual(history, facts, limits)
 
 
@@ -96,7 +96,7 @@ def _only_the_usual(history: History, facts: ModelFacts, limits: Limits) -> Symp
     )
 
 
-def _about_output(idle: IdleOutput) -> Symptom:
+def _about_output(idle: IdleOutput, steps: int) -> Symptom:
     look = "what its loss is given, and its weight among the losses."
     if idle.is_drowned:
         title = (
@@ -105,7 +105,8 @@ def _about_output(idle: IdleOutput) -> Symptom:
         look = f"its weight among the losses: it is far too small. Then {look[:24]}."
     else:
         title = (
-            f"The output {idle.name} has learned nothing: it is no better than a constant guess."
+            f"The output {idle.name} has learned nothing in {steps:,} steps: it is no better than "
+            "a constant guess."
         )
         look = f"that each label of this output belongs to its input, {look}"
     return Symptom(

@@ -79,6 +79,7 @@ def representation_collapse(history: History, facts: ModelFacts, limits: Limits)
                 **({"variation of the targets": wanted} if targets.size else {}),
             },
             layer=facts.outputs[0] if len(facts.outputs) == 1 else "",
+            since=history[Kind.WEIGHT].since(count),
         )
 
 
