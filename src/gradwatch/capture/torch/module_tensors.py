@@ -1,6 +1,6 @@
 """The tensors of a watched torch module, by site."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from gradwatch.capture.torch.measured_variables import (
     keeps_gradients,
 )
 from gradwatch.capture.torch.torch_moments import TorchState
+from gradwatch.capture.torch.torch_optimizer import scale_of
 from gradwatch.capture.torch.torch_parallel import Shards
 from gradwatch.capture.variable_names import NamedVariable
 from gradwatch.core import Kind, Site, Tensor, TorchModule, TorchOptimizer
@@ -110,11 +111,9 @@ class ModuleTensors:
             step.held = self._state.moments(self._state_parameters(step))
         return step.held
 
-    def measured_at_once(
-        self, step: BegunStep, without: Collection[Kind] = ()
-    ) -> dict[Site, MeasuredRow]:
+    def measured_at_once(self, step: BegunStep, with_weights: bool) -> dict[Site, MeasuredRow]:
         """After the step: the rows of what is measured in one pass with the optimizer's state."""
-        if self._state is None or self.shards is not None:
+        if self._state is None or self.shards is not None or not step.state_updates:
             return {}
         held, by_path, applied = self._held_after(step), self._by_path, step.applied
         variables = {}
@@ -123,13 +122,14 @@ class ModuleTensors:
             gradient = applied.get(id(parameter), parameter.grad)
             before = step.before.get(update)
             variables[path] = MeasuredVariable(parameter, gradient, before, held[id(parameter)])
-        return self._measured.rows(variables, step, without)
+        return self._measured.rows(variables, step, () if with_weights else (Kind.WEIGHT,))
 
     def deferrable(self, step: BegunStep, optimizer: TorchOptimizer) -> dict[Site, Tensor]:
         """The gradients that may be measured after the step, which leaves them as they are."""
-        if self._state is None or self.shards is not None or not keeps_gradients(optimizer):
+        if self._state is None or self.shards is not None or self.is_clipped:
             return {}
-        if self._state.changes_gradients:
+        is_scaled = scale_of(optimizer) is not None
+        if is_scaled or self._state.changes_gradients or not keeps_gradients(optimizer):
             return {}
         paths = step.state_updates
         sites = [s for s in step.due if s.kind is Kind.GRADIENT and s.path in paths]
