@@ -111,9 +111,12 @@ class ModuleTensors:
             step.held = self._state.moments(self._state_parameters(step))
         return step.held
 
-    def measured_at_once(self, step: BegunStep, with_weights: bool) -> dict[Site, MeasuredRow]:
-        """After the step: the rows of what is measured in one pass with the optimizer's state."""
-        if self._state is None or self.shards is not None or not step.state_updates:
+    def measured_at_once(
+        self, step: BegunStep, table: SiteTable, with_weights: bool
+    ) -> dict[Site, MeasuredRow]:
+        """After the step: the rows of a table that one pass measures with the optimizer's state."""
+        is_part = self.shards is not None or table is not step.table  # Of layers alone, perhaps.
+        if self._state is None or is_part or not step.state_updates:
             return {}
         held, by_path, applied = self._held_after(step), self._by_path, step.applied
         variables = {}

@@ -267,8 +267,8 @@ class TorchWatch:
     ) -> dict[str, Tensor]:
         """The summaries, cells and values of a table, as arrays on the device."""
         is_compared = self._is_compared(step.moment)
-        measured = {**step.deferred, **self._tensors.measured_at_once(step, not is_compared)}
-        measured |= {**self._clipping.rows, **step.gradients}
+        at_once = self._tensors.measured_at_once(step, table, not is_compared)
+        measured = {**step.deferred, **at_once, **self._clipping.rows, **step.gradients}
 
         def tensor(site: Site) -> Tensor | MeasuredRow | None:
             if site in measured:
