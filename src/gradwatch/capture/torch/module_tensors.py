@@ -56,7 +56,9 @@ class ModuleTensors:
         self._group = group
         self._outputs = outputs
         self._by_path = {under(group, n.path): n.value for n in named}
-        self._known: tuple[Any, SiteTable] | None = None
+        self._known: tuple[Any, StepTensors] | None = None
+        self._alone: SiteTable | None = None
+        """The table of variables alone."""
         self._measured = MeasuredVariables()
         self._subtables: dict[tuple[int, bool], SiteTable] = {}
 
@@ -155,16 +157,20 @@ class ModuleTensors:
     def table(self, layers: StepTensors | None = None) -> SiteTable:
         """The sites that are watched, with the outputs of submodules if they are due."""
         self._follow_optimizer()
-        if self._outputs is not None:
-            return self._new_table(layers or StepTensors(self._outputs.infos(self._group)))
         # Parameters rarely change except in their values, and making a table is slow.
         form = (
             self.is_clipped,
             *[(n.value.requires_grad, n.value.shape, n.value.dtype) for n in self._named],
         )
         if self._known is None or self._known[0] != form:
-            self._known = form, self._new_table(StepTensors())
-        return self._known[1]
+            self._known, self._alone = (form, self._variables()), None
+        variables = self._known[1]
+        if self._outputs is not None:
+            layers = layers or StepTensors(self._outputs.infos(self._group))
+            return self._loop.table(variables + layers, self._group)
+        if self._alone is None:
+            self._alone = self._loop.table(variables, self._group)
+        return self._alone
 
     def _follow_optimizer(self) -> None:
         """Take the parameters that the optimizer holds now."""
@@ -174,7 +180,7 @@ class ModuleTensors:
             self._by_path = {under(self._group, n.path): n.value for n in held}
             self._known = None
 
-    def _new_table(self, layers: StepTensors) -> SiteTable:
+    def _variables(self) -> StepTensors:
         learned = [None if n.value.requires_grad else ABSENT for n in self._named]
         by_kind: dict[Kind, list[Tensor]] = {
             Kind.WEIGHT: [n.value for n in self._named],
@@ -188,7 +194,7 @@ class ModuleTensors:
         tensors = variable_tensors(self._named, by_kind, framework("torch").difference, self._group)
         if self._state is not None:
             tensors += self._state.tensors(self._named, self._group)
-        return self._loop.table(tensors + layers, self._group)
+        return tensors
 
     @property
     def _has_applied_gradients(self) -> bool:
