@@ -23,7 +23,7 @@ DOCS_READY := $(DOCS)/.ready
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: demo demo-viewer docs test test-all viewer browser lint types test-viewer test-core test-tensorflow test-jax test-torch
-.PHONY: test-distributed test-faults test-twins benchmark screenshots dist clean test-versions
+.PHONY: test-distributed test-faults test-twins benchmark screenshots dist clean test-versions test-lowest test-newest
 
 demo: $(DEMO_READY) demo-viewer
 	@KERAS_BACKEND=$(BACKEND) TF_ENABLE_ONEDNN_OPTS=0 $(DEMO)/bin/gradwatch demo --directory . --no-view
@@ -105,34 +105,17 @@ test-twins: $(READY)
 	  GRADWATCH_TWINS=$(TWINS) KERAS_BACKEND=$$backend $(BIN)/python -m pytest -q -n auto \
 	    --dist worksteal tests/keras/twins || exit 1; done
 
-# Tests on the lowest versions that pyproject.toml allows, and on the newest: needs uv, and some GB,
-# as torch brings CUDA. JAX has an environment of its own: it needs a newer NumPy and Keras.
-# docs/versions.md has what was run. What old and new packages say of each other is no error.
-# TensorBoard 2.18 needs a part of setuptools that new ones lack. NumPy 1 says of torch and JAX in one
-# process that they round subnormal numbers to 0.
-VERSION_TESTS ?= --ignore=tests/keras --ignore=tests/distributed --ignore=tests/faults --ignore=tests/view/browser
-OLD := ignore::DeprecationWarning -W ignore::FutureWarning -W 'ignore:The value of the smallest subnormal'
-TOOLS := pip pytest pytest-xdist hypothesis httpx cloudpickle optax flax equinox scikit-learn ipython pyte 'moto[s3]' flask flask-cors hatchling
-EXTRAS := tensorboard,dataframes,plot,remote,view,wandb,mlflow,trackio,mcp
-test-versions: $(STATIC) test-versions-lowest-direct test-versions-highest
-test-versions-%:
-	@command -v uv >/dev/null || { echo "make test-versions needs uv: pip install uv" >&2; exit 1; }
-	@mkdir -p build && echo 'tensorflow' > build/excluded.txt
-	@echo '$(if $(findstring lowest,$*),setuptools<67)' > build/limits.txt
-	@set -e; for backends in tensorflow,torch jax; do \
-	  place=.venv-$*-$${backends%%,*}; python=$$place/bin/python; \
-	  test -x $$python || uv venv --quiet --python $(PYTHON) $$place; \
-	  cpu=$$(test $$backends = jax || echo 'tensorflow-cpu>=2.18'); \
-	  uv pip install --quiet --python $$python --resolution $* --excludes build/excluded.txt \
-	    --constraints build/limits.txt --editable ".[$$backends,$(EXTRAS)]" $$cpu; \
-	  uv pip freeze --python $$python --exclude-editable > build/frozen.txt; \
-	  uv pip install --quiet --python $$python --excludes build/excluded.txt \
-	    --constraints build/frozen.txt $(TOOLS); \
-	  for backend in $$(echo $$backends | tr , ' '); do \
-	    KERAS_BACKEND=$$backend $$python -m pytest -q -n auto -m "not slow" -W $(OLD) tests/keras; done; \
-	  test $$backends = jax || KERAS_BACKEND=torch $$python -m pytest -q -n auto -m "not slow" -W $(OLD) \
-	    $(VERSION_TESTS) tests; \
-	done
+# Tests on the lowest versions that pyproject.toml allows, and on the newest, each in an environment
+# of its own: Keras's on one backend, its recipes among them, and the core suite. Needs uv, and some
+# GB, as torch brings CUDA. Other backends with VERSION_BACKENDS="jax torch", all tests on all
+# backends with VERSIONS=full, in hours. docs/versions.md has what was run.
+LOWEST_PYTHON ?= 3.11
+NEWEST_PYTHON ?= 3.13
+test-versions: test-lowest test-newest
+test-lowest: $(STATIC) browser
+	tests/versions.sh lowest-direct "$(LOWEST_PYTHON)"
+test-newest: $(STATIC) browser
+	tests/versions.sh highest "$(NEWEST_PYTHON)"
 
 # The faults of tests/faults as often as promised, not the few of `make test`; half an hour.
 test-faults: $(READY)

@@ -10,7 +10,8 @@ A transformer of 141 million parameters, in a plain torch loop (bfloat16 autocas
 in Keras `fit` on JAX (mixed_bfloat16, Adam). Compared with training alone are gradients and weights
 at every step, the same with the optimizer's state, which brings updates, and a monitor with all of
 it that is not due. Steps are timed between two synchronisations, after the first ones, and a bare
-run is between any two others. CPU time is that of all threads.
+run is between any two others. CPU time is that of all threads. In `fit` nothing waits for a step
+between these two; `--waits` adds a callback for which Keras waits for each step.
 """
 
 import argparse
@@ -46,14 +47,14 @@ class Times:
         self._steps, self._start = 0, None
         self.per_step = None
 
-    def tick(self, *given):
-        """A step has ended; what is given goes to the function that waits for the device."""
+    def tick(self):
+        """A step has ended, as far as the host is concerned."""
         self._steps += 1
         if self._steps == WARM:
-            self._synchronise(*given)
+            self._synchronise()
             self._start = clocks()
         if self._steps == WARM + STEPS:
-            self._synchronise(*given)
+            self._synchronise()
             self.per_step = (clocks() - self._start) / STEPS
 
 
@@ -134,8 +135,9 @@ def torch_trainer(size, directory):
     return train, sum(p.numel() for p in parameters), len(parameters)
 
 
-def keras_trainer(size, directory):
+def keras_trainer(size, directory, waits):
     """The same in `fit`. A monitor is kept as long as its way is the same."""
+    import jax
     import keras
     from overhead_gpu import transformer
 
@@ -145,12 +147,22 @@ def keras_trainer(size, directory):
     model, x, y = transformer((WARM + STEPS) * batch, **SIZES[size])
 
     class Ticks(keras.callbacks.Callback):
+        """Its methods are none for whose sake Keras would wait for the device."""
+
         def __init__(self):
             super().__init__()
-            self.times = Times(lambda logs: float(logs["loss"]))
+            self.times = Times(lambda: jax.block_until_ready(model._jax_state))
 
-        def on_train_batch_end(self, _, logs=None):
-            self.times.tick(logs)
+        def on_train_batch_begin(self, batch, logs=None):
+            if batch:
+                self.times.tick()
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.times.tick()
+
+    class Waits(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            float(logs["loss"])
 
     known = {}
 
@@ -161,20 +173,22 @@ def keras_trainer(size, directory):
             known[way] = gradwatch.Monitor(where, **options_of(way, steps)), steps
         monitor, steps = known.get(way, (None, set()))
         ticks, before = Ticks(), len(steps)
-        callbacks = [ticks] if monitor is None else [ticks, monitor]
+        callbacks = [ticks, *([Waits()] if waits else []), *([monitor] if monitor else [])]
         model.fit(x, y, batch_size=batch, verbose=0, callbacks=callbacks, shuffle=False)
         return ticks.times.per_step, len(steps) - before
 
     return train, model.count_params(), len(model.trainable_weights)
 
 
-def measure(place, size, rounds, seconds):
+def measure(place, size, rounds, seconds, waits):
     """Print a line for each way as soon as it is known; all numbers."""
-    make = torch_trainer if place == "torch" else keras_trainer
     until = time.monotonic() + seconds
     found = {}
     with tempfile.TemporaryDirectory() as directory:
-        train, parameters, tensors = make(size, directory)
+        if place == "torch":
+            train, parameters, tensors = torch_trainer(size, directory)
+        else:
+            train, parameters, tensors = keras_trainer(size, directory, waits)
         print(f"{place}: {parameters:,} parameters in {tensors} tensors", flush=True)
         train(None)
         for done, way in enumerate(WAYS):
@@ -227,12 +241,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=8, help="at most, as time allows")
     parser.add_argument("--seconds", type=float, default=140, help="for all of it, about")
     parser.add_argument("--small", action="store_true", help="a tiny model, to try the script")
+    parser.add_argument("--waits", action="store_true", help="in fit, for each step")
     parser.add_argument("--output", type=Path, help=f"a folder for the result, such as {RESULTS}")
     parser.add_argument("--place", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.place:
         size = "small" if args.small else "large"
-        answer(measure(args.place, size, args.rounds, args.seconds))
+        answer(measure(args.place, size, args.rounds, args.seconds, args.waits))
         return
     until = time.monotonic() + args.seconds
     print(HEADER, flush=True)
@@ -244,6 +259,7 @@ def main():
         # Importing and making the model are not yet included.
         options = ["--place", place, "--rounds", args.rounds, "--seconds", share - 10]
         options += ["--small"] if args.small else []
+        options += ["--waits"] if args.waits else []
         backend = place.removeprefix("keras-")
         results[place] = worker(__file__, options, KERAS_BACKEND=backend)
     if args.output:

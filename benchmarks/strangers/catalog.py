@@ -21,7 +21,7 @@ HELD_OUT = (
     "torch_transformers", "torch_vision_generative", "torch_mid_training",
     "torch_science", "torch_representation", "torch_control", "keras_everyday",
     "torch_frontier", "keras_recipes", "torch_daily", "keras_daily",
-    "torch_notebook", "keras_notebook",
+    "torch_notebook", "keras_notebook", "torch_homework", "keras_homework",
 )  # fmt: skip
 BACKENDS = {
     "keras_regression/curve": "jax",
@@ -31,6 +31,8 @@ BACKENDS = {
     "keras_forum/exam": "jax",
     "keras_notebook/rare": "tensorflow",
     "keras_notebook/autoencoder": "jax",
+    "keras_homework/variational": "jax",
+    "keras_homework/mixture": "jax",
 }
 """The Keras backend of a program where it is not torch."""
 

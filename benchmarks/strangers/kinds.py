@@ -72,6 +72,16 @@ KINDS: dict[str, tuple[str, ...]] = {
     "target leaks": ("structural-mismatch", "overfitting"),
     "mask inverted": ("structural-mismatch", "constant-output", *_NOTHING),
     "ids as numbers": ("input-scale", "structural-mismatch", *_NOTHING, "constant-output"),
+    "axes mixed up": ("structural-mismatch", "constant-output", "overfitting", *_NOTHING),
+    "augmentation breaks labels": ("structural-mismatch", "overfitting", *_NOTHING),
+    "scaled twice": (
+        "input-scale",
+        "structural-mismatch",
+        "constant-output",
+        *_TOO_SLOW,
+        *_NOTHING,
+    ),
+    "teacher knows nothing": ("structural-mismatch", "constant-output", *_NOTHING),
     # Output and loss.
     "two softmaxes": ("structural-mismatch",),
     "logits or not": ("structural-mismatch",),
@@ -86,6 +96,12 @@ KINDS: dict[str, tuple[str, ...]] = {
         "zero-gradients",
     ),
     "wrong sign": ("negative-loss", "structural-mismatch", "loss-diverging"),
+    "loss without a floor": (
+        "negative-loss",
+        "structural-mismatch",
+        "loss-diverging",
+        "exploding-gradients",
+    ),
     "summed loss": (
         *_TOO_FAST,
         "structural-mismatch",
@@ -155,6 +171,13 @@ KINDS: dict[str, tuple[str, ...]] = {
     ),
     "memory too short": ("vanishing-gradients", "structural-mismatch", *_NOTHING),
     "target never updated": ("structural-mismatch", "constant-output", *_NOTHING),
+    "state carried over": (
+        "saturated-activations",
+        "exploding-gradients",
+        "vanishing-gradients",
+        "structural-mismatch",
+        *_NOTHING,
+    ),
     "gates closed": (
         "saturated-activations",
         "vanishing-gradients",

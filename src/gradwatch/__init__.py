@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gradwatch.capture import router, sites, tap, with_taps
+from gradwatch.capture import residual, router, sites, tap, with_taps
 from gradwatch.core import Histogram, Kind, Reading, Site, Summary, schedule, select
 from gradwatch.diagnosis import Finding, diagnose, silence
 from gradwatch.inspection import coordinate_check, inspect
@@ -15,11 +15,13 @@ from gradwatch.watches import (
     applied_gradients,
     attention,
     gradients,
+    logits,
     losses,
     optimizer_state,
     output_gradients,
     outputs,
     pictures,
+    residuals,
     scalars,
     spectral_norms,
     updates,
@@ -86,6 +88,7 @@ __all__ = [
     "diagnose",
     "gradients",
     "inspect",
+    "logits",
     "losses",
     "noise_scale",
     "open",
@@ -94,6 +97,8 @@ __all__ = [
     "outputs",
     "pictures",
     "report",
+    "residual",
+    "residuals",
     "router",
     "scalars",
     "schedule",

@@ -40,6 +40,16 @@ def test_the_first_rank_is_asked_all_and_says_no_number():
     assert "zero-gradients" in rules
 
 
+def test_the_first_alarm_alone_says_how_to_read_more():
+    text, _ = said(Settings(), rank=0)
+    first, second = text.split("gradwatch · ")[1:]
+    rule = first[first.index("[") + 1 : first.index("]")]
+    assert first.rstrip().endswith(
+        f"gradwatch rules {rule}: the numbers of the rule, and how to silence it."
+    )
+    assert "gradwatch rules" not in second
+
+
 def test_rules_that_the_user_has_not_chosen_are_not_asked_there_either():
     assert said(Settings(rules=("zero-gradients",)), rank=3) == ("", [])
 

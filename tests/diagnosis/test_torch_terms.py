@@ -15,7 +15,13 @@ from torch.utils.checkpoint import checkpoint
 import gradwatch
 from gradwatch.capture.torch.attention import attention_peak
 from gradwatch.capture.torch.loss_graph import read_loss
-from gradwatch.capture.torch.term_value import target_of_difference, term_value
+from gradwatch.capture.torch.loss_parts import numbers_of_outputs, output_names
+from gradwatch.capture.torch.term_value import (
+    target_of,
+    target_of_difference,
+    term_numbers,
+    term_value,
+)
 from gradwatch.core import LossFacts, ModelFacts
 from gradwatch.diagnosis.chance import Level, term_skill
 from gradwatch.diagnosis.history import History
@@ -55,10 +61,74 @@ def test_the_value_of_a_term_is_that_without_factors_weights_and_penalties(loss)
     assert (seen.facts.reduction, seen.facts.rest) == ("other", "penalties")
 
 
-def test_with_weights_of_classes_another_guess_is_the_best():
+def test_with_weights_of_classes_a_loss_is_compared_with_the_guess_for_these():
     weights = torch.tensor([1.0, 2.0, 5.0])
     seen = read_loss(F.cross_entropy(nn.Linear(4, 3)(X), CLASSES, weight=weights).grad_fn)
-    assert (seen.facts.reduction, seen.facts.rest) == ("other", "terms")
+    assert (seen.facts.reduction, seen.facts.rest) == ("mean", None)
+    numbers = term_numbers(seen.term, CLASSES)
+    shares = np.bincount(CLASSES.numpy()) * weights.double().numpy()
+    shares /= shares.sum()
+    expected = -(shares * np.log(shares)).sum()
+    np.testing.assert_allclose(float(numbers["constant_loss"]), expected, rtol=1e-5)
+
+
+def test_weights_of_answers_scale_the_guess_as_they_scale_the_loss():
+    truth, weight = (CLASSES > 0).float(), 7.0
+    outputs = nn.Linear(4, 1)(X)[:, 0]
+    loss = F.binary_cross_entropy_with_logits(outputs, truth, pos_weight=torch.tensor(weight))
+    numbers = term_numbers(read_loss(loss.grad_fn).term, truth)
+    yes = truth.double().numpy()
+    share = weight * yes.sum() / (weight * yes.sum() + (1 - yes).sum())
+    expected = -(weight * yes * np.log(share) + (1 - yes) * np.log(1 - share)).mean()
+    np.testing.assert_allclose(float(numbers["constant_loss"]), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_over_weights", [True, False])
+def test_factors_of_samples_are_weights(is_over_weights):
+    weights = torch.arange(9.0)
+    losses = weights * F.cross_entropy(nn.Linear(4, 3)(X), CLASSES, reduction="none")
+    loss = losses.sum() / weights.sum() if is_over_weights else losses.mean()
+    seen = read_loss(loss.grad_fn)
+    assert seen.facts.is_mean
+    given = weights.double().numpy()
+    shares = np.bincount(CLASSES.numpy(), given) / given.sum()
+    expected = -(given * np.log(shares[CLASSES.numpy()])).sum()
+    expected /= given.sum() if is_over_weights else 9
+    guess = term_numbers(seen.term, CLASSES)["constant_loss"]
+    np.testing.assert_allclose(float(guess), expected, rtol=1e-5)
+
+
+def test_a_sum_of_losses_is_read_part_by_part():
+    body, one, two = nn.Linear(4, 5), nn.Linear(5, 3), nn.Linear(5, 1)
+    hidden, values = body(X).tanh(), X[:, :1] * 3.0
+    losses = F.cross_entropy(one(hidden), CLASSES), F.mse_loss(two(hidden), values)
+    seen = read_loss((0.5 * losses[0] + losses[1] / 4 + penalty(body)).grad_fn)
+    first, second = (each.item() for each in losses)
+    assert (seen.facts.reduction, seen.facts.rest, seen.term) == ("other", "penalties", None)
+    module = nn.ModuleDict({"body": body, "one": one, "two": two})
+    names = output_names(seen.parts, module, "")
+    assert sorted(names) == ["one", "two"]
+    targets = {term: target_of(term, []) for term in seen.parts}
+    numbers = {n: float(x) for n, x in numbers_of_outputs(targets, names).items()}
+    shares = np.bincount(CLASSES.numpy()) / 9
+    expected = {
+        "output_loss/one": 0.5 * first,
+        "constant_loss/one": -0.5 * (shares * np.log(shares)).sum(),
+        "output_loss/two": second / 4,
+        "constant_loss/two": values.double().numpy().var() / 4,
+        "term_loss": 0.5 * first + second / 4,
+    }
+    expected["constant_loss"] = expected["constant_loss/one"] + expected["constant_loss/two"]
+    assert numbers.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(numbers[name], value, rtol=1e-5, err_msg=name)
+
+
+def test_a_mean_of_stacked_losses_shares_its_factor():
+    outputs = nn.Linear(4, 3)(X)
+    losses = [F.cross_entropy(outputs, CLASSES), F.mse_loss(outputs[:, 0], X[:, 0])]
+    seen = read_loss(torch.stack(losses).mean().grad_fn)
+    assert [term.factor for term in seen.parts] == [0.5, 0.5]
 
 
 def test_a_focal_loss_is_another_one_than_the_entropy_in_it():

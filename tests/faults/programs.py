@@ -90,7 +90,7 @@ def train_until_killed(directory: str, seed: int, black_box: str) -> None:
 
 
 def _waiting(monitor: Any) -> int:
-    """How many readings are not written yet; of more than 128, some would be lost."""
+    """How many readings are not written yet; of very many, some would be lost."""
     pipeline = monitor._session.pipeline
     workers = (pipeline._fetcher, *(outlet._worker for outlet in pipeline._outlets))
     return max(len(worker._items) for worker in workers)

@@ -39,6 +39,8 @@ RULES = {
         0.1, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=2
     ),
 }
+if not hasattr(keras.optimizers, "Muon"):  # before Keras 3.10
+    del RULES["Muon"]
 
 
 def run(optimizer: Any, *callbacks: Any) -> Any:

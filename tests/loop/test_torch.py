@@ -247,6 +247,19 @@ def test_two_optimizers_are_groups_of_one_run(watch):
     assert paths(keep.readings[0], Kind.GRADIENT) == [f"generator/{key}" for key in KEYS]
 
 
+def test_complex_parameters_are_named_as_not_recorded(watch):
+    net = torch.nn.Module()
+    net.turn = torch.nn.Parameter(torch.ones(2, dtype=torch.cfloat))
+    net.scale = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pytest.warns(gradwatch.GradwatchWarning, match="the numbers are complex: turn"):
+        monitor, keep = watch(net, optimizer)
+    (net.turn.abs() * net.scale).sum().backward()
+    optimizer.step()
+    monitor.close()
+    assert paths(keep.readings[0], Kind.GRADIENT) == ["scale"]
+
+
 def test_the_epoch_is_told_with_the_loss(watch):
     net = Net(Line())
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -312,6 +325,8 @@ def test_mistakes_are_heard_of_at_once(tmp_path):
     other = torch.optim.SGD(copy.deepcopy(net).parameters(), lr=0.1)
     with pytest.raises(TypeError, match=r"torch\.nn\.Module.*str"):
         gradwatch.watch("net", optimizer, tmp_path)
+    with pytest.raises(TypeError, match=r"torch optimizer.*list.*Call it for each.*group='b'"):
+        gradwatch.watch(net, [optimizer, optimizer], tmp_path)
     with pytest.raises(TypeError, match=r"torch optimizer.*Net"):
         gradwatch.watch(net, net, tmp_path)
     with pytest.raises(ValueError, match=r"holds none of the parameters"):

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gradwatch.compat.jax_names import wide_types
 from gradwatch.core.reference import count_cells as true_cells
 from gradwatch.core.reference import summarize as true_summary
 from gradwatch.measure.jax import measure
@@ -20,7 +21,7 @@ def count_cells(tensors, due=True):
 
 
 def test_float64_arrays_are_measured_when_x64_is_enabled():
-    with jax.enable_x64(True):
+    with wide_types():
         x = jnp.asarray(np.random.default_rng(0).normal(size=50) * 1e100)
         assert x.dtype == jnp.float64
         np.testing.assert_allclose(summarize([x])[0], true_summary(x), rtol=1e-12)
@@ -87,7 +88,7 @@ def test_cells_of_arrays_above_and_below_the_size_of_a_chunk(monkeypatch):
     arrays = [rng.normal(size=size).astype(kind) for size in sizes for kind in ("f4", "f2", "f8")]
     special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45], "float32")
     arrays += [np.zeros(700, "float32"), special, np.zeros(0, "float32")]
-    with jax.enable_x64(True):
+    with wide_types():
         given = [jnp.asarray(x) for x in arrays]
         for due in (True, jnp.asarray(True)):
             cells = np.asarray(jax.jit(lambda xs, due=due: jax_cells.count_cells(xs, due))(given))

@@ -8,11 +8,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from gradwatch.compat.jax_names import wide_types
 from gradwatch.core.reference import summarize
-from gradwatch.measure.kernels import jax_pallas, jax_rows
+from gradwatch.measure.kernels import jax_pallas, jax_program, jax_rows
 from tests.measure.test_contract import assert_row
 
-CHUNK = jax_pallas.CHUNK
+CHUNK = jax_program.CHUNK
 LARGE = jax_rows.GPU_LARGE
 rng = np.random.default_rng(2)
 
@@ -22,7 +23,7 @@ def normal(size, dtype=np.float32, offset=0.0):
 
 
 def in_interpreter(function, tensors):
-    with jax.enable_x64(True):
+    with wide_types():
         return np.asarray(jax.jit(function)([jnp.asarray(x) for x in tensors]))
 
 

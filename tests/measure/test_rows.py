@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from gradwatch.compat.jax_names import wide_types
 from gradwatch.core import IDENTITY
 from gradwatch.core.reference import count_cells, summarize
 from gradwatch.measure.kernels import jax_cells, jax_rows
@@ -88,7 +89,7 @@ def test_the_ways_of_jax_for_each_device_agree_with_the_reference(on_device):
     tensors = [x for x in MIXED if x is not None and x.size and x.dtype != np.int32]
     tensors[1] = tensors[1].copy()
     tensors[1][0, :3] = [np.nan, -np.inf, 0]
-    with jax.enable_x64(True):
+    with wide_types():
         rows = jax.jit(on_device)([jnp.asarray(x) for x in tensors])
     for row, tensor in zip(np.asarray(rows), tensors, strict=True):
         assert_row(row, tensor)
@@ -96,7 +97,7 @@ def test_the_ways_of_jax_for_each_device_agree_with_the_reference(on_device):
 
 def test_counters_of_their_own_count_as_one_does():
     cells = rng.integers(0, 40, 100_003).astype(np.int32)
-    with jax.enable_x64(True):
+    with wide_types():
         counts = jax_cells.scatter_into_copies(jnp.asarray(cells), 40)
     np.testing.assert_array_equal(counts, np.bincount(cells, minlength=40))
 

@@ -184,7 +184,8 @@ def test_a_hung_device_is_given_up_in_time(readings, monkeypatch):
     assert sink.calls == printer.calls == [("open", RUN), ("write", 1), ("close",)]
 
 
-def test_what_comes_too_fast_is_dropped_without_waiting_and_counted_exactly(readings):
+def test_what_comes_too_fast_is_dropped_without_waiting_and_counted_exactly(readings, monkeypatch):
+    monkeypatch.setattr(pipeline_module, "MAX_PENDING", 128)
     gate, sinks, said = threading.Event(), [Recorder(), Recorder()], []
 
     def slow():
@@ -208,6 +209,26 @@ def test_what_comes_too_fast_is_dropped_without_waiting_and_counted_exactly(read
         f"The record is not complete: Recorder lost {lost[0]} readings ({3 * lost[0]} rows); "
         f"Recorder 2 lost {lost[1]} readings ({3 * lost[1]} rows)."
     ]
+
+
+def test_what_waits_to_be_made_is_limited_by_its_size_once_a_reading_was_made(readings):
+    gate, sink = threading.Event(), Recorder()
+    made = readings(1)()
+    rows = pipeline_module.MAX_BYTES // (4 * made.nbytes // len(made))
+    pipeline = Pipeline([sink], Reporter([].append))
+    pipeline._row_bytes = 0  # Known from what was made, not guessed.
+    pipeline.open(RUN)
+    pipeline.submit(readings(1), rows=3)
+    until(lambda: sink.steps == [1])
+
+    def slow():
+        gate.wait()
+
+    pipeline.submit(slow, rows=0)
+    until(lambda: not pipeline._fetcher.has_waiting)
+    assert [pipeline.submit(readings(s), rows=rows) for s in range(6)] == [True] * 3 + [False] * 3
+    gate.set()
+    pipeline.close(timeout=60.0)
 
 
 def test_rows_that_could_not_be_counted_are_not_made_up(readings):

@@ -3,6 +3,6 @@
 from gradwatch.capture.capture_session import Capture, Source
 from gradwatch.capture.guard import guarded
 from gradwatch.capture.inventory import sites
-from gradwatch.capture.user_taps import router, tap, with_taps
+from gradwatch.capture.user_taps import residual, router, tap, with_taps
 
-__all__ = ["Capture", "Source", "guarded", "router", "sites", "tap", "with_taps"]
+__all__ = ["Capture", "Source", "guarded", "residual", "router", "sites", "tap", "with_taps"]

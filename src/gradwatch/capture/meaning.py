@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gradwatch.capture.state import EVERY_KIND
 from gradwatch.core import KerasOptimizer, Kind
-from gradwatch.watches import ATTENTION_KINDS
+from gradwatch.watches import VITAL_KINDS
 
 _UPDATE = "change of the variable in the step: its value after minus before"
 _DEAD_UNIT = (
@@ -19,7 +19,7 @@ _SATURATED = (
     "1 for each output within 0.01 of a bound of its sigmoid or tanh, else 0: the mean is the "
     "share of saturated outputs"
 )
-_STATE = {kind: kind.meaning for kind in (*EVERY_KIND, *ATTENTION_KINDS)}
+_STATE = {kind: kind.meaning for kind in (*EVERY_KIND, *VITAL_KINDS)}
 
 RECORDED: Mapping[Kind, str] = {
     Kind.GRADIENT: "gradient that the loop gave to record() or measure(), as it was then",

@@ -13,9 +13,10 @@ from gradwatch.capture.shapes import common_framework, shape_of
 from gradwatch.capture.site_table import Row
 from gradwatch.capture.state import HeldMoments, state_infos
 from gradwatch.capture.user_taps import TapRows
-from gradwatch.capture.variable_names import NamedVariable, dtype_name, is_tensor
+from gradwatch.capture.variable_names import NamedVariable, dtype_name, is_complex, is_tensor
 from gradwatch.core import Kind, Site, SiteInfo, Tensor
 from gradwatch.measure import Framework
+from gradwatch.util import listed
 
 
 class SiteTensor(NamedTuple):
@@ -121,13 +122,14 @@ def variable_tensors(
     """The tensors of variables.
 
     `by_kind` has for each kind a tensor, None or `ABSENT` for each variable; for updates, the value
-    before the step.
+    before the step. A notice names those of complex numbers, which cannot be measured.
     """
     tensors: dict[Site, Sequence[SiteTensor]] = {}
     infos: list[SiteInfo] = []
+    complex_paths = [n.path for n in named if is_complex(n.value)]
     for i, variable in enumerate(named):
         if not is_tensor(variable.value):
-            continue  # Of complex numbers, for example.
+            continue
         for kind in (k for k in _ORDER if k in by_kind and by_kind[k][i] is not ABSENT):
             info = _info(Site(kind, under(prefix, variable.path)), variable)
             compute = partial(difference, variable.value) if kind is Kind.UPDATE else None
@@ -135,7 +137,17 @@ def variable_tensors(
                 infos.append(each)
                 own = compute if each.columns is None else partial(_columns, each.columns, compute)
                 tensors[each.site] = [SiteTensor(each.site, by_kind[kind][i], own)]
-    return StepTensors(infos, tensors)
+    return StepTensors(infos, tensors, complex_notices(complex_paths))
+
+
+def complex_notices(paths: Sequence[str]) -> list[str]:
+    """What is said of variables of complex numbers."""
+    if not paths:
+        return []
+    return [
+        f"Not recorded, as the numbers are complex: {listed(paths)}. To record one, give its real "
+        "and imaginary part to record(gradients=..., variables=...) as variables of their own."
+    ]
 
 
 def state_tensors(

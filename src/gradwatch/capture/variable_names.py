@@ -29,11 +29,13 @@ class Variables:
 
     `order` has, for gradients given as a flat list, the position in `named` of the variable that
     each belongs to; `position` has it for gradients given as a tree, by the keys that lead to it.
+    `complex_paths` are those of a tree that are no variables here.
     """
 
     named: list[NamedVariable]
     order: list[int]
     position: Mapping[tuple[str, ...], int]
+    complex_paths: Sequence[str] = ()
 
 
 def variables_of(given: Any, names: Any = None) -> Variables:
@@ -186,8 +188,11 @@ def _with_indices(named: list[NamedVariable]) -> list[NamedVariable]:
 
 def _of_tree(given: Any, names: Any) -> Variables:
     pairs = _name_and_tensor(given)
+    complex_paths: list[str] = []
     if pairs is None:
-        found = [leaf for leaf in leaves(given) if is_tensor(leaf.value)]
+        everything = leaves(given)
+        found = [leaf for leaf in everything if is_tensor(leaf.value)]
+        complex_paths = [_path(leaf) for leaf in everything if is_complex(leaf.value)]
         if not found and not isinstance(given, list | tuple | Mapping):
             raise WrongTypeError(
                 "Variables are given as a model, a module, or a list, dict or tree of variables. "
@@ -204,7 +209,8 @@ def _of_tree(given: Any, names: Any) -> Variables:
         for path, v in zip(unique(paths), [leaf.value for leaf in found], strict=True)
     ]
     named = _with_indices(named)
-    return Variables(named, list(range(len(named))), {f.keys: i for i, f in enumerate(found)})
+    position = {f.keys: i for i, f in enumerate(found)}
+    return Variables(named, list(range(len(named))), position, complex_paths)
 
 
 def _is_trainable(variable: Any) -> bool:
@@ -256,6 +262,10 @@ def is_tensor(value: Any) -> bool:
         return False
     # Neither text, nor random keys, nor complex numbers.
     return dtype_name(value).startswith(("float", "bfloat", "int", "uint", "bool"))
+
+
+def is_complex(value: Any) -> bool:
+    return family(value_of(value)) is not None and dtype_name(value).startswith("complex")
 
 
 def dtype_name(value: Any) -> str:

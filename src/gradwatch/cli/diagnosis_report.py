@@ -10,6 +10,7 @@ from gradwatch.diagnosis import (
     Verdict,
     counted_alarms,
     facts_of_rules,
+    how_to_read_more,
     worst_first,
 )
 from gradwatch.util import printable
@@ -60,4 +61,4 @@ def print_report(
         for each in explained if finding.is_alarm else ():
             echo(f"  so also: {printable(each.title)} [{each.rule}]")
     if alarms:
-        echo(f"\ngradwatch rules {alarms[0].rule}: the numbers of the rule, and how to silence it.")
+        echo(f"\n{printable(how_to_read_more(alarms[0]))}")

@@ -18,6 +18,7 @@ except ImportError:  # before 0.10
 
 __all__ = [
     "allow_in_shard_map",
+    "before_widening",
     "explicit_mesh",
     "get_opaque_trace_state",
     "in_wide_types",
@@ -113,6 +114,40 @@ def vary(array: Any, axes: tuple[str, ...]) -> Any:
     if hasattr(lax, "pcast"):
         return lax.pcast(array, axes, to="varying")
     return lax.pvary(array, axes)  # before 0.8.2
+
+
+def before_widening(array: Any) -> Any:
+    """The result of a product that was then widened to this array; else the array itself.
+
+    Both have the same values, and the narrow one is in memory anyway. That is only sure of products
+    and scatters: of other operations XLA may keep the digits that narrowing takes away.
+    """
+    name, narrow = _origin(array)
+    if name != "convert_element_type" or narrow is None:
+        return array
+    is_widened = jax.numpy.promote_types(narrow.dtype, array.dtype) == array.dtype
+    name, source = _origin(narrow)
+    while name in ("transpose", "reshape", "squeeze"):
+        name, source = _origin(source)
+    is_product = name in ("dot_general", "conv_general_dilated", "scatter-add")
+    return narrow if is_widened and is_product else array
+
+
+def _origin(array: Any) -> tuple[str, Any]:
+    """The operation that a traced array is a result of, and the first operand; "" if unknown."""
+    # Of private classes, so that nothing is taken for granted.
+    try:
+        equation = array.parent
+        name = str(equation.primitive.name)
+        if name in ("jit", "pjit"):
+            inner = equation.params["jaxpr"].jaxpr
+            result = inner.outvars[equation.outvars.index(array.val)]
+            (name,) = (str(e.primitive.name) for e in inner.eqns if result in e.outvars)
+            # Of a function, only the result's own operation is looked at.
+            return ("" if name in ("transpose", "reshape", "squeeze") else name), None
+        return name, equation.in_tracers[0]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return "", None
 
 
 def allow_in_shard_map(primitive: Any) -> None:

@@ -21,7 +21,8 @@ from gradwatch.core.framework_types import (
 from gradwatch.core.groups import Grouping
 from gradwatch.core.histogram import Histogram
 from gradwatch.core.jumps import Jump, Jumps
-from gradwatch.core.kinds import KIND_SYNONYMS, KINDS, Kind, add_kind
+from gradwatch.core.kind_synonyms import KIND_SYNONYMS
+from gradwatch.core.kinds import KINDS, Kind, add_kind
 from gradwatch.core.layer_list import LayerList
 from gradwatch.core.low_precision import NUMBER_FORMATS, Bounds, CastLoss
 from gradwatch.core.model_facts import (

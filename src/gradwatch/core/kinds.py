@@ -10,29 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
+from gradwatch.core.kind_synonyms import KIND_SYNONYMS
 from gradwatch.util import did_you_mean
 
 Owner: TypeAlias = Literal["variable", "layer", "batch", "step", "training"]
 
 KINDS: dict[str, Kind] = {}
 """Every kind by its name, in the order of menus."""
-
-KIND_SYNONYMS = {
-    **dict.fromkeys(("grad", "grads"), "gradient"),
-    **dict.fromkeys(("clipped_gradient", "applied"), "applied_gradient"),
-    **dict.fromkeys(("param", "parameter", "variable", "kernel", "bias"), "weight"),
-    **dict.fromkeys(("activation", "act", "layer_output"), "output"),
-    **dict.fromkeys(("activation_gradient", "output_grad"), "output_gradient"),
-    **dict.fromkeys(("delta", "change", "step"), "update"),
-    **dict.fromkeys(("label", "y"), "target"),
-    **dict.fromkeys(("x", "data", "batch"), "input"),
-    **dict.fromkeys(("learning_rate", "lr", "number"), "scalar"),
-    **dict.fromkeys(("dead", "dead_neuron"), "dead_unit"),
-    **dict.fromkeys(("sample", "worst_sample"), "sample_loss"),
-    **dict.fromkeys(("momentum", "mu", "exp_avg"), "first_moment"),
-    **dict.fromkeys(("velocity", "nu", "exp_avg_sq"), "second_moment"),
-}
-"""Other names for kinds, for suggestions."""
 
 
 class Kind(str):
@@ -84,6 +68,8 @@ class Kind(str):
     ATTENTION_LOGIT: ClassVar[Kind]
     ATTENTION_ENTROPY: ClassVar[Kind]
     EXPERT_LOAD: ClassVar[Kind]
+    RESIDUAL_RATIO: ClassVar[Kind]
+    LOGIT: ClassVar[Kind]
     INPUT: ClassVar[Kind]
     TARGET: ClassVar[Kind]
     LOSS: ClassVar[Kind]
@@ -247,6 +233,21 @@ Kind.ATTENTION_ENTROPY = add_kind(
 )
 Kind.EXPERT_LOAD = add_kind(
     "expert_load", "layer", "How many tokens choose each expert.", default_statistic="max"
+)
+Kind.RESIDUAL_RATIO = add_kind(
+    "residual_ratio",
+    "layer",
+    "Norm of what a residual branch adds over that of its stream, of each position or sample.",
+    plural="residuals",
+    unit="branch / stream",
+    default_statistic="mean",
+)
+Kind.LOGIT = add_kind(
+    "logit",
+    "layer",
+    "What the loss takes the softmax or sigmoid of.",
+    plural="logits",
+    default_statistic="max",
 )
 Kind.INPUT = add_kind("input", "batch", "Data that the step was given.", label="input batch")
 Kind.TARGET = add_kind("target", "batch", "Labels that the step was given.", label="target batch")

@@ -48,11 +48,13 @@ class LossFacts:
     weights or the same output only, and else `terms`. `axis` is the axis of the classes, counted
     from the end, where a softmax computes them; 0 if it takes the samples for classes. `shapes` are
     those of the output and of the targets as the loss receives them, if the loss broadcasts one to
-    the other. `scale` is the constant factor of the logits before a softmax: one over its
-    temperature. `through` are the other groups whose parameters the loss passes through, and it
-    `is_through_others` if neither the module nor its optimizer has some of these parameters: a
-    generator learns through a discriminator. `judges` are the groups that learn through this one,
-    and through which it does not learn itself.
+    the other. `activation` is what was applied last to what the loss receives, where no layer is
+    known that computes it. `swapped` are the shapes before and after a view that gives axes each
+    other's place without moving values. `scale` is the constant factor of the logits before a
+    softmax: one over its temperature. `through` are the other groups whose parameters the loss
+    passes through, and it `is_through_others` if neither the module nor its optimizer has some of
+    these parameters: a generator learns through a discriminator. `judges` are the groups that
+    learn through this one, and through which it does not learn itself.
     """
 
     name: str | None = None
@@ -64,6 +66,8 @@ class LossFacts:
     is_of_own_step: bool | None = None
     axis: int | None = None
     shapes: Sequence[Sequence[int]] | None = None
+    activation: str | None = None
+    swapped: Sequence[Sequence[int]] | None = None
     scale: float | None = None
     through: Sequence[str] = ()
     is_through_others: bool | None = None
@@ -72,8 +76,10 @@ class LossFacts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "through", tuple(self.through))
         object.__setattr__(self, "judges", tuple(self.judges))
-        if self.shapes is not None:
-            object.__setattr__(self, "shapes", tuple(tuple(shape) for shape in self.shapes))
+        for name in ("shapes", "swapped"):
+            shapes = getattr(self, name)
+            if shapes is not None:
+                object.__setattr__(self, name, tuple(tuple(shape) for shape in shapes))
 
     @property
     def is_mean(self) -> bool:
@@ -118,7 +124,8 @@ class ParameterFacts:
     `total` and `trainable` are numbers of elements. `unheld` are paths of trainable parameters that
     no optimizer holds; `unregistered` those of layers that the model does not know, because they
     are in a plain list for example; `uncalled` those of layers that the first step did not call.
-    `fresh` are those of `unheld` whose values are as they were initialized.
+    `fresh` are those of `unheld` whose values are as they were initialized. `alike` are the paths
+    of layers whose units are all the same, after some steps of training.
     """
 
     total: int | None = None
@@ -127,9 +134,10 @@ class ParameterFacts:
     unregistered: Sequence[str] = ()
     uncalled: Sequence[str] = ()
     fresh: Sequence[str] = ()
+    alike: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for name in ("unheld", "unregistered", "uncalled", "fresh"):
+        for name in ("unheld", "unregistered", "uncalled", "fresh", "alike"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
 
@@ -148,6 +156,9 @@ class ModelFacts:
         parameters: how many there are, and which of them nothing trains.
         is_linear: whether the output, before the last activation, is a linear function of the
             input.
+        unused_inputs: the names of the model's inputs that no layer gets.
+        mixing_samples: the paths of layers that take the samples of a batch for the steps of a
+            sequence.
         groups: in a training with several optimizers, the facts of each group.
 
     Example:
@@ -171,11 +182,15 @@ class ModelFacts:
     precision: str | None = None
     parameters: ParameterFacts = field(default_factory=ParameterFacts)
     is_linear: bool | None = None
+    unused_inputs: Sequence[str] = ()
+    mixing_samples: Sequence[str] = ()
     groups: Mapping[str, ModelFacts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
         object.__setattr__(self, "outputs", tuple(self.outputs))
+        object.__setattr__(self, "unused_inputs", tuple(self.unused_inputs))
+        object.__setattr__(self, "mixing_samples", tuple(self.mixing_samples))
 
     @cached_property
     def _by_path(self) -> dict[str, LayerFacts]:
@@ -218,6 +233,8 @@ class ModelFacts:
             precision=values.get("precision"),
             parameters=_parse(ParameterFacts, values.get("parameters") or {}),
             is_linear=values.get("is_linear"),
+            unused_inputs=values.get("unused_inputs") or (),
+            mixing_samples=values.get("mixing_samples") or (),
             groups={n: cls.from_json(x) for n, x in (values.get("groups") or {}).items()},
         )
 

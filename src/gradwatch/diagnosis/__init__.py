@@ -3,7 +3,14 @@
 from gradwatch.core import ModelFacts
 from gradwatch.diagnosis.alerts import Alerts
 from gradwatch.diagnosis.engine import Diagnosis
-from gradwatch.diagnosis.finding import Finding, Severity, Symptom, counted_alarms, worst_first
+from gradwatch.diagnosis.finding import (
+    Finding,
+    Severity,
+    Symptom,
+    counted_alarms,
+    how_to_read_more,
+    worst_first,
+)
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.diagnosis.rank_rule import all_rules, facts_of_rules
@@ -41,6 +48,7 @@ __all__ = [
     "diagnose",
     "facts_of_rules",
     "findings_of",
+    "how_to_read_more",
     "known_findings",
     "rule",
     "silence",

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TextIO
 
 from gradwatch.core import ModelFacts
-from gradwatch.diagnosis.finding import Finding, Severity
+from gradwatch.diagnosis.finding import Finding, Severity, how_to_read_more
 from gradwatch.diagnosis.live import LiveDiagnosis
 from gradwatch.sinks import Pipeline
-from gradwatch.util import Reporter
+from gradwatch.util import Reporter, printable
 
 _RULES_OF_EACH_RANK = ("non-finite",)
 
@@ -18,8 +18,9 @@ _RULES_OF_EACH_RANK = ("non-finite",)
 class Alerts:
     """Prints alarms, hands all findings to the user's function, and decides whether to stop.
 
-    An exception of `on_finding` is shown once, by `reporter`. `stop_on` is the severity from which
-    on training is to stop; None for never. By default alarms go to the `sys.stdout` of that time.
+    The first alarm is printed with the command that explains it. An exception of `on_finding` is
+    shown once, by `reporter`. `stop_on` is the severity from which on training is to stop; None for
+    never. By default alarms go to the `sys.stdout` of that time.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Alerts:
         self.is_quiet = False
         """Whether alarms are given as warnings instead of being printed."""
         self._who = ""
+        self._is_first = True
         self._on_finding = on_finding
         self._stop_on = stop_on
         self._reporter = reporter
@@ -79,6 +81,9 @@ class Alerts:
         # A closed or odd stream is no reason to stop training.
         with suppress(Exception):
             text = f"gradwatch · {self._who}{finding.text()}"
+            if self._is_first:
+                self._is_first = False
+                text += f"\n  {printable(how_to_read_more(finding))}"
             if self.is_quiet and self._file is None:
                 self._reporter.show(text)
             else:

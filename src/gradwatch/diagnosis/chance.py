@@ -54,12 +54,12 @@ def constant_guess(history: History, facts: ModelFacts) -> Level:
 
 
 def _constant_guess(history: History, facts: ModelFacts) -> Level:
-    # Where samples have weights, of classes for example, the loss is on another scale.
-    if not facts.loss.is_mean or "sample_weight" in history.numbers:
+    if not facts.loss.is_mean:
         return Level(math.nan)
     known = [value for _, value in history.numbers.get("constant_loss", ())[-_STEPS:]]
     if not known:
-        return Level(_from_summaries(history, facts))
+        # Where samples have weights, of classes for example, the loss is on another scale.
+        return Level(math.nan if is_weighted(history) else _from_summaries(history, facts))
     if not np.isfinite(known).all():
         return Level(math.nan)
     value = float(np.mean(known))
@@ -72,6 +72,26 @@ def _constant_guess(history: History, facts: ModelFacts) -> Level:
         # One answer is right for all: the positive of a contrast has a fixed place, for example.
         return Level(math.nan)
     return Level(_for_many_samples(value, history, facts), error)
+
+
+def is_weighted(history: History) -> bool:
+    """Whether samples have weights, of their classes for example: those of validation may not."""
+    return "sample_weight" in history.numbers or "weighted_guess" in history.numbers
+
+
+def guess_of_validation(history: History, facts: ModelFacts) -> float:
+    """The loss of the best constant guess for other data; NaN if unknown."""
+    return math.nan if is_weighted(history) else chance_level(history, facts)
+
+
+def left_by_weights(history: History) -> float:
+    """The share of what there is to learn about classes that their weights leave; NaN if unknown.
+
+    It is the entropy of the weighted classes over that of the classes themselves.
+    """
+    both = [history.numbers.get(name, ()) for name in ("weighted_guess", "class_guess")]
+    weighted, plain = (float(np.mean([x for _, x in each[-_STEPS:]] or [0.0])) for each in both)
+    return weighted / plain if plain > _NOTHING else math.nan
 
 
 def guess_since(history: History, facts: ModelFacts, step: int) -> float:
@@ -207,6 +227,10 @@ def constant_accuracy(history: History, facts: ModelFacts) -> float:
         return max(share, 1.0 - share) if 0.0 <= share <= 1.0 else math.nan
     classes = _classes(facts)
     entropy = chance_level(history, facts)
+    if is_weighted(history):
+        # Of right answers, all count the same.
+        known = [value for _, value in history.numbers.get("class_guess", ())[-_STEPS:]]
+        entropy = float(np.mean(known)) if known else math.nan
     if classes is None or not math.isfinite(entropy):
         return math.nan
     # One class of this share and all others equally frequent would have the same entropy.

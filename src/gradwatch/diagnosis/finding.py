@@ -177,6 +177,11 @@ class Finding:
             raise ValueError(f"Not a finding in JSON: {error!r}. Received: {text!r}") from error
 
 
+def how_to_read_more(finding: Finding) -> str:
+    """The command that explains the rule of a finding, in a line."""
+    return f"gradwatch rules {finding.rule}: the numbers of the rule, and how to silence it."
+
+
 def counted_alarms(findings: Iterable[Finding]) -> list[str]:
     """How many errors, and how many warnings, no other finding explains; only if there are any."""
     severities = [finding.severity for finding in findings if finding.is_alarm]

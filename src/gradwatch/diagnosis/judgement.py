@@ -69,6 +69,7 @@ class Judgement:
         patience: the losses before one that rests at the constant guess's is taken to stay there.
         is_rising: whether a score that the loop reports rises, such as the return of a policy.
         is_resting: whether such scores have not risen, although there are many.
+        is_of_terms: whether the loss has terms of its own kind beside the one that is known.
         added: what regularizers add to the loss, and all levels here are without; NaN if nothing.
     """
 
@@ -89,6 +90,7 @@ class Judgement:
     added: float = math.nan
     is_rising: bool = False
     is_resting: bool = False
+    is_of_terms: bool = False
 
     @property
     def skill(self) -> Level:
@@ -146,7 +148,7 @@ class Judgement:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is learned by what tells it instead of the loss: a score."""
-        return self.is_vague and self.is_resting
+        return self.is_resting and (self.is_vague or self.is_of_terms)
 
     @property
     def is_at_chance(self) -> bool:
@@ -242,6 +244,7 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         patience=_FEW if term is None or history.has_ended else _PLATEAU,
         is_rising=rises(history),
         is_resting=rests(history, _PLATEAU),
+        is_of_terms=facts.loss.rest == "terms",
         added=history.numbers[ADDED_LOSS][-1][1] if is_added(history, facts) else math.nan,
     )
 

@@ -1,46 +1,66 @@
 """A loss that compares outputs with targets that are not theirs."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
+from gradwatch.diagnosis.chance import left_by_weights
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.quantities import output_place
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
 _STEPS = 3
 """Measured steps that must agree."""
 _EXACT, _CLEAR = 1e-4, 1e-2
 """Shares of a loss: what rounding changes at most, and what tells two formulas apart."""
-_SHARE, _RARE, _ENOUGH = 0.3, 20, 100
-"""Of a class's frequency, that answers must reach; samples of it, and losses, before it is said."""
+_WEIGHTED, _LEFT = 8, 0.15
+"""Measured steps with weights or targets; the share of their entropy that weights must leave."""
+
+_ENOUGH, _LEARNED = 50, 0.5
+"""Losses in which targets that are always the same show it; the share of the guess's loss."""
 
 
 def _class_numbers(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
     """Class numbers as values: each is compared with the outputs of all classes."""
-    targets, last = history[Kind.TARGET], facts.last_layer
+    targets = history[Kind.TARGET]
     is_value = loss_kind(facts.loss.name) is LossKind.REGRESSION
-    if not (is_value and facts.targets_are_whole) or last is None or (last.units or 0) < 3:
+    if not is_value or len(targets.sites) != 1 or not len(targets):
         return
-    place = _output_place(history, facts)
-    if place is None or len(targets.sites) != 1 or not len(targets):
-        return
-    count = history[Kind.OUTPUT].column("count", place, 1)[0] / targets.column("count", 0, 1)[0]
+    classes = _outputs_of_target(history, facts)
     low = float(np.nanmin(targets.column("min", 0, 16)))
     high = float(np.nanmax(targets.column("max", 0, 16)))
-    classes = last.units or 0
-    if count != classes or low < 0 or not 1 < high < classes:
+    total = targets.column("sum", 0, 16)
+    are_whole = bool(np.all(total == np.round(total)))
+    if not classes >= 3 or classes != round(classes) or not are_whole or low < 0:
+        return
+    if facts.targets_are_whole is False or not 1 < high < classes:
         return
     yield Symptom(
-        f"The loss compares each class number with the outputs of all {classes} classes.",
+        f"The loss compares each class number with the outputs of all {classes:.0f} classes.",
         {"loss": facts.loss.name or "", "output units": classes, "largest target": high},
-        layer=last.path,
+        layer=facts.last_layer.path if facts.last_layer is not None else "",
         since=history.first_step,
         severity=Severity.ERROR,
         remedy="Use sparse_categorical_crossentropy (torch: cross_entropy), or one-hot targets.",
         about="class numbers",
     )
+
+
+def _outputs_of_target(history: History, facts: ModelFacts) -> float:
+    """With how many outputs each target is compared; NaN if unknown."""
+    known = history.numbers.get("outputs_of_target", ())
+    if known:
+        return known[-1][1]
+    place, last = output_place(history, facts), facts.last_layer
+    if place is None or last is None or not last.units:
+        return math.nan
+    outputs, targets = history[Kind.OUTPUT], history[Kind.TARGET]
+    count = outputs.column("count", place, 1)[0] / targets.column("count", 0, 1)[0]
+    return float(count) if count == last.units else math.nan
 
 
 def _all_pairs(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
@@ -49,7 +69,7 @@ def _all_pairs(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
     The mean over samples is smaller by twice the covariance of outputs and targets.
     """
     agreement = dict(history.numbers.get("agreement", ())[-64:])
-    place, last = _output_place(history, facts), facts.last_layer
+    place, last = output_place(history, facts), facts.last_layer
     tables = history[Kind.OUTPUT], history[Kind.TARGET]
     if not agreement or place is None or last is None or last.units != 1:
         return
@@ -103,53 +123,80 @@ def _copied_classes(history: History, facts: ModelFacts, is_flat: bool) -> Itera
     )
 
 
-def _unreachable_share(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
-    """Answers for two classes that all stay far from how frequent these are.
+def _one_target(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    """The values to predict are the same in all steps, and their inputs are not.
 
-    Of a model that knows nothing but that, each answer would be nearer; weights of classes that are
-    meant to help the rare one move them to the other side.
+    Not classes: a contrast has the same places each time, and so may the classes of a game.
     """
-    targets, place = history[Kind.TARGET], _output_place(history, facts)
-    is_binary = loss_kind(facts.loss.name) is LossKind.BINARY
-    if not is_binary or place is None or not history.has_ended or len(targets.sites) != 1:
+    table, inputs = history[Kind.TARGET], history[Kind.INPUT]
+    if loss_kind(facts.loss.name) is not LossKind.REGRESSION or len(table.sites) != 1:
         return
-    outputs, count = history[Kind.OUTPUT], 8
-    if min(len(outputs), len(targets)) < count or len(history.losses) < _ENOUGH:
+    if min(len(table), len(inputs)) < _WEIGHTED or len(history.losses) < _ENOUGH:
         return
-    low = float(np.nanmin(outputs.column("min", place, count)))
-    high = float(np.nanmax(outputs.column("max", place, count)))
-    if facts.loss.from_logits:
-        low, high = (1.0 / (1.0 + np.exp(-np.clip(x, -500.0, 500.0))) for x in (low, high))
-    share = float(np.nanmean(targets.column("mean", 0, len(targets))))
-    elements = float(np.nansum(targets.column("count", 0, len(targets))))
-    # Only if enough of the rare class were seen.
-    if not 0.0 <= low <= high <= 1.0 or min(share, 1.0 - share) * elements < _RARE:
+    rows, others = table.rows(len(table)), inputs.rows(len(inputs))
+    total = table.column("sum", 0, len(table))
+    if not np.all(rows == rows[0]) or np.all(total == np.round(total)):
         return
-    is_low, is_high = high < _SHARE * share, 1.0 - low < _SHARE * (1.0 - share)
-    if not (is_low or is_high):
+    if not np.any(others != others[0], axis=(0, 2)).all() or not table.latest("std")[0] > 0:
+        return
+    # What is learned so well, is what is to be learned.
+    if judgement(history, facts).skill.low > _LEARNED:
         return
     yield Symptom(
-        f"Class {int(is_low)} is never chosen: {share if is_low else 1.0 - share:.2g} of the "
-        f"targets have it, and no answer gives it more than {high if is_low else 1.0 - low:.2g}.",
-        {"share of class 1": share, "smallest answer": low, "largest answer": high},
-        layer=outputs.sites[place].layer,
-        since=history.step,
+        "All steps have the same targets, although their inputs differ.",
+        {"measured steps": len(table), **judgement(history, facts).evidence()},
+        sites=list(table.sites),
+        since=history.first_step,
         severity=Severity.WARNING,
-        remedy="Check the weights of classes and samples: that of this class is far too small. It "
-        "is usually the rare class that gets the large weight.",
-        about="share",
+        remedy="Check that the targets of a step are taken from the same rows as its inputs.",
+        about="one target",
     )
 
 
-def _output_place(history: History, facts: ModelFacts) -> int | None:
-    """The place of the output layer among the outputs that are measured."""
-    sites = history[Kind.OUTPUT].sites
-    return next((i for i, site in enumerate(sites) if site.layer in facts.outputs), None)
+def _one_class_counts(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    """Weights with which the loss is about one class only, though there are others."""
+    left, targets = left_by_weights(history), history[Kind.TARGET]
+    if targets.measured < _WEIGHTED or not left < _LEFT:
+        return
+    yield Symptom(
+        "The weights make the loss depend on one class only: they leave "
+        f"{left:.1%} of what there is to tell apart.",
+        {
+            "entropy of the classes": history.numbers["class_guess"][-1][1],
+            "entropy of the weighted classes": history.numbers["weighted_guess"][-1][1],
+        },
+        sites=list(targets.sites),
+        since=history.first_step,
+        severity=Severity.WARNING,
+        remedy="Check the weights of classes and samples: it is usually the rare class that gets "
+        "the large weight, and no class one of 0. Integer division may have made them 0.",
+        about="weights",
+    )
+
+
+def _activated_logits(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    """Probabilities where logits are expected, of a model whose last layer is not known."""
+    known = facts.loss
+    kind, activation = loss_kind(known.name), known.activation
+    if facts.last_layer is not None or kind is None or not known.from_logits:
+        return
+    if not kind.takes_probabilities or activation not in ("sigmoid", "softmax", "hard_sigmoid"):
+        return
+    yield Symptom(
+        f"{known.name} expects logits, but {activation} was applied before.",
+        {"loss": known.name or "", "last activation": activation},
+        since=history.first_step,
+        severity=Severity.WARNING,
+        remedy=f"Give the loss what {activation} is applied to, or use a loss of probabilities.",
+        about="activated",
+    )
 
 
 PAIRING_CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     _class_numbers,
     _all_pairs,
-    _unreachable_share,
+    _one_target,
+    _one_class_counts,
+    _activated_logits,
     _copied_classes,
 )

@@ -118,6 +118,22 @@ def without_gradient(table: ValueTable, history: History, count: int) -> Mask:
     return np.array([site.path in paths for site in table.sites], bool)
 
 
+def moved_between(table: ValueTable, history: History, count: int) -> Mask:
+    """The variables that measured steps leave as they are, and the steps between them do not.
+
+    A loop may leave out steps now and then, and those that are measured among them.
+    """
+    updates, weights = history[Kind.UPDATE], history[Kind.WEIGHT]
+    rows = weights.rows(count)
+    if len(rows) < 2 or not len(updates):
+        return np.zeros(len(table.sites), bool)
+    differ = np.any((rows != rows[-1]) & ~np.isnan(rows), axis=(0, 2))
+    moved = {site.path for site in weights.sites_where(differ)}
+    rests = np.all(updates.statistic("sum_abs", count) == 0, axis=0)
+    moved &= {site.path for site in updates.sites_where(rests)}
+    return np.array([site.path in moved for site in table.sites], bool)
+
+
 def has_one_sample(history: History, since: int) -> bool:
     """Whether the samples of each batch have all been the same since a step."""
     spreads, sizes = (history.numbers.get(name, ()) for name in ("input_spread", "batch_size"))
@@ -131,3 +147,9 @@ def are_constant(table: ValueTable, count: int) -> bool:
     low, high = table.statistic("min", count), table.statistic("max", count)
     is_known = ~np.isnan(low).any(0)
     return bool(is_known.any() and np.all((low == high)[:, is_known]))
+
+
+def output_place(history: History, facts: ModelFacts) -> int | None:
+    """The place of the output layer among the outputs that are measured."""
+    sites = history[Kind.OUTPUT].sites
+    return next((i for i, site in enumerate(sites) if site.layer in facts.outputs), None)

@@ -30,9 +30,27 @@ def rests(history: History, count: int) -> bool:
     return bool(found) and all(rise < _HARDLY for rise in found)
 
 
+def fallen(history: History, count: int) -> dict[str, tuple[float, float]]:
+    """The scores that have lost half of what they were, beyond their noise: before and now."""
+    return {
+        name: (before, now)
+        for name, (before, now, noise) in _thirds(history, count).items()
+        if before - now > max(_SIGNIFICANT * noise, 0.5 * abs(before))
+    }
+
+
 def _rises(history: History, fewest: int) -> list[float]:
     """By how many standard errors each score has risen from the first to the last third."""
     found = []
+    for before, now, noise in _thirds(history, fewest).values():
+        rise = now - before
+        found.append(rise / noise if noise > 0 else math.inf if rise > 0 else 0.0)
+    return found
+
+
+def _thirds(history: History, fewest: int) -> dict[str, tuple[float, float, float]]:
+    """Of each score the means of the first and the last third, and the noise of both."""
+    found = {}
     for name, series in history.metrics.items():
         if len(series) < fewest or not _SCORE.search(name):
             continue
@@ -40,6 +58,5 @@ def _rises(history: History, fewest: int) -> list[float]:
         third = values.size // 3
         first, last = values[:third], values[-third:]
         noise = math.hypot(first.std(ddof=1), last.std(ddof=1)) / math.sqrt(third)
-        rise = float(last.mean() - first.mean())
-        found.append(rise / noise if noise > 0 else math.inf if rise > 0 else 0.0)
+        found[name] = float(first.mean()), float(last.mean()), noise
     return found

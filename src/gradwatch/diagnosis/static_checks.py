@@ -5,22 +5,24 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from gradwatch.core import ADDED_LOSS, UNTRAINED, Kind, ModelFacts
+from gradwatch.core import ADDED_LOSS, Kind, ModelFacts
+from gradwatch.diagnosis.answer_checks import ANSWER_CHECKS
 from gradwatch.diagnosis.data_losses import is_added
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.pairing_checks import PAIRING_CHECKS
 from gradwatch.diagnosis.static_normalization import NORMALIZATION_CHECKS
+from gradwatch.diagnosis.static_parameters import PARAMETER_CHECKS
 from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
-_LITTLE = 0.005
-"""Of all parameters; adapters that learn something have more."""
 _LARGE_TARGETS = 100.0
 """RMS of targets; networks begin with outputs of about 1."""
 _ENOUGH = 50
 """Losses, within which a network has learned the mean of the targets at least."""
+_BARELY = 0.2
+"""The share of the guess's loss; what has just reached the mean of the targets has hardly more."""
 _SCALES = 1e-2, 1e3
 """Of logits; temperatures from 0.01 to 20 are usual, and wide outputs may be divided by 50."""
 
@@ -35,72 +37,6 @@ def static_symptoms(
     """
     for check in _CHECKS:
         yield from check(history, facts, is_little if check in _LIMITING else is_flat)
-
-
-def _nothing_trainable(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
-    known = facts.parameters
-    if known.total and known.trainable == 0:
-        yield Symptom(
-            "No parameter of the model is trainable: nothing can be learned.",
-            {"parameters": known.total, "trainable parameters": 0},
-            since=history.first_step,
-            severity=Severity.ERROR,
-            remedy="Set trainable=True (torch: requires_grad=True) for the layers that are to "
-            "learn, then compile the model again.",
-            about="trainable",
-        )
-
-
-def _little_trainable(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
-    known = facts.parameters
-    if is_flat and known.total and known.trainable and known.trainable < _LITTLE * known.total:
-        yield Symptom(
-            f"Only {known.trainable:,} of {known.total:,} parameters are trained, and nothing is "
-            "learned.",
-            {"parameters": known.total, "trainable parameters": known.trainable},
-            since=history.step,
-            severity=Severity.WARNING,
-            remedy="Check which parameters have requires_grad=True (Keras: trainable) and are "
-            "given to the optimizer: those of adapters are to learn.",
-            about="little trainable",
-        )
-
-
-def _untrained(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
-    series = history.numbers.get(UNTRAINED)
-    if not series:
-        return  # It takes some steps until it is known.
-    known = facts.parameters
-    if known.unregistered:
-        yield Symptom(
-            f"{listed(known.unregistered)} is not trained: the module does not know that it has "
-            "these parameters.",
-            {"untrained parameters": series[-1][1]},
-            layer=known.unregistered[0],
-            since=history.first_step,
-            severity=Severity.WARNING,
-            remedy="Keep modules in a torch.nn.ModuleList or ModuleDict: parameters() does not see "
-            "those in plain lists and dicts.",
-            about="unregistered",
-        )
-    if known.unheld:
-        # To train only what is behind them may be meant: the head of a pretrained model. But what
-        # nothing has ever trained is no such model.
-        is_last = facts.last_layer is not None and facts.last_layer.path in known.unheld
-        is_mistake = is_last or is_flat or known.fresh
-        severity = Severity.WARNING if is_mistake else Severity.INFO
-        paths = known.fresh or known.unheld
-        yield Symptom(
-            f"{listed(paths)} is not trained: no optimizer holds its parameters, although "
-            "they get gradients.",
-            {"untrained parameters": series[-1][1]},
-            layer=paths[0],
-            since=since_severity(history, severity),
-            severity=severity,
-            remedy="Create the optimizer from all parameters of the module, after it is complete; "
-            "or set requires_grad=False for those that are not to learn.",
-            about=about_severity("unheld", severity),
-        )
 
 
 def _broadcast(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
@@ -124,6 +60,49 @@ def _broadcast(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
         severity=Severity.ERROR,
         remedy="Give both the same shape: output.squeeze(-1), or targets.unsqueeze(-1).",
         about="broadcast",
+    )
+
+
+def _unused_inputs(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    if facts.unused_inputs:
+        names = ", ".join(facts.unused_inputs)
+        yield Symptom(
+            f"The model does not use its input {names}.",
+            {"unused inputs": len(facts.unused_inputs)},
+            since=history.first_step,
+            severity=Severity.WARNING,
+            remedy="Check which tensor each layer is called with; or leave the input out.",
+            about="unused",
+        )
+
+
+def _mixed_samples(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    if facts.mixing_samples:
+        yield Symptom(
+            f"{listed(facts.mixing_samples)} takes the samples of a batch for the steps of a "
+            "sequence: each sample depends on those before it.",
+            {"layers": len(facts.mixing_samples)},
+            layer=facts.mixing_samples[0],
+            since=history.first_step,
+            severity=Severity.ERROR,
+            remedy="Make it with batch_first=True, or give it x.transpose(0, 1).",
+            about="time first",
+        )
+
+
+def _swapped_axes(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    if facts.loss.swapped is None or len(facts.loss.swapped) != 2:
+        return
+    before, after = facts.loss.swapped
+    yield Symptom(
+        f"The output of shape {tuple(before)} is viewed as {tuple(after)}: that mixes up its "
+        "values, and does not exchange its axes.",
+        {"axes": len(before)},
+        layer=facts.outputs[0] if len(facts.outputs) == 1 else "",
+        since=history.first_step,
+        severity=Severity.ERROR,
+        remedy="Use transpose or permute to exchange axes: view and reshape move no value.",
+        about="view",
     )
 
 
@@ -259,7 +238,7 @@ def _constant_labels(history: History, facts: ModelFacts, is_flat: bool) -> Iter
 
 
 def _far_targets(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
-    """Targets so large that the network, which starts near 0, has not even reached their mean."""
+    """Targets so large that the network, which starts near 0, has hardly reached their mean."""
     table = history[Kind.TARGET]
     if loss_kind(facts.loss.name) is not LossKind.REGRESSION or len(table.sites) != 1:
         return
@@ -267,7 +246,7 @@ def _far_targets(history: History, facts: ModelFacts, is_flat: bool) -> Iterator
     if not rms > _LARGE_TARGETS:
         return
     so_far = judgement(history, facts)
-    if not history.has_ended or so_far.losses < _ENOUGH or not so_far.skill.high < 0:
+    if not history.has_ended or so_far.losses < _ENOUGH or not so_far.skill.high < _BARELY:
         return
     yield Symptom(
         f"The targets have the wrong scale: their RMS is {rms:.3g}, and that of what a new network "
@@ -283,11 +262,13 @@ def _far_targets(history: History, facts: ModelFacts, is_flat: bool) -> Iterator
 
 
 _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
-    _nothing_trainable,
-    _little_trainable,
-    _untrained,
+    *PARAMETER_CHECKS,
     _broadcast,
+    _swapped_axes,
+    _mixed_samples,
+    _unused_inputs,
     *PAIRING_CHECKS,
+    *ANSWER_CHECKS,
     _softmax_over_batch,
     _no_log,
     _linear_network,

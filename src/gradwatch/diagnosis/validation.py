@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwatch.core import ModelFacts
-from gradwatch.diagnosis.chance import constant_accuracy, constant_guess
+from gradwatch.diagnosis.chance import constant_accuracy, guess_of_validation
 from gradwatch.diagnosis.data_losses import added_between
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import is_score
@@ -88,7 +88,7 @@ def generalisation(history: History, facts: ModelFacts) -> Generalisation | None
     if not known:
         return _by_scores(history, facts)
     best, last = min(known, key=lambda each: each.loss), known[-1]
-    chance = constant_guess(history, facts).value
+    chance = guess_of_validation(history, facts)
     constant = constant_accuracy(history, facts)
     is_scored = last.score > constant + 0.2 * (1.0 - constant)
     # Never better than a constant guess.

@@ -5,7 +5,7 @@ from numbers import Number
 from typing import Any
 
 from gradwatch.capture import guarded
-from gradwatch.record import Monitor, watch
+from gradwatch.record import Monitor
 from gradwatch.sinks import Store, TensorBoard
 
 _TIMES = ("runtime", "per_second", "_time")
@@ -50,10 +50,12 @@ class TrainerRun:
         loop = self.monitor._loop
         losses = loop.backward_losses()
         for group, optimizer, step in zip(self._groups, optimizers, steps, strict=True):
+            is_watched = False
             try:
-                watch(loop.outermost(module), optimizer, self.monitor, group=group)
+                is_watched = loop.watch_torch(loop.outermost(module), optimizer, group)
             except (TypeError, ValueError, ImportError) as mistake:
                 self.notice(f"{mistake} Nothing is recorded; training goes on.")
+            if not is_watched:
                 losses.close()
                 return
             loop.continue_at(step, group)

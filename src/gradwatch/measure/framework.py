@@ -65,6 +65,13 @@ class Framework(Protocol):
     def expert_load(self, scores: Tensor, choices: int) -> Tensor:
         """For each place of the last axis, how often it is among the highest, in float32."""
 
+    def residual_ratio(self, branch: Tensor, stream: Tensor) -> Tensor:
+        """The norm of a branch divided by that of the stream, of vectors in at least float32.
+
+        Vectors are along the last axis; of tensors with four axes or more, those of the samples.
+        Where the branch is 0, so is the ratio.
+        """
+
     def is_traced(self, tensor: Tensor) -> bool:
         """Whether the tensor is symbolic: part of a function that is being compiled."""
 
@@ -88,6 +95,11 @@ class Framework(Protocol):
 
 
 _ROOTS = {"tensorflow": "tensorflow", "jax": "jax", "jaxlib": "jax", "torch": "torch"}
+
+
+def vector_axes(axes: int) -> tuple[int, ...]:
+    """The axes of the vectors that norms are taken of, in a tensor with so many axes."""
+    return tuple(range(1, axes)) if axes > 3 else (-1,) if axes else ()
 
 
 @cache

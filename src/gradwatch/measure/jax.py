@@ -12,9 +12,10 @@ import numpy as np
 from gradwatch.compat import jax_names
 from gradwatch.core import CELLS, FIELDS, Tensor, Tree
 from gradwatch.measure import jax_sharded
-from gradwatch.measure.framework import Fetched
+from gradwatch.measure.framework import Fetched, vector_axes
 from gradwatch.measure.jax_parts import DeadUnits, array_of
-from gradwatch.measure.kernels import jax_cells, jax_local
+from gradwatch.measure.kernels import jax_cells, jax_local, jax_moments
+from gradwatch.measure.kernels.jax_computed import Below, Computed, Cosine, Normalized, value_of
 from gradwatch.measure.tensor_groups import measure_groups
 from gradwatch.util import say
 
@@ -22,6 +23,7 @@ NAME = "jax"
 
 # Compiled on first use: outside jit, one call instead of a dozen for each tensor.
 _summarize = jax.jit(jax_local.summarize)
+_summarize_together = jax.jit(jax_moments.summarize, static_argnums=2)
 _count_cells = jax.jit(jax_cells.count_cells)
 _measure_sharded = jax.jit(jax_sharded.measure, static_argnums=1)
 
@@ -32,6 +34,8 @@ def measure(
     if not tensors:
         # Tables without rows have no need of 64 bits.
         return jnp.zeros((0, len(FIELDS)), jnp.float32), jnp.zeros((0, CELLS), jnp.int32)
+    if _is_on_one_gpu():
+        return _measure_on_gpu(tensors, with_cells, due)
     is_static = isinstance(due, bool | np.bool_)
     if _is_on_one_device():
         if with_cells and (not is_static or (due and any(map(is_traced, tensors)))):
@@ -48,6 +52,39 @@ def measure(
         return _measure_by_devices(tensors, with_cells, bool(due), groups)
     rows, cells = _measure_sharded(list(tensors), tuple(with_cells) if due else ())
     return rows, cells if due else jax_cells.count_cells([None for _ in with_cells], False)
+
+
+def _measure_on_gpu(
+    tensors: Sequence[Any], with_cells: Sequence[int], due: Any
+) -> tuple[Tensor, Tensor]:
+    together = jax_moments.read_together(tensors)
+    # Tensors by themselves are summarised by one call, and those that belong together by another.
+    alone = [None if i in together.row_of else _as_stored(x) for i, x in enumerate(tensors)]
+    rows = _summarize(alone)
+    if together.groups:
+        arrays = list(map(_as_stored, together.arrays))
+        further = _summarize_together(arrays, together.settings, together.groups)
+        rows = _joined(rows, further, together.row_of)
+    counted = [_as_stored(tensors[i]) for i in with_cells]
+    if isinstance(due, bool | np.bool_) and due and counted:
+        # Compiled separately: histograms are due more rarely, and perhaps never.
+        return rows, _count_cells(counted)
+    is_never = isinstance(due, bool | np.bool_)
+    return rows, jax_cells.count_cells(counted, False if is_never else due)
+
+
+def _as_stored(x: Any) -> Any:
+    """A tensor as it is in memory, without a wider copy of it that only measuring would need."""
+    x = value_of(x)
+    return jax_names.before_widening(x) if array_of(x) is x and x is not None else x
+
+
+@jax_names.in_wide_types
+def _joined(rows: Tensor, further: Tensor, row_of: Mapping[int, int]) -> Tensor:
+    order = np.arange(len(rows), dtype=np.int32)
+    for i, row in row_of.items():
+        order[i] = len(rows) + row
+    return jnp.concatenate([rows, further])[order]
 
 
 def _by_devices(tensors: Sequence[Tensor | DeadUnits | None]) -> list[list[int]]:
@@ -117,34 +154,23 @@ def bias_correction(decay: Any, count: Any) -> Any:
     return -jnp.expm1(jnp.asarray(count).astype(jnp.float32) * logarithm)
 
 
-def normalized(gradient: Tensor, second: Tensor, correction: Any, floor: Any) -> Tensor:
-    return _wide(gradient) * correction**0.5 / jnp.maximum(_root(second), floor)
+def normalized(
+    gradient: Tensor, second: Tensor, correction: Any, floor: Any
+) -> Tensor | Normalized:
+    return _unless_together(Normalized(gradient, second, correction, floor))
 
 
-def below(second: Tensor, floor: Any) -> Tensor:
-    return (_root(second) < floor).astype(jnp.float32)
+def below(second: Tensor, floor: Any) -> Tensor | Below:
+    return _unless_together(Below(second, floor))
 
 
-def cosine(a: Tensor, b: Tensor) -> Tensor:
-    (a, largest_a), (b, largest_b) = _scaled(a), _scaled(b)
-    norms = jnp.sqrt(jnp.sum(a * a) * jnp.sum(b * b))
-    is_zero = (largest_a == 0) | (largest_b == 0)
-    return jnp.where(is_zero, 0.0, jnp.sum(a * b) / jnp.where(is_zero, 1.0, norms))
+def cosine(a: Tensor, b: Tensor) -> Tensor | Cosine:
+    return _unless_together(Cosine(a, b))
 
 
-def _scaled(x: Tensor) -> tuple[Tensor, Tensor]:
-    """With 1 as the largest magnitude, so that no square overflows or underflows."""
-    x = _wide(x)
-    largest = jnp.max(jnp.abs(x), initial=0.0)
-    return x / jnp.where(largest == 0, 1.0, largest), largest
-
-
-def _root(x: Tensor) -> Tensor:
-    return jnp.sqrt(jnp.maximum(_wide(x), 0))
-
-
-def _wide(x: Tensor) -> Tensor:
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+def _unless_together(computed: Computed) -> Tensor | Any:
+    """The tensor that is computed, unless `measure` reads what it is computed of together."""
+    return computed if _is_on_one_gpu() else computed.value()
 
 
 def dead_units(outputs: Tensor, axis: int) -> Tensor | DeadUnits | None:
@@ -160,6 +186,13 @@ def expert_load(scores: Tensor, choices: int) -> Tensor:
     _, chosen = jax.lax.top_k(scores, min(choices, experts))
     counts = jnp.zeros(experts, jnp.int32).at[chosen.ravel()].add(1)
     return counts.astype(jnp.float32)
+
+
+def residual_ratio(branch: Tensor, stream: Tensor) -> Tensor:
+    axes = vector_axes(branch.ndim)
+    wide = jnp.promote_types(branch.dtype, jnp.float32)
+    branch, stream = (jnp.linalg.vector_norm(x.astype(wide), axis=axes) for x in (branch, stream))
+    return jnp.where(branch == 0, 0.0, branch / stream)
 
 
 def is_traced(tensor: Tensor) -> bool:
@@ -204,3 +237,7 @@ def _say_not_available() -> None:
 
 def _is_on_one_device() -> bool:
     return bool(jax.device_count() == 1)
+
+
+def _is_on_one_gpu() -> bool:
+    return _is_on_one_device() and jax.default_backend() == "gpu"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradwatch.core import CELLS, IDENTITY, Tensor, Tree, reference
-from gradwatch.measure.framework import Fetched
+from gradwatch.measure.framework import Fetched, vector_axes
 
 NAME = "numpy"
 
@@ -77,6 +77,13 @@ def expert_load(scores: Tensor, choices: int) -> Tensor:
     x = np.asarray(scores)
     chosen = np.argsort(-x, axis=-1, kind="stable")[..., :choices]
     return np.bincount(chosen.ravel(), minlength=x.shape[-1]).astype(np.float32)
+
+
+def residual_ratio(branch: Tensor, stream: Tensor) -> Tensor:
+    axes = vector_axes(np.ndim(branch))
+    norms = [np.sqrt(np.square(np.asarray(x, np.float64)).sum(axes)) for x in (branch, stream)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(norms[0] == 0, 0.0, norms[0] / norms[1])
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from gradwatch.core import Tensor
 from gradwatch.measure import tensorflow_eager, tensorflow_graph
-from gradwatch.measure.framework import Fetched
+from gradwatch.measure.framework import Fetched, vector_axes
 from gradwatch.measure.kernels.tensorflow_tensors import count_cells, summarize
 
 NAME = "tensorflow"
@@ -106,6 +106,16 @@ def expert_load(scores: Tensor, choices: int) -> Tensor:
     chosen = tf.reshape(tf.math.top_k(scores, min(choices, experts)).indices, [-1])
     counts = tf.math.unsorted_segment_sum(tf.ones_like(chosen), chosen, experts)
     return tf.cast(counts, tf.float32)
+
+
+def residual_ratio(branch: Tensor, stream: Tensor) -> Tensor:
+    rank = branch.shape.rank
+    axes = (-1,) if rank is None else vector_axes(rank)
+    wide = _wide(branch)
+    branch, stream = (
+        tf.sqrt(tf.reduce_sum(tf.square(tf.cast(x, wide)), axes)) for x in (branch, stream)
+    )
+    return tf.where(branch == 0, tf.zeros((), wide), branch / stream)
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from gradwatch.core import CELLS, FIELDS, Tensor, Tree
-from gradwatch.measure.framework import Fetched
+from gradwatch.measure.framework import Fetched, vector_axes
 from gradwatch.measure.kernels import torch_cpu, torch_cuda, torch_plain
 from gradwatch.measure.tensor_groups import measure_groups
 
@@ -206,6 +206,16 @@ def expert_load(scores: Tensor, choices: int) -> Tensor:
     chosen = scores.detach().topk(min(choices, experts), dim=-1).indices.flatten()
     counts = torch.zeros(experts, dtype=torch.int64, device=scores.device)
     return counts.scatter_add_(0, chosen, torch.ones_like(chosen)).float()
+
+
+def residual_ratio(branch: Tensor, stream: Tensor) -> Tensor:
+    wide = torch.promote_types(branch.dtype, torch.float32)
+    axes = vector_axes(branch.ndim)
+    with torch.no_grad():
+        norms = [
+            torch.linalg.vector_norm(x.detach(), dim=axes, dtype=wide) for x in (branch, stream)
+        ]
+        return (norms[0] / norms[1]).masked_fill(norms[0] == 0, 0.0)
 
 
 def is_traced(tensor: Tensor) -> bool:

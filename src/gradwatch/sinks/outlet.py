@@ -11,7 +11,7 @@ from gradwatch.core import Reading
 from gradwatch.sinks.base import RunInfo, Sink
 from gradwatch.util import Reporter, Worker, described
 
-TO_BE_WRITTEN = 1024
+TO_BE_WRITTEN = 4096
 """How many readings may wait for a sink. More than for the thread that makes them, which passes on
 many at once; and those that have only the numbers of a step are small."""
 TOGETHER = 32

@@ -18,10 +18,12 @@ EPOCH_PATIENCE = 0.5
 CLOSING_TIME = 2.0
 """Seconds that `close` waits for the device and the sinks."""
 MAX_BYTES = 64_000_000
-"""The size of all readings that wait for sinks, at most."""
-MAX_PENDING = 128
+"""The size of all readings that wait for sinks, at most, and of those that wait to be made."""
+MAX_PENDING = 1024
 """How many readings may wait to be made. Enough for the moments in which a busy machine runs only
-the thread that trains."""
+the thread that trains: a second of steps of a millisecond."""
+ROW_BYTES = 500
+"""What a row of a reading is taken to hold before one was made: a summary, at times with cells."""
 BATCH_INTERVAL = 0.1
 """Seconds for which readings that come in quick succession wait for each other. A thread that wakes
 up takes the interpreter and the processor's caches from the one that trains: better once for
@@ -54,6 +56,7 @@ class Pipeline:
         self._fetcher: Worker[Fetch] | None = None
         self._process: int | None = None
         self._fetch_failed = False
+        self._row_bytes: float = ROW_BYTES
         self._last = 0.0
         self._marked = 0
         """What the fetcher had taken with the last measurement."""
@@ -80,6 +83,8 @@ class Pipeline:
             self._fetch,
             MAX_PENDING,
             batch_interval=BATCH_INTERVAL,
+            size_of=self._size_of,
+            max_bytes=MAX_BYTES,
             on_fault=self._note,
         )
         self._process = os.getpid()
@@ -209,6 +214,11 @@ class Pipeline:
     def _is_open(self) -> bool:
         return self._fetcher is not None and self._process == os.getpid()
 
+    def _size_of(self, job: Fetch) -> int:
+        """What the arrays of a reading hold until it is made, by those that were made before."""
+        _, rows = job
+        return int((rows or 1) * self._row_bytes)
+
     def _fetch(self, jobs: Sequence[Fetch]) -> None:
         for make_reading, rows in jobs:
             self._fetch_one(make_reading, rows)
@@ -228,6 +238,8 @@ class Pipeline:
             )
             return
         readings = () if made is None else (made,) if isinstance(made, Reading) else made
+        for each in readings:
+            self._row_bytes = max(self._row_bytes, each.nbytes / max(len(each), 1))
         taken: dict[View, Sequence[Reading]] = {}
         for outlet in self._outlets:
             if outlet.view not in taken:

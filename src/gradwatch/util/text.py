@@ -84,3 +84,8 @@ def encodable(text: str, encoding: str) -> str:
 
 
 _ASCII = str.maketrans({"·": "-", "…": "~", "▼": "v", "▲": "^", "↑": "^", "↓": "v"})
+
+
+def listed(paths: Sequence[str]) -> str:
+    """The first of them, in words."""
+    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")

@@ -1,11 +1,17 @@
 """What to measure, where and when: watches, the plan, the budget, probes."""
 
-from gradwatch.watches.attention_watch import attention, missing_attention
 from gradwatch.watches.budget import Cost
 from gradwatch.watches.optional_watches import diagnosis_watches, number_watches
 from gradwatch.watches.plan import DERIVED_KINDS, Due, Plan, Timetable
 from gradwatch.watches.probes.probe import Pictures, Probe, SpectralNorms
 from gradwatch.watches.state_watch import optimizer_state
+from gradwatch.watches.vital_watches import (
+    VITAL_KINDS,
+    attention,
+    logits,
+    missing_vitals,
+    residuals,
+)
 from gradwatch.watches.watch import (
     ATTENTION_KINDS,
     STATE_KINDS,
@@ -27,6 +33,7 @@ __all__ = [
     "ATTENTION_KINDS",
     "DERIVED_KINDS",
     "STATE_KINDS",
+    "VITAL_KINDS",
     "Cost",
     "Due",
     "Pictures",
@@ -39,14 +46,16 @@ __all__ = [
     "attention",
     "diagnosis_watches",
     "gradients",
+    "logits",
     "losses",
-    "missing_attention",
+    "missing_vitals",
     "number_watches",
     "optimizer_state",
     "output_gradients",
     "outputs",
     "pictures",
     "probed",
+    "residuals",
     "scalars",
     "spectral_norms",
     "updates",

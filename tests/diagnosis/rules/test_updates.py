@@ -24,6 +24,22 @@ def test_the_ratio_of_update_to_weight_is_judged_while_the_loss_is_flat(ratio, e
     assert rules_of(course(40, lambda s: updates(ratio), FLAT)) == expected
 
 
+def test_weights_that_move_between_the_measured_steps_do_not_stall():
+    """A loop that leaves out some steps, and just those that are measured."""
+
+    def at(step, moves):
+        size = 1.0 + 0.01 * step * moves
+        names = ("a", "b", "c")
+        return (
+            kernels(dict.fromkeys(names, size), W)
+            | kernels(dict.fromkeys(names, 0.0), U)
+            | {(G, f"net/{name}/kernel"): [] for name in names}
+        )
+
+    assert rules_of(course(40, lambda s: at(s, 0.0), FLAT)) == ["zero-gradients"]
+    assert rules_of(course(40, lambda s: at(s, 1.0), FLAT)) == []
+
+
 @pytest.mark.parametrize("ratio", [1e-3, 0.3])
 def test_the_size_of_updates_does_not_matter_while_the_loss_falls(ratio):
     assert rules_of(course(40, lambda s: updates(ratio), falling(40))) == []

@@ -5,9 +5,8 @@ from typing import Any
 
 from gradwatch.capture.keras.optimizers import Gradients
 from gradwatch.capture.keras.variables import Variables
-from gradwatch.capture.taps.calls import listed
 from gradwatch.core import Kind, Site
-from gradwatch.util import Reporter
+from gradwatch.util import Reporter, listed
 from gradwatch.watches import Plan
 
 

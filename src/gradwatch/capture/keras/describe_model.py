@@ -50,6 +50,7 @@ def facts_of(model: Any, reporter: Reporter) -> ModelFacts:
         optimizer=read("optimizer", lambda: _optimizer(model), OptimizerFacts()),
         precision=read("precision", lambda: _precision(model), None),
         parameters=read("parameters", lambda: _parameters(model), ParameterFacts()),
+        unused_inputs=read("inputs", lambda: _unused_inputs(model), ()),
         is_linear=read("activations", lambda: _is_linear(model, order), None),
     )
     if failures:
@@ -123,6 +124,17 @@ def _parameters(model: Any) -> ParameterFacts:
         total=sum(math.prod(v.shape) for v in model.weights),
         trainable=sum(math.prod(v.shape) for v in model.trainable_weights),
     )
+
+
+def _unused_inputs(model: Any) -> Sequence[str]:
+    """The names of the inputs of a functional model that no operation gets."""
+    by_depth = fact(model, "_nodes_by_depth", None)
+    if not isinstance(by_depth, dict):
+        return ()
+    nodes = [node for nodes in by_depth.values() for node in nodes]
+    used = {id(tensor) for node in nodes for tensor in node.input_tensors}
+    used |= {id(tensor) for tensor in keras.tree.flatten(model.outputs)}
+    return [x.name for x in keras.tree.flatten(model.inputs) if id(x) not in used]
 
 
 _LINEAR = (

@@ -8,8 +8,9 @@ from typing import Any
 
 from gradwatch.capture.keras.again import KeptCall, Rerun, Reruns, StepSearch, make_keeper
 from gradwatch.capture.keras.ahead import make_tracer
-from gradwatch.capture.keras.backends import make_backend
+from gradwatch.capture.keras.backends import KerasBackend, make_backend
 from gradwatch.capture.keras.describe_model import facts_of
+from gradwatch.capture.keras.first_steps import FirstSteps
 from gradwatch.capture.keras.fit_reports import FitReports, numbers_in
 from gradwatch.capture.keras.fit_words import NO_REPLICAS, RANDOM_STATE, STILL_COMPILING, Announce
 from gradwatch.capture.keras.optimizers import find_optimizers
@@ -78,8 +79,7 @@ class FitCapture:
             self._reruns = Reruns(keeper, self._step_search, self._send_rerun, self._say, reporter)
         tracer = make_tracer(model, keeper)
         self._measured_step = MeasuredStep(model, self._backend, keeper, tracer)
-        # On JAX, all that a compiled step refers to comes with its arguments.
-        has_twins = keeper is not None and self._backend.has_state
+        self._first_steps = FirstSteps(self._measured_step, tracer, self._own_function, pacer)
 
         def view(timetable: Timetable, name: str, is_spare: bool) -> StepView:
             return StepView(
@@ -90,7 +90,7 @@ class FitCapture:
                 self._measured_step,
                 partial(self._observer, is_spare=is_spare),
                 self._measured,
-                TwinPlace(self._own_function, name) if has_twins else None,
+                TwinPlace(self._own_function, name) if keeper is not None else None,
             )
 
         self._whole = view(self._timetable, "whole", False)
@@ -109,8 +109,7 @@ class FitCapture:
         return self.is_of(model) and all(view.take_back() for view in self._views)
 
     def is_of(self, model: KerasModel) -> bool:
-        """Whether it is the same model, which was not compiled again since."""
-        # compile() makes Keras build a new train function.
+        """Whether it is the same model; `compile()` makes Keras build a new train function."""
         return model is self._model and restored_train_function(model) is self._own_function
 
     @property
@@ -215,10 +214,11 @@ class FitCapture:
             self._reruns.keeper.begin(moments, is_measured=len(whole) == len(moments))
         is_ordinary = not due or all(map(self._timetable.is_ordinary, due))
         self._pacer.tick(moments, len(due), counts=is_ordinary, whole=len(whole))
+        every = self._backend.holds_random_state or (not due and self._first_steps.cover(observer))
         if observer.is_refused:
             self._reporter.notice(RANDOM_STATE)
-        elif due or self._backend.holds_random_state:
-            self._measure_next(moments)
+        elif due or every:
+            self._measure_next(moments, every=every)
         else:
             self._backend.own_step_has_run = True
             self._run_own(moments)
@@ -278,14 +278,12 @@ class FitCapture:
         """Leave the model as Keras made it, also where another callback prevented a step."""
         restored_train_function(self._model)
 
-    def _measure_next(self, moments: list[Moment]) -> None:
+    def _measure_next(self, moments: list[Moment], *, every: bool) -> None:
         if self._whole.plan.is_outdated:
             for view in self._views:
                 view.renew()
-        every = self._backend.holds_random_state
-        requests = [
-            [self._request_for(m)] if every or self._timetable.is_due(m) else [] for m in moments
-        ]
+        due = [every or self._timetable.is_due(moment) for moment in moments]
+        requests = [[self._request_for(m)] if d else [] for m, d in zip(moments, due, strict=True)]
         replaced = vars(self._model)["train_function"]
         replaced = getattr(replaced, "inner", replaced)
         if isinstance(replaced, MeasuredCall):
@@ -317,7 +315,8 @@ class FitCapture:
 
     def _request(self, view: StepView, moment: Moment) -> StepRequest:
         histograms = any(view.plan.timetable.histograms_due(moment))
-        return StepRequest(moment, histograms, view.observer, self._may_wait(moment))
+        may_wait, is_due = self._may_wait(moment), self._timetable.is_due(moment)
+        return StepRequest(moment, histograms, view.observer, may_wait, is_due=is_due)
 
     def _may_wait(self, moment: Moment) -> bool:
         """Whether training may wait for a measured step to be compiled.
@@ -336,9 +335,11 @@ class FitCapture:
         # What is reported from now on comes after this.
         self._numbers.close_batch()
 
-    def _observer(self, view: StepView, observation: Any, *, is_spare: bool) -> Observer:
+    def _observer(
+        self, view: StepView, observation: Any, backend: KerasBackend, *, is_spare: bool
+    ) -> Observer:
         return Observer(
-            self._backend,
+            backend,
             observation,
             view.send,
             self._reporter,

@@ -1,12 +1,13 @@
 """The plan of a model that `fit` trains."""
 
 from gradwatch.capture.keras.keras_moments import KerasState
-from gradwatch.capture.keras.layers import output_sites_of
+from gradwatch.capture.keras.keras_vitals import VITALS
+from gradwatch.capture.keras.layers import output_sites_of, vital_sites_of
 from gradwatch.capture.keras.step_inputs import step_input_sites
 from gradwatch.capture.keras.variables import sites_of
 from gradwatch.core import KerasModel, Kind
 from gradwatch.util import Reporter
-from gradwatch.watches import Plan, Timetable, missing_attention
+from gradwatch.watches import Plan, Timetable, missing_vitals
 
 
 class FitPlan:
@@ -41,14 +42,15 @@ class FitPlan:
             available = sites_of(self._model)
             if any(kind.is_of_layer for kind in kinds):
                 available += output_sites_of(self._model)
+            if not kinds.isdisjoint(VITALS):
+                available += vital_sites_of(self._model)
             if self._watches_state:
                 state = KerasState.of_model(self._model)
                 available += state.infos(self._model)
                 for notice in state.notices():
                     self._reporter.notice(notice)
-            unseen = missing_attention(self.timetable, available)
-            if unseen is not None:
-                self._reporter.notice(unseen)
+            for notice in missing_vitals(self.timetable, available):
+                self._reporter.notice(notice)
             available += step_input_sites(kinds)
             self.current = Plan(self.timetable, available)
             self._weights = len(self._model.weights)

@@ -5,14 +5,24 @@ from typing import Any
 
 from keras import ops
 
-from gradwatch.capture.constant_guess import CONSTANT_LOSS, OUTPUT_LOSS, constant_loss
+from gradwatch.capture.constant_guess import (
+    CLASS_GUESS,
+    CONSTANT_LOSS,
+    OUTPUT_LOSS,
+    WEIGHTED_GUESS,
+    constant_loss,
+    is_of_classes,
+)
 from gradwatch.capture.keras.describe_model import single_loss_facts
 from gradwatch.compat.keras_facts import OPS
 from gradwatch.core import LossFacts, Tensor
 
 
-def guess_of(loss: LossFacts, targets: Tensor) -> Tensor | None:
-    """The loss that the best constant guess has on a batch; None if that is not known."""
+def guess_of(loss: LossFacts, targets: Tensor, weights: Tensor | None = None) -> Tensor | None:
+    """The loss that the best constant guess has on a batch; None if that is not known.
+
+    With weights of samples, it is the mean that they weigh.
+    """
     if not loss.is_mean:
         return None
     targets = ops.cast(ops.stop_gradient(targets), "float32")
@@ -21,7 +31,24 @@ def guess_of(loss: LossFacts, targets: Tensor) -> Tensor | None:
         is_binary = (loss.name or "").startswith("binary")
         classes = 2 if is_binary else targets.shape[-1]
         targets = targets * (1.0 - smoothing) + smoothing / classes
-    return constant_loss(OPS, loss.name, targets)
+    return constant_loss(OPS, loss.name, targets, weights)
+
+
+def weighted_numbers(
+    loss: LossFacts, targets: Tensor, weights: Tensor
+) -> Iterator[tuple[str, Tensor]]:
+    """The guess where samples have weights, as the loss has them: as factors before the mean."""
+    weights = ops.cast(ops.stop_gradient(weights), "float32")
+    guess = guess_of(loss, targets, weights)
+    if guess is None:
+        return
+    is_over_weights = loss.reduction == "mean_with_sample_weight"
+    yield CONSTANT_LOSS, guess if is_over_weights else guess * ops.mean(weights)
+    if is_of_classes(loss.name):
+        plain = guess_of(loss, targets)
+        if plain is not None:
+            yield WEIGHTED_GUESS, guess
+            yield CLASS_GUESS, plain
 
 
 def numbers_of_outputs(

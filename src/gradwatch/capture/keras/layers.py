@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import keras
 
 from gradwatch.capture.keras.keras_attention import has_attention
+from gradwatch.capture.keras.keras_vitals import places_of, vital_infos
 from gradwatch.capture.keras.model_parts import fact, top_layers
 from gradwatch.capture.keras.variables import model_variables
 from gradwatch.core import Kind, Site, SiteInfo
@@ -128,6 +129,13 @@ def output_sites_of(model: Any) -> list[SiteInfo]:
         kinds += ATTENTION_KINDS if has_attention(each.layer) else []
         found.extend(each.describe(kind) for kind in kinds)
     return found
+
+
+def vital_sites_of(model: Any) -> list[SiteInfo]:
+    """The sites of residual branches and logits."""
+    return vital_infos(
+        places_of(model, {id(each.layer): each.path for each in model_layers(model)})
+    )
 
 
 def _root(model: Any, known: dict[int, str]) -> str:

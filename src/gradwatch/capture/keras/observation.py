@@ -173,6 +173,12 @@ class Observation:
             found.append(x if x is None or columns is None else x[..., columns[0] : columns[1]])
         return found
 
+    def note_logs(self, logs: Any) -> None:
+        """After the train step, before `measure`: what it returns."""
+        if self._inputs is not None:
+            with self.reporter.guard("reading the logs of a step", "its loss"):
+                self._inputs.give_logs(logs)
+
     def measure(self, histograms_due: Any, state: Any = None) -> dict[str, Any]:
         """After the train step: the summaries of the plan's sites, on the device.
 

@@ -213,9 +213,7 @@ def _note(
 ) -> None:
     if not optimizer.built:
         # apply() is about to do just this; its variables are needed already here.
-        with _name_scope(optimizer):
-            optimizer.build(variables)
-        optimizer.built = True
+        _build(optimizer, variables)
     scale = loss_scale(optimizer)
     if scale is not None:
         # A new tensor: the step may go on to change the scale.
@@ -308,6 +306,25 @@ def loss_scale(optimizer: KerasOptimizer) -> Any:
 def _takes_gradient_as_value(variable: Any) -> bool:
     """Such as float8's scales: Keras overwrites them with the "gradient", unscaled."""
     return bool(getattr(variable, "overwrite_with_gradient", False))
+
+
+def build_optimizer(model: KerasModel) -> None:
+    """Build the optimizer of a model of Keras's as the first step would, unless that is not known.
+
+    TensorFlow traces a step twice if it creates variables.
+    """
+    optimizer, variables = model.optimizer, model.trainable_variables
+    if optimizer is None or optimizer.built or not variables:
+        return
+    is_known = is_of_keras(type(model).train_step) and is_of_keras(type(optimizer).build)
+    if is_known and "train_step" not in vars(model) and "build" not in vars(optimizer):
+        _build(optimizer, variables)
+
+
+def _build(optimizer: KerasOptimizer, variables: list[Any]) -> None:
+    with _name_scope(optimizer):
+        optimizer.build(variables)
+    optimizer.built = True
 
 
 def _name_scope(optimizer: KerasOptimizer) -> AbstractContextManager[Any]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+from gradwatch.capture.keras.keras_vitals import VITALS, VitalPlace, VitalTap, places_of
 from gradwatch.capture.keras.layers import KnownLayers, LayersOf, ModelLayer
 from gradwatch.capture.keras.outputs import LayerTap, measured_tensor
 from gradwatch.capture.site_table import Row
@@ -56,6 +57,8 @@ class OutputWatch:
         self._refusals = Refusals(self._notice)
         tap = make_tap(model, reporter, is_watched_replica)
         self._tap = LayerTap(tap, reporter, is_watched_replica)
+        self._model, self._is_watched_replica = model, is_watched_replica
+        self._vitals = VitalTap(tap, reporter)
         self.aside = tap.aside
         self._known = LayersOf(model)
         self._at_step = KnownLayers([], {}, set())
@@ -79,7 +82,10 @@ class OutputWatch:
         self._measuring = measuring
         if sites is None:
             every = [each for each in known.every if id(each) not in known.inside_recurrent]
-            with self._tap.on(every, known.every, None if with_gradients else ()):
+            with (
+                self._tap.on(every, known.every, None if with_gradients else ()),
+                self._watching_vitals(None, measuring),
+            ):
                 yield
             return
         if self._chosen is None or not self._chosen.is_for(sites, known):
@@ -87,7 +93,33 @@ class OutputWatch:
         chosen = self._chosen
         taken = None if measuring is None else partial(self._take, chosen, measuring)
         wanted = chosen.differentiated, taken, chosen.attending
-        with self._tap.on(chosen.layers, known.every, *wanted):
+        with (
+            self._tap.on(chosen.layers, known.every, *wanted),
+            self._watching_vitals(sites, measuring),
+        ):
+            yield
+
+    @contextmanager
+    def _watching_vitals(
+        self, sites: Sequence[Site] | None, measuring: EagerMeasuring | None
+    ) -> Iterator[None]:
+        wanted = None if sites is None else {s: i for i, s in enumerate(sites) if s.kind in VITALS}
+        if not (wanted is None or wanted) or not self._is_watched_replica():
+            yield
+            return
+        places: list[VitalPlace] = []
+        with self._reporter.guard("finding residual branches and logits", "those of that step"):
+            places = vital_places(self._model, self._at_step)
+        if wanted is not None:
+            places = [place for place in places if place.site in wanted]
+        measure = None
+        if measuring is not None and wanted is not None:
+            counted = {site for site, i in wanted.items() if i in measuring.with_histogram}
+
+            def measure(site: Site, tensor: Tensor) -> Any:
+                return measuring.add(tensor, site in counted)
+
+        with self._vitals.watching(places, measure):
             yield
 
     def _take(
@@ -128,7 +160,7 @@ class OutputWatch:
         layers = known.by_path
         passages = {
             path: self._passages(layers[path], known.inside_recurrent)
-            for path in dict.fromkeys(s.path for s in sites if s.kind.is_of_layer)
+            for path in dict.fromkeys(s.path for s in sites if _is_of_call(s.kind))
         }
         self._refusals.tell()
         rows = [
@@ -138,7 +170,7 @@ class OutputWatch:
                 self._tensor(position, site.kind, layers[site.path], passage, unscaled),
             )
             for position, site in enumerate(sites)
-            if site.kind.is_of_layer
+            if _is_of_call(site.kind)
             for path, passage in passages[site.path]
             if has_tensor(site.kind, passage)
         ]
@@ -147,7 +179,9 @@ class OutputWatch:
             self._notice(unattended)
         self._tap.forget()
         self._check_gradients(rows, passages)
-        return rows
+        return rows + self._vitals.rows(
+            {site: i for i, site in enumerate(sites) if site.kind in VITALS}
+        )
 
     def _site(self, kind: Kind, path: str) -> Site:
         # The same objects each time, so that layouts of rows are quickly compared.
@@ -204,6 +238,16 @@ class OutputWatch:
 _ATTENTION = frozenset(ATTENTION_KINDS)
 
 
+def _is_of_call(kind: Kind) -> bool:
+    """Whether it is noted where a layer is called."""
+    return kind.is_of_layer and kind not in VITALS
+
+
+def vital_places(model: KerasModel, known: KnownLayers) -> list[VitalPlace]:
+    """Where a model has residual branches and logits."""
+    return places_of(model, {id(each.layer): path for path, each in known.by_path.items()})
+
+
 class _ChosenLayers:
     """The layers that have sites, and the positions of these."""
 
@@ -211,7 +255,7 @@ class _ChosenLayers:
         self._sites, self._known = sites, known
         places: dict[str, dict[Kind, int]] = {}
         for position, site in enumerate(sites):
-            if site.kind.is_of_layer:
+            if _is_of_call(site.kind):
                 places.setdefault(site.path, {})[site.kind] = position
         chosen = {
             id(each.layer): (each, places[path])

@@ -1,5 +1,6 @@
 """Says that a step is being compiled, if that takes long, while it is; and how long it took."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,15 @@ class FirstCalls:
     def __init__(self, is_compiled: bool) -> None:
         self._is_compiled = is_compiled
         self._seconds: list[float] = []
+        self.stood_in, self.stood_in_seconds = 0, 0.0
+        """How many later calls ran steps that were not due, and how long, see `FirstSteps`."""
+
+    @property
+    def compile_seconds(self) -> float:
+        """By how much the first call took longer; infinite if that is not known yet."""
+        if len(self._seconds) < 2:
+            return math.inf
+        return self._seconds[0] - self._seconds[1]
 
     def end(self) -> None:
         """It was compiled elsewhere: there is nothing to watch."""

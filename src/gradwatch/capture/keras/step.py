@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any
 
 from gradwatch.capture.keras.again import StepKeeper, UserErrors
 from gradwatch.capture.keras.ahead import CompiledAhead, Taken, Tracer
@@ -12,6 +12,7 @@ from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
 from gradwatch.capture.keras.slow_start import FirstCalls
 from gradwatch.capture.keras.stand_in import StandIn
+from gradwatch.capture.keras.started_step import StartedStep
 from gradwatch.capture.keras.step_request import (
     Observer,
     StepRequest,
@@ -54,12 +55,15 @@ class MeasuredCall(StandIn):
             wanted = [*self._requests, *filter(None, map(instead_of, self._requests))]
             if fit_of(self._model) is self._fit and self._step.prepare(wanted):
                 tracer = self._step.tracer_for(self._requests)
-                if tracer is not None and not tracer.suits(self._own_function, args):
+                if tracer is not None and not tracer.suits(self._step.traced(self._requests), args):
                     tracer = None
                 if tracer is None:
                     call = self._step.call_of(self._requests, self._own_function)
             if self._step.keeper is not None:
-                args = self._step.keeper.before(self._own_function, args)
+                noted = self._step.noted(self._requests, self._own_function)
+                args = self._step.keeper.before(noted, args)
+        except SelectionError:  # Raised to the user.
+            raise
         except Exception as error:
             if self._step.errors.have_come:
                 raise
@@ -77,8 +81,10 @@ class MeasuredCall(StandIn):
             if call is None and (instead := instead_of(self._requests[0])):
                 call = self._step.call_ahead(instead, taken, own)
             if call is None:
+                self._step.own_came_first |= not self._step.has_run
                 for request in self._requests[0]:
-                    request.observer.missed()
+                    if request.is_due:
+                        request.observer.missed()
         except SelectionError:  # Raised to the user.
             raise
         except Exception as error:
@@ -111,10 +117,10 @@ class MeasuredStep:
         self._model = model
         self._backend = backend
         self._train_step = model.train_step
-        self._compiled: dict[tuple[Observer, ...], _Compiled] = {}
+        self._compiled: dict[tuple[Observer, ...], StartedStep] = {}
         self._failed: set[tuple[Observer, ...]] = set()
-        self.has_run = False
-        """Whether any measured step was run."""
+        self.has_run = self.own_came_first = False
+        """Whether any measured step was run, and whether the model's own ran instead of it."""
         self.takes_batches = False
         """Whether measured functions are called on batches also where training waits for them."""
 
@@ -130,11 +136,31 @@ class MeasuredStep:
 
     def adopt(self, observer: Observer, compiled: Any) -> None:
         """Measure for this observer by what `compiled_for` has returned for another."""
+        if self.keeper is not None:
+            compiled = compiled._replace(noting=self.keeper.noting(compiled.function))
+        if compiled.ahead is not None and self._tracer is not None:
+            compiled.ahead.tracer = self._tracer
         self._compiled[(observer,)] = compiled
 
     def compiled_for(self, observer: Observer) -> Any:
         """What was made to measure for this observer alone; None if nothing was."""
         return self._compiled.get((observer,))
+
+    def traced(self, requests: Sequence[Sequence[StepRequest]]) -> Any:
+        """The measured function of a single step that is the first to be traced."""
+        first = instead_of(requests[0]) or requests[0]
+        return self._compiled[tuple(request.observer for request in first)].function
+
+    def noted(self, requests: Sequence[Sequence[StepRequest]], own_function: Any) -> Any:
+        """A function that notes its batches: a measured one if that is there, else the model's."""
+        compiled = self._compiled.get(tuple(request.observer for request in requests[0]))
+        if compiled is not None and self.has_run and not self.own_came_first:
+            return compiled.noting
+        return own_function if self.keeper is None else self.keeper.own(own_function)
+
+    def started_for(self, observer: Observer) -> StartedStep | None:
+        """What has been made to measure for this observer, perhaps with others."""
+        return next((each for key, each in self._compiled.items() if observer in key), None)
 
     def is_there(self, observer: Observer) -> bool:
         """Whether what measures for this observer alone can be called, for some kind of batch."""
@@ -299,7 +325,7 @@ class MeasuredStep:
             compiled.ahead.wait()
         return None if compiled is None else compiled.function
 
-    def _compile(self, observers: Sequence[Observer]) -> _Compiled:
+    def _compile(self, observers: Sequence[Observer]) -> StartedStep:
         """A train function that measures for all of them."""
         model, train_step = self._model, self.errors.noted(self._train_step)
         for observer in observers:
@@ -311,17 +337,4 @@ class MeasuredStep:
         noting = function if self.keeper is None else self.keeper.noting(function)
         is_spare = any(observer.is_spare for observer in observers)
         ahead = None if self._tracer is None else CompiledAhead(self._tracer, waits=not is_spare)
-        return _Compiled(function, noting, train_step, FirstCalls(self.is_compiled), ahead)
-
-
-class _Compiled(NamedTuple):
-    """A measured train function, and the train step that it was made from.
-
-    `noting` is the same function, such that the keeper of the steps is told the batch.
-    """
-
-    function: Any
-    noting: Any
-    train_step: Any
-    first_calls: FirstCalls
-    ahead: CompiledAhead | None
+        return StartedStep(function, noting, train_step, FirstCalls(self.is_compiled), ahead)

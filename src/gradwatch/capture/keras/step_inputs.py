@@ -8,11 +8,12 @@ from typing import Any
 import keras
 
 from gradwatch.capture.batch import ROOTS, batch_site
-from gradwatch.capture.constant_guess import CONSTANT_LOSS
+from gradwatch.capture.constant_guess import CLASS_GUESS, CONSTANT_LOSS, WEIGHTED_GUESS
 from gradwatch.capture.keras.attributes import replaced
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
+from gradwatch.capture.keras.compared import AGREEMENT, compared_numbers
 from gradwatch.capture.keras.describe_model import loss_facts
-from gradwatch.capture.keras.guesses import guess_of, numbers_of_outputs
+from gradwatch.capture.keras.guesses import guess_of, numbers_of_outputs, weighted_numbers
 from gradwatch.capture.keras.model_parts import fact
 from gradwatch.capture.keras.optimizers import (
     find_optimizers,
@@ -20,7 +21,9 @@ from gradwatch.capture.keras.optimizers import (
     updating_optimizers,
 )
 from gradwatch.capture.keras.unreduced_losses import SampleLosses
+from gradwatch.capture.rest_classes import REST_GUESS, REST_LOSS, REST_SHARE
 from gradwatch.capture.site_table import Row
+from gradwatch.capture.variation_names import INPUT_VARIATION, OUTPUT_VARIATION, TARGET_VARIATION
 from gradwatch.core import (
     ADDED_LOSS,
     KerasModel,
@@ -35,8 +38,11 @@ from gradwatch.util import Reporter
 
 LOSS = "loss"
 BATCH_SIZE, LEARNING_RATE, LOSS_SCALE = "batch_size", "learning_rate", "loss_scale"
-INPUT_SPREAD, AGREEMENT, SAMPLE_WEIGHT = "input_spread", "agreement", "sample_weight"
-OF_WHOLE_BATCH = frozenset({CONSTANT_LOSS, ADDED_LOSS, INPUT_SPREAD, AGREEMENT, SAMPLE_WEIGHT})
+INPUT_SPREAD, SAMPLE_WEIGHT = "input_spread", "sample_weight"
+OF_WHOLE_BATCH = frozenset({
+    CONSTANT_LOSS, ADDED_LOSS, INPUT_SPREAD, AGREEMENT, SAMPLE_WEIGHT, CLASS_GUESS, WEIGHTED_GUESS,
+    INPUT_VARIATION, OUTPUT_VARIATION, TARGET_VARIATION, REST_SHARE, REST_LOSS, REST_GUESS,
+})  # fmt: skip
 """Numbers that need all samples of a batch at once, which several devices share."""
 _ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar", Kind.SAMPLE_LOSS: "sample_loss"}
 
@@ -96,8 +102,7 @@ class StepInputs:
     def watching(self, data: Any) -> Iterator[None]:
         self._data, self._losses, self._rates = data, [], {}
         self._scope, samples = self._backend.scope(), self._samples
-        is_unknown = self._loss.name is None
-        losses = nullcontext() if samples is None else samples.watching(is_unknown)
+        losses = nullcontext() if samples is None else samples.watching()
         with replaced(self._taps()), losses:
             yield
 
@@ -113,6 +118,19 @@ class StepInputs:
 
     def give(self, data: Any) -> None:
         self._data = data
+
+    def give_logs(self, logs: Any) -> None:
+        """Take the loss from what a step of the user's own returns, if no metric was given it.
+
+        Where the model has a mean of its own, that may be what is returned: the mean of an epoch.
+        """
+        is_own = type(self._model).train_step is not keras.Model.train_step
+        loss = logs.get(LOSS) if is_own and isinstance(logs, dict) else None
+        if loss is None or self._losses or not self._can_note():
+            return
+        means = [m for m in self._model.metrics if type(m) is keras.metrics.Mean]
+        if all(mean.name == LOSS for mean in means) and hasattr(loss, "shape"):
+            self._losses.append(_mean(loss))
 
     def rows(self, sites: Sequence[Site], state: Any) -> list[Row]:
         """After the train step: the tensors of those of the sites that surround the network.
@@ -143,7 +161,7 @@ class StepInputs:
                 *self._optimizer_numbers(state),
                 *self._constant_loss(),
                 *self._input_spread(),
-                *self._agreement(),
+                *self._compared(),
             ]
             yield from ((Site(kind, name), number) for name, number in numbers)
         elif kind is Kind.SAMPLE_LOSS:
@@ -175,7 +193,7 @@ class StepInputs:
             yield BATCH_SIZE, keras.ops.cast(samples, "float32")
 
     def _constant_loss(self) -> Iterator[tuple[str, Tensor]]:
-        """What the loss would be without looking at the inputs; not where samples have weights.
+        """What the loss would be without looking at the inputs.
 
         And what regularizers and `add_loss` add to it.
         """
@@ -188,11 +206,12 @@ class StepInputs:
                 yield ADDED_LOSS, added
             if weights is None:
                 yield from numbers_of_outputs(self._samples.terms())
+        targets = _as_number(y)
         if weights is not None:
             yield SAMPLE_WEIGHT, _mean(keras.tree.flatten(weights)[0])
-            return
-        targets = _as_number(y)
-        if targets is not None:
+            if targets is not None and _as_number(weights) is not None:
+                yield from weighted_numbers(self._loss, targets, weights)
+        elif targets is not None:
             guess = guess_of(self._loss, targets)
             if guess is not None:
                 yield CONSTANT_LOSS, guess
@@ -211,11 +230,17 @@ class StepInputs:
         if spreads:
             yield INPUT_SPREAD, keras.ops.max(keras.ops.stack(spreads))
 
-    def _agreement(self) -> Iterator[tuple[str, Tensor]]:
-        """How outputs go with targets; only where the loss is not one of Keras's."""
-        number = None if self._samples is None else self._samples.agreement()
-        if number is not None:
-            yield AGREEMENT, number
+    def _compared(self) -> Iterator[tuple[str, Tensor]]:
+        """How outputs compare with targets, beside the loss."""
+        compared = None if self._samples is None else self._samples.compared()
+        if compared is None:
+            return
+        x, _, weights = keras.utils.unpack_x_y_sample_weight(self._data)
+        first = keras.tree.flatten(x)
+        given = _as_number(first[0]) if first else None
+        weights = _as_number(weights)
+        for name, number in compared_numbers(self._loss, given, *compared, weights):
+            yield name, keras.ops.stop_gradient(number)
 
     @cached_property
     def _loss(self) -> LossFacts:

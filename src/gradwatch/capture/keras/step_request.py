@@ -46,6 +46,8 @@ class StepRequest:
     may_wait: bool = True
     """Whether the step waits until what measures it is compiled; else `instead` is measured."""
     instead: StepRequest | None = None
+    is_due: bool = True
+    """Whether it is sent; else the measured step only runs in the place of the model's own."""
 
 
 def instead_of(requests: Sequence[StepRequest]) -> list[StepRequest]:

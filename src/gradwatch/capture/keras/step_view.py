@@ -39,7 +39,7 @@ class StepView:
         backend: KerasBackend,
         recorder: Recorder,
         step: MeasuredStep,
-        watch: Callable[[StepView, Observation], Observer],
+        watch: Callable[[StepView, Observation, KerasBackend], Observer],
         measured: Callable[[StepView, Moment, Fetched], None],
         twins: TwinPlace | None,
     ) -> None:
@@ -56,7 +56,7 @@ class StepView:
         if twin is None:
             self.observer = self._new_observer()
         else:
-            self.observer = watch(self, twin.observation)
+            self.observer = watch(self, twin.observation, twin.backend)
             step.adopt(self.observer, twin.compiled)
             recorder.tables.adopt(twin.tables, self.plan.require())
 
@@ -83,12 +83,9 @@ class StepView:
     def keep(self) -> None:
         """`fit` has ended: keep what was compiled."""
         if self._twins is not None:
-            compiled, observation = (
-                self._step.compiled_for(self.observer),
-                self.observer.observation,
-            )
+            compiled = self._step.compiled_for(self.observer)
             kinds, tables = self.plan.timetable.kinds, self.recorder.tables
-            self._twins.leave(self.plan.current, kinds, observation, compiled, tables)
+            self._twins.leave(self.plan.current, kinds, self.observer, compiled, tables)
 
     def send(self, request: StepRequest, measured: Mapping[str, Any]) -> None:
         """Send a measurement, without waiting for it."""
@@ -125,4 +122,4 @@ class StepView:
         observation = self._backend.observation(
             lambda backend: Observation(self._model, self.plan, backend, self.recorder)
         )
-        return self._watch(self, observation)
+        return self._watch(self, observation, self._backend)

@@ -10,6 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from gradwatch.capture.keras.backends import KerasBackend
+from gradwatch.capture.keras.step_request import Observer
 from gradwatch.capture.site_table import SiteTables
 from gradwatch.core import Kind
 from gradwatch.watches import Plan
@@ -25,6 +27,8 @@ class Twin:
     kinds: Collection[Kind]
     observation: Any
     """It was made from this, and is traced for other batches with this."""
+    backend: KerasBackend
+    """On TensorFlow it reads a variable of this."""
     compiled: Any
     tables: SiteTables
     owner: object
@@ -68,13 +72,15 @@ class TwinPlace:
         self,
         plan: Plan | None,
         kinds: Collection[Kind],
-        observation: Any,
+        observer: Observer,
         compiled: Any,
         tables: SiteTables,
     ) -> None:
         """Leave the twin, the same as was taken or one made of these, for whoever is next."""
-        if self._twin is None and plan is not None and compiled is not None:
-            self._twin = Twin(plan, kinds, observation, compiled, tables, self)
+        is_kept = not observer.backend.holds_random_state
+        if self._twin is None and plan is not None and compiled is not None and is_kept:
+            given = observer.observation, observer.backend, compiled
+            self._twin = Twin(plan, kinds, *given, tables, self)
         if self._twin is not None and hasattr(self._function, "__dict__"):
             vars(self._function)[self._name] = self._twin
 

@@ -1,6 +1,5 @@
 """The losses of the single samples of a step, before Keras reduces them to one number."""
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -14,9 +13,6 @@ from gradwatch.capture.sample_losses import KEPT
 from gradwatch.capture.taps import Passage, make_tap
 from gradwatch.core import SAMPLE_MEDIAN, SAMPLES, KerasModel, Tensor, sample_path
 from gradwatch.util import Reporter
-
-_MOST_OUTPUTS = 1 << 14
-"""Of a sample; the classes of a vocabulary would take long."""
 
 
 class SampleLosses:
@@ -32,7 +28,6 @@ class SampleLosses:
         self._reporter = reporter
         self._tap = make_tap(model, reporter, is_watched_replica)
         self._noted: list[Passage] = []
-        self._with_agreement = False
         self._compared: list[tuple[Passage, Passage]] = []
         """Targets, and the outputs that they are compared with."""
         self._terms: list[tuple[Any, Passage, Passage]] = []
@@ -42,9 +37,8 @@ class SampleLosses:
         self._stack = ExitStack()
 
     @contextmanager
-    def watching(self, with_agreement: bool) -> Iterator[None]:
+    def watching(self) -> Iterator[None]:
         self._noted, self._compared, self._terms, self._added = [], [], [], []
-        self._with_agreement = with_agreement
         compiled = fact(self._model, "_compile_loss")
         with ExitStack() as self._stack, self._tap.watching():
             if compiled is not None and hasattr(self._model, "_aggregate_additional_loss"):
@@ -72,15 +66,15 @@ class SampleLosses:
             losses = losses * ops.cast(weights, "float32")
         yield from _worst(losses)
 
-    def agreement(self) -> Tensor | None:
-        """After the train step: how outputs and targets are correlated; None if unknown."""
+    def compared(self) -> tuple[Tensor, Tensor] | None:
+        """After the train step: the targets and the outputs of the only loss; None if unknown."""
         compared, self._compared = self._compared, []
         if len(compared) != 1:
             return None
         targets, outputs = (passage.output for passage in compared[0])
         if not (self._tap.can_leave(targets) and self._tap.can_leave(outputs)):
             return None
-        return correlation(targets, outputs)
+        return ops.stop_gradient(targets), ops.stop_gradient(outputs)
 
     def added(self) -> Tensor | None:
         """After the train step: what regularizers and `add_loss` add to the compiled loss."""
@@ -155,34 +149,11 @@ class SampleLosses:
             losses = call(*args, **kwargs)
             with self._reporter.guard("noting the losses of samples", "losses of samples"):
                 self._noted.append(self._passage(losses))
-                if self._with_agreement and len(args) == 2:
+                if len(args) == 2:
                     self._compared.append((self._passage(args[0]), self._passage(args[1])))
             return losses
 
         return noting_call
-
-
-def correlation(targets: Tensor, outputs: Tensor) -> Tensor | None:
-    """How outputs go with their targets, from -1 to 1, apart from the means of the columns.
-
-    Whole numbers beside outputs of one more axis are classes. None if the shapes do not fit.
-    """
-    shape = tuple(outputs.shape)
-    if not shape or None in shape[1:] or math.prod(shape[1:]) > _MOST_OUTPUTS:
-        return None
-    if len(targets.shape) == len(shape) - 1 and shape[-1] > 1:
-        targets = ops.one_hot(ops.cast(targets, "int32"), shape[-1])
-    elif len(targets.shape) == len(shape) - 1:
-        targets = ops.expand_dims(targets, -1)  # As Keras itself does.
-    if len(targets.shape) != len(shape) or tuple(targets.shape)[1:] != shape[1:]:
-        return None
-    columns = shape[-1] if len(shape) > 1 else 1
-    x, y = (
-        ops.reshape(ops.cast(ops.stop_gradient(each), "float32"), (-1, columns))
-        for each in (targets, outputs)
-    )
-    x, y = x - ops.mean(x, axis=0, keepdims=True), y - ops.mean(y, axis=0, keepdims=True)
-    return ops.sum(x * y) / ops.sqrt(ops.sum(x * x) * ops.sum(y * y) + 1e-20)
 
 
 def _worst(losses: Tensor) -> Iterator[tuple[str, Tensor]]:

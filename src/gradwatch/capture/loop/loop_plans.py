@@ -8,7 +8,7 @@ from gradwatch.capture.step_tensors import StepTensors
 from gradwatch.core import Kind, SiteInfo
 from gradwatch.core import select as selectors
 from gradwatch.util import Reporter
-from gradwatch.watches import Plan, Timetable, missing_attention
+from gradwatch.watches import Plan, Timetable, missing_vitals
 
 _ARGUMENTS = {
     Kind.UPDATE: "previous=",
@@ -61,9 +61,8 @@ class LoopPlans:
         return Plan(narrowed(self._timetable, tensors.infos), tensors.infos)
 
     def _check_watches(self, tensors: StepTensors) -> None:
-        for notice in (*tensors.notices, missing_attention(self._timetable, tensors.infos)):
-            if notice is not None:
-                self._reporter.notice(notice)
+        for notice in (*tensors.notices, *missing_vitals(self._timetable, tensors.infos)):
+            self._reporter.notice(notice)
         kinds = {info.kind for info in tensors.infos}
         asked_for = {w.kind: w.kinds for w in self._timetable.watches if not w.optional}
         for kind, argument in _ARGUMENTS.items():

@@ -301,8 +301,8 @@ class LoopSource:
     @guarded("beginning to watch a module", "what its optimizer does")
     def watch_torch(
         self, module: TorchModule, optimizer: TorchOptimizer, group: str | None
-    ) -> None:
-        """See `gradwatch.watch`."""
+    ) -> bool:
+        """See `gradwatch.watch`; whether the optimizer is watched, as a notice says otherwise."""
         require_framework(
             "torch",
             "PyTorch",
@@ -313,6 +313,7 @@ class LoopSource:
         from gradwatch.capture.torch.torch_watch import TorchWatch
 
         TorchWatch(module, optimizer, self.recorder, group_name(group))
+        return self.recorder.progress(group_name(group)).is_watched
 
     def backward_losses(self) -> "BackwardLosses":
         """Adds up the losses that torch differentiates, for `record_losses`."""

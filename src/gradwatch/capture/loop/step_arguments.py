@@ -19,6 +19,7 @@ from gradwatch.capture.step_tensors import (
     ABSENT,
     SiteTensor,
     StepTensors,
+    complex_notices,
     state_tensors,
     variable_tensors,
 )
@@ -158,7 +159,8 @@ class StepArguments:
         own = common_framework([*everything, *layers.sources, *inputs.sources])
         _reject_stale(known.named, by_kind, own)
         found = inputs + variable_tensors(known.named, by_kind, own.difference, prefix) + layers
-        found = replace(found, taps=self._tap_rows())
+        notices = [*found.notices, *complex_notices(known.complex_paths)]
+        found = replace(found, taps=self._tap_rows(), notices=notices)
         if self.optimizer_state is None or self.part is not None:
             return found
         return found + self._state(known, by_kind, own, prefix)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from gradwatch.capture.taps.passage import Passage
 from gradwatch.core import Kind, Site
+from gradwatch.util import listed
 from gradwatch.watches import ATTENTION_KINDS
 
 # A cell that torch calls once a time step would otherwise be a thousand sites.
@@ -119,8 +120,3 @@ def unseen_attention(
         f"Attention of {listed(unseen)} is not recorded: they compute it in a way that gradwatch "
         "does not see. See docs/attention.md."
     )
-
-
-def listed(paths: Sequence[str]) -> str:
-    """The first of them, in words."""
-    return ", ".join(paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")

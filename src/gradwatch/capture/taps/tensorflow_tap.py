@@ -54,8 +54,8 @@ class TensorFlowTap:
     def can_leave(self, tensor: Any) -> bool:
         if isinstance(tensor, tf.IndexedSlices):
             tensor = tensor.values
-        # An eager tensor has no graph, and says so by raising.
-        return getattr(tensor, "graph", None) is self._graph
+        # An eager tensor has no graph, and says so by raising: it is a constant of any graph.
+        return getattr(tensor, "graph", None) in (None, self._graph)
 
     def _sources(self) -> list[Any]:
         """The tensors whose gradients are wanted, if the tape is one of the step itself."""

@@ -35,7 +35,8 @@ class TorchTap:
             raise TypeError(f"a {type(tensor).__name__}")
         if tensor.is_complex():
             raise TypeError(f"a tensor of dtype {tensor.dtype}")
-        passage.output = tensor.detach()
+        # A copy: what follows may overwrite it before it is measured, as `x += 1` in a layer does.
+        passage.output = tensor.detach().clone()
         if passage.wants_gradient and tensor.requires_grad:
             self._hooks.append(tensor.register_hook(passage.note_gradient))
         return tensor

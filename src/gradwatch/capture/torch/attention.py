@@ -4,7 +4,10 @@ from typing import Any
 
 import torch
 
+from gradwatch.capture.torch.called_modules import CalledModules
 from gradwatch.capture.torch.graph_nodes import ancestors, operation, result_shape
+from gradwatch.capture.torch.untrained import is_fresh
+from gradwatch.core import TorchModule
 
 ATTENTION_PEAK = "attention_peak"
 """The largest weight that attention gives, at the start."""
@@ -13,6 +16,26 @@ _KEYS = 8
 """Of fewer, one may get most of the weight by chance, or because others are masked."""
 _SAMPLES = 4
 """Samples and heads that are looked at."""
+_STEPS = 3
+
+
+class EarlyAttention:
+    """How far attention has decided, in the first steps of a training from scratch."""
+
+    def __init__(self, module: TorchModule, called: CalledModules) -> None:
+        self._module, self._called = module, called
+        self._steps = _STEPS
+
+    def read(self, root: Any) -> Any | None:
+        """The peak of a step, from the node of its loss; None if it is not to be known."""
+        if not self._called.are_tensors_kept or self._steps <= 0:
+            return None
+        is_first = self._steps == _STEPS
+        self._steps -= 1
+        peak = None if is_first and not is_fresh(self._module) else attention_peak(root)
+        if peak is None:
+            self._steps = 0
+        return peak
 
 
 def attention_peak(root: Any) -> Any | None:

@@ -8,15 +8,14 @@ transformers, and others, whatever they do with positions, masks and groups of h
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 import torch
 
 from gradwatch.capture.sampled_queries import sampled
+from gradwatch.capture.torch.replaced_functions import ReplacedFunctions, hook_calls
 from gradwatch.core import Kind
 from gradwatch.util import Reporter
 
@@ -24,11 +23,13 @@ Numbers = dict[Kind, Any]
 """Of each sampled query and head: its largest score, the entropy of its weights."""
 
 _functional = torch.nn.functional
-_REPLACED = (
-    (_functional, "scaled_dot_product_attention"),
-    (_functional, "softmax"),
-    (torch, "softmax"),
-    (torch.Tensor, "softmax"),
+_FUNCTIONS = ReplacedFunctions(
+    (
+        (_functional, "scaled_dot_product_attention"),
+        (_functional, "softmax"),
+        (torch, "softmax"),
+        (torch.Tensor, "softmax"),
+    )
 )
 
 
@@ -50,24 +51,14 @@ class AttentionScores:
     """Measures attention in calls of some modules, in the steps for which `is_on()` says so."""
 
     def __init__(self, reporter: Reporter, is_on: Callable[[], bool]) -> None:
-        self.reporter = reporter
         self._is_on = is_on
+        self.guard = partial(reporter.guard, "measuring attention", "attention of that step")
         self._found: dict[str, list[Numbers]] = {}
 
     def listen(self, modules: Mapping[str, Any]) -> list[Callable[[], None]]:
         """Begin; the functions that this returns end it."""
-        ends: list[Callable[[], None]] = []
-        for path, module in modules.items():
-            begin, end = partial(self._begin, path), partial(self._end, path)
-            ends.append(
-                module.register_forward_pre_hook(_AttentionHook(begin, self.reporter)).remove
-            )
-            # Before the hook that asks for what was found; also if the call raises.
-            hook = module.register_forward_hook(
-                _AttentionHook(end, self.reporter), always_call=True
-            )
-            ends.append(hook.remove)
-        return ends
+        # Before the hook that asks for what was found; also if the call raises.
+        return hook_calls(modules, self._begin, self._end, self.guard)
 
     def take(self, path: str) -> Numbers | None:
         """What was found in the last call of a module; of several softmaxes, together."""
@@ -78,43 +69,24 @@ class AttentionScores:
 
     def abandon(self) -> None:
         """Put torch's functions back, if a call was interrupted by what no hook is told of."""
-        running = _running()
-        for entry in [each for each in running if each[0] is self]:
-            running.remove(entry)
-            _restore()
+        _FUNCTIONS.abandon(self)
 
-    def add(self, path: str, scores: Any) -> None:
-        if scores.shape[-1] > 0:
+    def is_on(self) -> bool:
+        # Computed again for the backward pass (checkpointing), it would count twice.
+        return torch._C._current_graph_task_id() == -1 and self._is_on()
+
+    def look(self, path: str, name: str, args: Any, kwargs: Any) -> None:
+        scores = (_of_softmax if name == "softmax" else _of_attention)(*args, **kwargs)
+        if scores is not None and scores.shape[-1] > 0:
             self._found.setdefault(path, []).append(measured(scores))
 
     def _begin(self, path: str) -> None:
-        # Computed again for the backward pass (checkpointing), it would count twice.
-        is_again = torch._C._current_graph_task_id() != -1
-        if not is_again and not torch.compiler.is_compiling() and self._is_on():
+        if self.is_on():
             self._found.pop(path, None)
-            _running().append((self, path))
-            _replace()
+            _FUNCTIONS.begin(self, path)
 
-    def _end(self, path: str) -> None:
-        running = _running()
-        if running and running[-1] == (self, path):
-            running.pop()
-            _restore()
-
-
-class _AttentionHook:
-    """A hook of a module, which copies of the module and modules loaded from a file do not have."""
-
-    def __init__(self, act: Callable[[], None], reporter: Reporter) -> None:
-        self._act, self._reporter = act, reporter
-
-    def __call__(self, *_: Any) -> None:
-        if not torch.compiler.is_compiling():
-            with self._reporter.guard("measuring attention", "attention of that step"):
-                self._act()
-
-    def __reduce__(self) -> Any:
-        return getattr, (nullcontext(), "__exit__")
+    def _end(self, path: str, outputs: Any) -> None:
+        _FUNCTIONS.end(self, path)
 
 
 def measured(scores: Any) -> Numbers:
@@ -128,67 +100,6 @@ def measured(scores: Any) -> Numbers:
             # Of a query from which every key is hidden, all weights are NaN.
             Kind.ATTENTION_ENTROPY: entropy.masked_fill(largest == -torch.inf, 0.0),
         }
-
-
-_of_thread = threading.local()
-_lock = threading.Lock()
-_depth = 0
-_originals: list[tuple[Any, str, Any]] = []
-
-
-def _running() -> list[tuple[AttentionScores, str]]:
-    """The modules that this thread is in; the last one computes what comes now."""
-    if not hasattr(_of_thread, "running"):
-        _of_thread.running = []
-    found: list[tuple[AttentionScores, str]] = _of_thread.running
-    return found
-
-
-def _replace() -> None:
-    global _depth
-    with _lock:
-        _depth += 1
-        if _depth == 1:
-            for owner, name in _REPLACED:
-                # Of torch.Tensor it is inherited: then it is deleted at the end.
-                _originals.append((owner, name, vars(owner).get(name)))
-                setattr(owner, name, _noting(getattr(owner, name), name))
-
-
-def _restore() -> None:
-    global _depth
-    with _lock:
-        _depth -= 1
-        while _depth == 0 and _originals:
-            owner, name, original = _originals.pop()
-            if original is None:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, original)
-
-
-def _noting(function: Any, name: str) -> Any:
-    scores_of = _of_softmax if name == "softmax" else _of_attention
-
-    @wraps(function)
-    def noting(*args: Any, **kwargs: Any) -> Any:
-        running = _running()
-        is_inner = getattr(_of_thread, "is_inside", False)
-        if not running or is_inner or torch.compiler.is_compiling():
-            return function(*args, **kwargs)
-        _of_thread.is_inside = True
-        try:
-            result = function(*args, **kwargs)
-            owner, path = running[-1]
-            with owner.reporter.guard("measuring attention", "attention of that step"):
-                scores = scores_of(*args, **kwargs)
-                if scores is not None:
-                    owner.add(path, scores)
-            return result
-        finally:
-            _of_thread.is_inside = False
-
-    return noting
 
 
 def _is_plain(x: Any) -> bool:

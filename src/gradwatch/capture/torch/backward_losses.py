@@ -16,6 +16,7 @@ class BackwardLosses:
     def __init__(self) -> None:
         self._total: Tensor = None
         self._is_taken = False
+        self._passes = 0
         self._scaler: Any = None
         self._ends = [clip_tap.listen(self._hear), backward_tap.listen(self._backward_begins)]
 
@@ -25,10 +26,14 @@ class BackwardLosses:
         If the optimizer is watched before, the step is counted by then.
         """
 
+        passes = 0
+
         def ended(optimizer: Any, args: Any, kwargs: Any) -> None:
-            # Several optimizers may step after one backward pass.
+            nonlocal passes
+            # Several optimizers may step after one backward pass, and one after none.
+            is_new, passes = self._passes > passes, self._passes
             self._is_taken = True
-            if self._total is not None:
+            if self._total is not None and is_new:
                 record(self._total)
 
         handle = innermost(optimizer).register_step_post_hook(torch.compiler.disable(ended))
@@ -53,6 +58,7 @@ class BackwardLosses:
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             return
         loss = loss.detach().reshape(()).float()
+        self._passes += 1
         scaler, self._scaler = self._scaler, None
         if scaler is not None and scaler.is_enabled():
             loss = loss / scaler._scale.to(loss.device)

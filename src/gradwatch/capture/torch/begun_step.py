@@ -1,6 +1,6 @@
 """A step of a torch optimizer that is being measured."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -8,6 +8,24 @@ from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.state import EVERY_KIND, HeldMoments
 from gradwatch.core import Kind, Moment, Site, Tensor
 from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
+
+
+class SkippedSteps:
+    """Tells steps for which there are no gradients, as trainers make where there is no loss.
+
+    Only if the last measured step had some, or one after it: if none has any, nothing is trained,
+    and that is to be seen.
+    """
+
+    def __init__(self) -> None:
+        self._were_gradients = False
+
+    def is_one(self, gradients: Iterable[Tensor], is_measured: bool) -> bool:
+        """Whether the step that has ended is one; to be asked of each step."""
+        is_without = next(iter(gradients), None) is None
+        is_skipped = is_without and self._were_gradients
+        self._were_gradients = not is_without or (self._were_gradients and not is_measured)
+        return is_skipped
 
 
 @dataclass

@@ -18,12 +18,18 @@ class CalledModules:
         # Calls of what is compiled are not seen.
         self._modules = {} if compiled_paths(module) else dict(modules_of(unwrapped(module)))
         self._called: set[str] = set()
+        self._time_first: dict[str, tuple[int, int]] = {}
+        """Of modules that take the first axis for time: the sizes of the first two."""
         self.are_tensors_kept = bool(self._modules)
         """Whether graphs keep their tensors: under checkpointing, they compute them again."""
         self.end = module_calls.listen(self._modules, self._note, reporter)
 
     def _note(self, path: str, args: Any, outputs: Any) -> None:
         self._called.add(path)
+        x: Any = args[0] if isinstance(args, tuple) and args else None
+        is_time_first = getattr(self._modules[path], "batch_first", None) is False
+        if is_time_first and isinstance(x, torch.Tensor) and x.ndim == 3:
+            self._time_first[path] = int(x.shape[0]), int(x.shape[1])
         self.are_tensors_kept &= not _has_hooks()
 
     def uncalled(self) -> Sequence[str]:
@@ -31,6 +37,11 @@ class CalledModules:
         self.end()
         holders = [path for path, each in self._modules.items() if each._parameters]
         return [path for path in holders if self._is_spare(path)]
+
+    def mixing(self, samples: int) -> Sequence[str]:
+        """The paths of modules that take the samples of a batch for the steps of a sequence."""
+        sizes = self._time_first.items()
+        return [path for path, (time, batch) in sizes if time == samples != batch]
 
     def _is_spare(self, path: str) -> bool:
         if path in self._called:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm
+from gradwatch.capture.torch.loss_terms import SPARSE, LossTerm, ignored_class
 
 COPIED_CLASSES = "copied_classes"
 """The share of the targets that are equal to the input in their place."""
@@ -13,15 +13,24 @@ _FEWEST = 32
 """Of fewer targets, all may be equal by chance."""
 
 
-def copied_classes(term: LossTerm, target: Any, inputs: Sequence[Any]) -> Any | None:
-    """The share of classes that are the ids in the same places; None if they have no such places.
+def copied_classes(term: LossTerm, inputs: Sequence[Any]) -> Any | None:
+    """The share of classes that are the ids in the same places of an input; None if none has such.
 
-    Where the module is given several tensors, what it is to tell may be in none of them alone.
+    Classes that the loss ignores are left out.
     """
-    if term.name != SPARSE or len(inputs) != 1 or inputs[0].is_floating_point():
+    target = getattr(term.chosen, "_saved_target", None)
+    if term.name != SPARSE or target is None or target.numel() < _FEWEST:
         return None
-    ids = inputs[0]
-    if ids.numel() != target.numel() or ids.numel() < _FEWEST:
-        return None
+    found = [
+        _share(x, target, ignored_class(term.chosen))
+        for x in inputs
+        if not x.is_floating_point() and x.numel() == target.numel()
+    ]
+    return torch.stack(found).max() if found else None
+
+
+def _share(ids: Any, target: Any, ignored: int) -> Any:
     with torch.no_grad():
-        return (ids.reshape(-1) == target.reshape(-1)).float().mean()
+        ids, target = ids.reshape(-1), target.reshape(-1)
+        counts = target != ignored
+        return ((ids == target) & counts).sum() / counts.sum().clamp_min(1)

@@ -73,6 +73,11 @@ def _is_parameter(node: Any) -> bool:
     return operation(arranged(node)) == "AccumulateGrad"
 
 
+def uses_parameters(node: Any) -> bool:
+    """Whether a node computes something of parameters, directly."""
+    return any(map(_is_parameter, sources(node)))
+
+
 def ancestors(node: Any, limit: int, without: Sequence[Any] = ()) -> Iterator[Any]:
     """A node and all that it is computed from, each once; at most `limit`.
 
@@ -107,3 +112,19 @@ def unexpanded(tensor: Any) -> Any:
         if size > 1 and stride == 0:
             tensor = tensor.narrow(axis, 0, 1)
     return tensor
+
+
+def swapped_axes(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The shapes before and after a view that a transposition was meant to be.
+
+    Both have the same sizes in another order. Looked for among the operations that only arrange
+    what a node returns, up to one that computes.
+    """
+    while operation(node) in ARRANGING and len(sources(node)) == 1:
+        before, after = getattr(node, "_saved_self_sym_sizes", None), result_shape(node)
+        if before is not None and after is not None:
+            old, new = ([int(n) for n in shape if int(n) != 1] for shape in (before, after))
+            if old != new and sorted(old) == sorted(new):
+                return tuple(map(int, before)), after
+        node = sources(node)[0]
+    return None

@@ -8,17 +8,18 @@ import numpy as np
 import torch
 
 from gradwatch.capture.batch import batch_site
-from gradwatch.capture.constant_guess import CONSTANT_LOSS, constant_loss
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch import backward_tap, module_calls
-from gradwatch.capture.torch.attention import ATTENTION_PEAK, attention_peak
+from gradwatch.capture.torch.attention import ATTENTION_PEAK, EarlyAttention
 from gradwatch.capture.torch.called_modules import CalledModules
 from gradwatch.capture.torch.copied_classes import COPIED_CLASSES, copied_classes
 from gradwatch.capture.torch.graph_nodes import form, nodes_of
-from gradwatch.capture.torch.loss_graph import SPARSE, LossTerm, read_loss
+from gradwatch.capture.torch.loss_graph import read_loss
+from gradwatch.capture.torch.loss_parts import numbers_of_outputs, output_names
+from gradwatch.capture.torch.loss_terms import SPARSE, LossTerm
 from gradwatch.capture.torch.part_calls import PartCalls, one_tensor, tensors_in
-from gradwatch.capture.torch.term_value import is_one_of, target_of_difference, term_value
+from gradwatch.capture.torch.term_value import is_one_of, rest_of_classes, target_of, term_numbers
 from gradwatch.capture.torch.torch_facts import (
     facts_of,
     functional_activations,
@@ -30,15 +31,10 @@ from gradwatch.capture.torch.torch_optimizer import learning_rates
 from gradwatch.capture.torch.untrained import (
     OwnLosses,
     UntrainedParameters,
-    is_fresh,
     own_parameters,
 )
-from gradwatch.capture.torch.variation import (
-    INPUT_VARIATION,
-    OUTPUT_VARIATION,
-    TARGET_VARIATION,
-    variation,
-)
+from gradwatch.capture.torch.variation import variation
+from gradwatch.capture.variation_names import INPUT_VARIATION, OUTPUT_VARIATION, TARGET_VARIATION
 from gradwatch.core import (
     UNTRAINED,
     Kind,
@@ -52,9 +48,6 @@ from gradwatch.core import (
 )
 from gradwatch.measure import Fetched, framework
 
-TERM_LOSS = "term_loss"
-"""The loss without factors, weights and other terms."""
-_ATTENTION_STEPS = 3
 CALLS = "module_calls"
 """How often the module was called before a backward pass: twice, if it compares two views."""
 _MOST_ELEMENTS = 1 << 23
@@ -102,9 +95,12 @@ class LossWatch:
         self._called_modules = CalledModules(module, loop.reporter) if is_diagnosed else None
         self._parts: PartCalls | None = PartCalls(module)
         """Until the module itself is called."""
+        self._attention: EarlyAttention | None = None
         if self._called_modules is not None:
+            self._attention = EarlyAttention(module, self._called_modules)
             loop.at_end.append(self._called_modules.end)
-        self._attention_steps = _ATTENTION_STEPS
+        self._names: list[str] = []
+        """Of the outputs, if the loss has several terms."""
         self._forms: set[tuple[str, ...]] = set()
         """Those of the losses so far; none, if they differ in what they are."""
         self._is_expected = False
@@ -117,15 +113,11 @@ class LossWatch:
         self._own_losses.step_ended(self._facts is not None)
         if moment is not None and self._untrained.step_ended():
             found, known = self._untrained, self.facts()
-            self._facts = replace(
-                known,
-                parameters=replace(
-                    known.parameters,
-                    unheld=[under(self._group, path) for path in found.unheld],
-                    unregistered=[under(self._group, path) for path in found.unregistered],
-                    fresh=[under(self._group, path) for path in found.fresh],
-                ),
-            )
+            found_of: dict[str, Any] = {
+                name: [under(self._group, path) for path in getattr(found, name)]
+                for name in ("unheld", "unregistered", "fresh", "alike")
+            }
+            self._facts = replace(known, parameters=replace(known.parameters, **found_of))
             self._loop.known.changed()
             numbers = {Site(Kind.SCALAR, under(self._group, UNTRAINED)): float(found.elements or 0)}
             self._loop.send_sites(moment, self._group, [], dict, numbers)
@@ -236,7 +228,7 @@ class LossWatch:
     def _note_number(self, name: str, tensor: Any) -> None:
         found = variation(tensor) if tensor.numel() <= _MOST_ELEMENTS else None
         if found is not None:
-            self._note(Site(Kind.SCALAR, under(self._group, name)), found)
+            self._note_value(name, found)
 
     def _backward_begins(self, tensors: Any) -> None:
         try:
@@ -264,6 +256,7 @@ class LossWatch:
             if self._called_modules is not None:
                 paths = [under(self._group, path) for path in self._called_modules.uncalled()]
                 known = replace(known, parameters=replace(known.parameters, uncalled=paths))
+                known = replace(known, mixing_samples=self._mixing(self._called_modules, root))
             known = with_graph(known, root, self._module, self._group)
             own = own_parameters(self._module, self._optimizer)
             groups = self._loop.known.groups_with(reached)
@@ -274,12 +267,23 @@ class LossWatch:
             self._forms = {form(root)}
             self._loop.known.changed()
         if self._is_expected:
-            term = read_loss(root).term
+            seen = read_loss(root)
+            term = seen.term
             if self._parts is not None:
                 self._parts_ended(self._parts, term)
             self._most_calls, self._calls = max(self._calls, self._most_calls), 0
             self._read_targets(term)
-            self._read_attention(root)
+            self._read_outputs(seen.parts)
+            peak = None if self._attention is None else self._attention.read(root)
+            if peak is not None:
+                self._note_value(ATTENTION_PEAK, peak)
+
+    def _mixing(self, called: CalledModules, root: Any) -> list[str]:
+        term = read_loss(root).term
+        target = None if term is None else target_of(term, self._outputs)
+        if target is None or target.numel() != target.shape[0]:
+            return []  # Of several targets for a sample, either axis may be that of samples.
+        return [under(self._group, path) for path in called.mixing(int(target.shape[0]))]
 
     def _check_form(self, root: Any) -> None:
         """What is known of a loss does not hold for another one that takes its place."""
@@ -299,24 +303,8 @@ class LossWatch:
             )
             self._loop.known.changed()
 
-    def _read_attention(self, root: Any) -> None:
-        """Note how far attention has decided at the start of a training from scratch."""
-        known = self._called_modules
-        if known is None or not known.are_tensors_kept or self._attention_steps <= 0:
-            return
-        is_first = self._attention_steps == _ATTENTION_STEPS
-        self._attention_steps -= 1
-        peak = None if is_first and not is_fresh(self._module) else attention_peak(root)
-        if peak is None:
-            self._attention_steps = 0
-        else:
-            self._note(Site(Kind.SCALAR, under(self._group, ATTENTION_PEAK)), peak)
-
     def _read_targets(self, term: LossTerm | None) -> None:
-        target = None if term is None else term.target()
-        if term is not None and target is None:
-            found = (target_of_difference(term, output) for output in self._outputs)
-            target = next((each for each in found if each is not None), None)
+        target = None if term is None else target_of(term, self._outputs)
         if term is None or target is None:
             return
         if term.rest == "terms" and self._facts is not None and is_one_of(target, self._inputs):
@@ -330,16 +318,23 @@ class LossWatch:
         # On a GPU, classes that the loss ignores are among the targets.
         if target.is_cuda and term.name == SPARSE:
             return
-        with torch.no_grad():
-            guess = constant_loss(torch, term.name, target.float())
-        copied = copied_classes(term, target, self._inputs)
+        copied = copied_classes(term, self._inputs)
         if copied is not None:
-            self._note(Site(Kind.SCALAR, under(self._group, COPIED_CLASSES)), copied)
-        value = None if guess is None or term.facts.is_mean else term_value(term)
-        for name, number in ((CONSTANT_LOSS, guess), (TERM_LOSS, value)):
-            # Without a value of its own, a term cannot be compared.
-            if number is not None and (term.facts.is_mean or value is not None):
-                self._note(Site(Kind.SCALAR, under(self._group, name)), number)
+            self._note_value(COPIED_CLASSES, copied)
+        rest = rest_of_classes(term, self._batch_size or target.numel())
+        for name, number in {**term_numbers(term, target), **rest}.items():
+            self._note_value(name, number)
+
+    def _read_outputs(self, terms: Sequence[LossTerm]) -> None:
+        """Note of each of several outputs its loss and the guess, and those of all together."""
+        if len(terms) != len(self._names):
+            self._names = output_names(terms, self._module, self._group)
+        targets = {term: target_of(term, self._outputs) for term in terms}
+        for name, number in numbers_of_outputs(targets, self._names).items():
+            self._note_value(name, number)
+
+    def _note_value(self, name: str, number: Any) -> None:
+        self._note(Site(Kind.SCALAR, under(self._group, name)), number)
 
     def _note(self, site: Site, tensor: Any) -> None:
         is_plain = tensor.layout is torch.strided and not tensor.is_complex()

@@ -8,11 +8,12 @@ from gradwatch.capture.loop.layer_watch import LayerWatch
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch.module_paths import is_compiled, modules_of
+from gradwatch.capture.torch.module_vitals import ModuleVitals
 from gradwatch.capture.torch.torch_layers import TorchLayers
 from gradwatch.capture.torch.torch_parallel import is_one_of_many
 from gradwatch.capture.user_taps import STATE, TapCollector
 from gradwatch.capture.variable_names import unwrapped
-from gradwatch.core import Moment, Tensor, TorchModule
+from gradwatch.core import Kind, Moment, Tensor, TorchModule
 from gradwatch.measure import framework
 from gradwatch.measure.torch_eager import EagerStep, MeasuredRow
 
@@ -57,6 +58,14 @@ class ModuleOutputs:
             from gradwatch.capture.torch.graph_taps import GraphTaps
 
             in_graph = GraphTaps(module, lambda: self.are_due(self._current()))
+        vitals = None
+        if is_asked:
+            self._counts_logits = any(
+                watch.kind is Kind.LOGIT and watch.histogram for watch in timetable.watches
+            )
+            vitals = ModuleVitals(
+                module, timetable.kinds, reporter, self._is_noting, self._measure_logits
+            )
         layers = TorchLayers(
             module,
             reporter,
@@ -64,6 +73,7 @@ class ModuleOutputs:
             measured,
             lambda path: self.activation_of(path),
             in_graph,
+            vitals,
         )
         return LayerWatch(layers, timetable, group)
 
@@ -106,6 +116,9 @@ class ModuleOutputs:
     def _measure(self, tensor: Tensor) -> MeasuredRow | None:
         """Measure a tensor of the step before it is gone."""
         return self.eager_step(self._current()).add(tensor, False)
+
+    def _measure_logits(self, tensor: Tensor) -> MeasuredRow | None:
+        return self.eager_step(self._current()).add(tensor, self._counts_logits)
 
     def _is_noting(self) -> bool:
         # Without gradients, it is a pass for evaluation.

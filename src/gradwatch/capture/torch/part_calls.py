@@ -8,7 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from gradwatch.capture.torch.graph_nodes import arranged
-from gradwatch.capture.torch.loss_graph import LossTerm
+from gradwatch.capture.torch.loss_terms import LossTerm
 from gradwatch.capture.torch.module_paths import has_forward
 from gradwatch.capture.variable_names import unwrapped
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import torch
 
-from gradwatch.capture.torch.graph_nodes import ancestors, result_shape
+from gradwatch.capture.torch.graph_nodes import ancestors, result_shape, swapped_axes
 from gradwatch.capture.torch.layer_graph import SeenLayers, read_layers
-from gradwatch.capture.torch.loss_graph import LossTerm, SeenLoss, read_loss
+from gradwatch.capture.torch.loss_graph import SeenLoss, read_loss
+from gradwatch.capture.torch.loss_terms import LossTerm
 from gradwatch.capture.torch.softmax_scale import softmax_scale
 from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import (
@@ -59,9 +61,12 @@ def with_graph(facts: ModelFacts, root: Any, module: TorchModule, group: str) ->
     known = replace(facts, loss=replace(seen.facts, scale=softmax_scale(root)))
     if seen.term is None:
         return known
-    owners = _owners(unwrapped(module), group)
+    owners = owners_of(module, group)
     layers = read_layers(seen.term.output, owners)
     are_all_seen = set(layers.order) == set(owners.values())
+    known = replace(known, loss=replace(known.loss, swapped=swapped_axes(seen.term.output)))
+    if not layers.last:
+        known = replace(known, loss=replace(known.loss, activation=seen.term.activation))
     return replace(
         known,
         layers=_reordered(facts, layers, seen, are_all_seen),
@@ -73,11 +78,22 @@ def with_graph(facts: ModelFacts, root: Any, module: TorchModule, group: str) ->
 
 def functional_activations(facts: ModelFacts) -> dict[str, str]:
     """The activations that are no modules, by the path of the layer that they are applied to."""
-    modules = {_ACTIVATIONS.get(layer.class_name or "") for layer in facts.layers}
+    following = {
+        layer.path: _ACTIVATIONS.get(after.class_name or "")
+        for layer, after in pairwise(facts.layers)
+    }
+    # Only a module of a sequence has one place; others may be called anywhere.
+    anywhere = {
+        _ACTIVATIONS.get(layer.class_name or "")
+        for layer in facts.layers
+        if not layer.path.rpartition("/")[2].isdigit()
+    }
     return {
         layer.path: layer.activation
         for layer in facts.layers
-        if layer.activation is not None and layer.activation not in modules
+        if layer.activation is not None
+        and layer.class_name not in _ACTIVATIONS
+        and layer.activation not in (following.get(layer.path), *anywhere)
     }
 
 
@@ -88,9 +104,10 @@ def parameters_of(root: Any) -> dict[int, Any]:
     return {id(x): x for x in leaves if isinstance(x, torch.nn.Parameter)}
 
 
-def _owners(module: Any, group: str) -> dict[int, str]:
+def owners_of(module: TorchModule, group: str) -> dict[int, str]:
     """The path of the submodule that each parameter belongs to, by the parameter's id."""
     prefix = f"{group}/" if group else ""
+    module = unwrapped(module)
     return {
         id(parameter): prefix + name.rpartition(".")[0].replace(".", "/")
         for name, parameter in module.named_parameters()

@@ -33,6 +33,7 @@ from gradwatch.watches import ATTENTION_KINDS
 
 if TYPE_CHECKING:
     from gradwatch.capture.torch.graph_taps import GraphTaps
+    from gradwatch.capture.torch.module_vitals import ModuleVitals
 
 _BOUNDS = {
     torch.nn.Sigmoid: (0.0, 1.0),
@@ -84,7 +85,7 @@ class TorchLayers:
     row: then nothing is kept, the modules get no hooks of their own, nothing is said of what cannot
     be seen, and there are no output gradients. `activation` tells which function is applied to the
     output of a submodule, as far as that is known by then. `in_graph` measures what is computed
-    inside of a compiled graph.
+    inside of a compiled graph, `vitals` residual branches and logits.
     """
 
     def __init__(
@@ -95,7 +96,9 @@ class TorchLayers:
         measured: Callable[[Any], Any] | None = None,
         activation: Callable[[str], str | None] = lambda path: None,
         in_graph: GraphTaps | None = None,
+        vitals: ModuleVitals | None = None,
     ) -> None:
+        self._vitals = vitals
         self._activation = activation
         self._in_graph = in_graph
         self._given = module
@@ -139,6 +142,7 @@ class TorchLayers:
             weights = list(module.parameters())
             kinds = [Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.DEAD_UNIT]
             kinds += ATTENTION_KINDS if path in attending else ()
+            kinds += self._vitals.kinds if self._vitals is not None else ()
             infos += [
                 SiteInfo(
                     site=Site(kind, path),
@@ -151,6 +155,9 @@ class TorchLayers:
                 )
                 for kind in [*kinds, *([Kind.SATURATED] * self._can_saturate(path, module))]
             ]
+        if self._vitals is not None:
+            own = self._vitals.own_sites(self._modules())
+            infos += [SiteInfo(site, (), "", "output", owners=(self._root,)) for site in own]
         return infos
 
     def _can_saturate(self, path: str, module: Any) -> bool:
@@ -161,11 +168,14 @@ class TorchLayers:
         self._forget()
         modules, compiled = self._modules(), self._compiled()
         sites = [info.site for info in self.infos()] if sites is None else sites
+        ends: list[Callable[[], None]] = []
+        if self._vitals is not None:
+            ends += self._vitals.listen([s for s in sites if self._is_vital(s)], modules)
+            sites = [site for site in sites if not self._is_vital(site)]
         uncopied = (Kind.OUTPUT_GRADIENT, *ATTENTION_KINDS)
         self._copied = {site.path for site in sites if site.kind not in uncopied}
         self._differentiated = {site.path for site in sites if site.kind is Kind.OUTPUT_GRADIENT}
         chosen = [path for path in dict.fromkeys(s.path for s in sites) if path not in compiled]
-        ends: list[Callable[[], None]] = []
         if self._measured is None:
             attending = {s.path: modules[s.path] for s in sites if s.kind in ATTENTION_KINDS}
             ends += self._attention.listen({p: m for p, m in attending.items() if p in chosen})
@@ -185,7 +195,12 @@ class TorchLayers:
             for end in ends:
                 end()
 
+    def _is_vital(self, site: Site) -> bool:
+        return self._vitals is not None and site.kind in self._vitals.kinds
+
     def taken(self, sites: Sequence[Site]) -> Sequence[tuple[Site, Site, Any]]:
+        vital = [site for site in sites if self._is_vital(site)]
+        sites = [site for site in sites if not self._is_vital(site)]
         calls = self._calls
         if self._in_graph is not None:
             calls = calls | self._in_graph.take()
@@ -217,7 +232,7 @@ class TorchLayers:
         for notice in gradient_notices(missing, often if gradients else []):
             self.reporter.notice(notice)
         self._forget()
-        return taken
+        return taken if self._vitals is None else [*taken, *self._vitals.taken(vital)]
 
     def _forget(self) -> None:
         self._calls, self._with_graph = {}, set()

@@ -1,6 +1,8 @@
-"""The parameters of a torch optimizer, and the scale of its gradients."""
+"""What `watch` is given: a module, an optimizer, its parameters, the scale of its gradients."""
 
-from gradwatch.capture.errors import WrongValueError
+import torch
+
+from gradwatch.capture.errors import WrongTypeError, WrongValueError
 from gradwatch.capture.variable_names import NamedVariable, variables_of
 from gradwatch.core import Tensor, TorchModule, TorchOptimizer
 from gradwatch.util import Reporter
@@ -17,6 +19,23 @@ def innermost(optimizer: TorchOptimizer) -> TorchOptimizer:
             break
         optimizer = inner
     return optimizer
+
+
+def check(module: TorchModule, optimizer: TorchOptimizer) -> None:
+    """Raise TypeError if they are none of torch."""
+    if not isinstance(module, torch.nn.Module):
+        raise WrongTypeError(f"watch() takes a torch.nn.Module. Received: {type(module).__name__}")
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return
+    several = (
+        " Call it for each of several, with the monitor of the first: "
+        "monitor = gradwatch.watch(module_a, optimizer_a, directory, group='a'), then "
+        "gradwatch.watch(module_b, optimizer_b, monitor, group='b')."
+    )
+    advice = several if isinstance(optimizer, list | tuple | dict) else ""
+    raise WrongTypeError(
+        f"watch() takes a torch optimizer. Received: {type(optimizer).__name__}.{advice}"
+    )
 
 
 def owned(

@@ -9,12 +9,18 @@ import torch
 from torch import distributed as dist
 
 from gradwatch.capture.variable_names import NamedVariable
-from gradwatch.core import Tensor, TorchModule
+from gradwatch.core import Tensor, TorchModule, TorchOptimizer
 from gradwatch.util import Reporter
 
 SECOND_SHARDED = (
     "A second sharded module in one monitor is not recorded. Give it a monitor of its own, with a "
     "directory of its own."
+)
+
+
+DEEPSPEED = (
+    "DeepSpeed keeps gradients in buffers of its own, which gradwatch does not read. Nothing is "
+    "recorded; training goes on."
 )
 
 
@@ -78,18 +84,55 @@ def outermost(module: TorchModule) -> TorchModule:
     return module
 
 
-def refusal(module: TorchModule) -> str | None:
-    """Why a module cannot be watched; None if it can."""
+def refusal(module: TorchModule, optimizer: TorchOptimizer) -> str | None:
+    """Why a module and its optimizer cannot be watched; None if they can."""
+    if _is_of_deepspeed(module, optimizer):
+        return DEEPSPEED
     fsdp = sys.modules.get("torch.distributed.fsdp")
-    if fsdp is None or not any(
-        isinstance(each, fsdp.FullyShardedDataParallel) for each in module.modules()
-    ):
+    modules = module.modules() if isinstance(module, torch.nn.Module) else ()
+    if fsdp is None or not any(isinstance(x, fsdp.FullyShardedDataParallel) for x in modules):
         return None
     return (
         "A module in FullyShardedDataParallel (FSDP1) is not recorded: its parameters are parts of "
         "flat buffers, and those here would be taken for the whole. Use FSDP2, "
         "torch.distributed.fsdp.fully_shard, which is recorded."
     )
+
+
+def _is_of_deepspeed(module: TorchModule, optimizer: TorchOptimizer) -> bool:
+    """Whether DeepSpeed holds the gradients: it has engines, optimizers and marks of its own."""
+    is_own = type(optimizer).__module__.partition(".")[0] == "deepspeed"
+    if is_own and not isinstance(optimizer, torch.optim.Optimizer):
+        return True
+    deepspeed = sys.modules.get("deepspeed")
+    if deepspeed is None or not isinstance(module, torch.nn.Module):
+        return False
+    engine = getattr(deepspeed, "DeepSpeedEngine", ())
+    is_engine = any(isinstance(each, engine) for each in module.modules())
+    marks = ("_hp_mapping", "ds_id")
+    return is_engine or any(hasattr(p, mark) for p in module.parameters() for mark in marks)
+
+
+class Refusal:
+    """Gives notice where a module and its optimizer cannot be watched.
+
+    It is asked in the first step again: DeepSpeed may take the parameters after `watch`.
+    """
+
+    def __init__(self, module: TorchModule, optimizer: TorchOptimizer, reporter: Reporter) -> None:
+        self._given, self._reporter = (module, optimizer), reporter
+        self._is_needed: bool | None = None
+
+    def is_needed(self) -> bool:
+        why = refusal(*self._given)
+        if why is not None:
+            self._reporter.notice(why)
+        return why is not None
+
+    def is_needed_now(self) -> bool:
+        if self._is_needed is None:
+            self._is_needed = self.is_needed()
+        return self._is_needed
 
 
 class Shards:

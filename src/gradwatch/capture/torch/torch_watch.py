@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gradwatch.capture.errors import WrongTypeError, WrongValueError
+from gradwatch.capture.errors import WrongValueError
 from gradwatch.capture.guard import guarded
 from gradwatch.capture.loop.loop_capture import LoopCapture
 from gradwatch.capture.meaning import REPLICATED, SHARDED, WATCHED
@@ -14,19 +14,19 @@ from gradwatch.capture.site_table import SiteTable
 from gradwatch.capture.step_tensors import SiteTensor, under
 from gradwatch.capture.torch import torch_own_time
 from gradwatch.capture.torch.bad_steps import BadSteps
-from gradwatch.capture.torch.begun_step import BegunStep
+from gradwatch.capture.torch.begun_step import BegunStep, SkippedSteps
 from gradwatch.capture.torch.clipping import Clipping
 from gradwatch.capture.torch.loss_watch import LossWatch
 from gradwatch.capture.torch.module_outputs import ModuleOutputs
 from gradwatch.capture.torch.module_tensors import GRADIENTS, ModuleTensors
 from gradwatch.capture.torch.torch_moments import state_of
-from gradwatch.capture.torch.torch_optimizer import innermost, owned, scale_of
+from gradwatch.capture.torch.torch_optimizer import check, innermost, owned, scale_of
 from gradwatch.capture.torch.torch_parallel import (
     SECOND_SHARDED,
+    Refusal,
     Spread,
     is_first_of,
     is_one_of_many,
-    refusal,
     replicated_by,
     spread_of,
 )
@@ -45,34 +45,26 @@ _MEANINGS = {Spread.OWN: WATCHED, Spread.REPLICATED: REPLICATED, Spread.SHARDED:
 class TorchWatch:
     """Records each step of an optimizer that is due.
 
-    Gradients are read before they are clipped, and those that are applied when `optimizer.step()`
-    begins; both are accumulated and unscaled. Weights are read when it has ended. Of many
-    processes that train together, the first records what they share, and each records what differs;
-    see `Spread`. The module may be compiled, or wrapped for data parallelism.
+    Gradients are read before they are clipped, those that are applied when `optimizer.step()`
+    begins, weights when it has ended. Of many processes that train together, the first records what
+    they share, each what differs: see `Spread`.
     """
 
     def __init__(
         self, module: TorchModule, optimizer: TorchOptimizer, loop: LoopCapture, group: str
     ) -> None:
-        if not isinstance(module, torch.nn.Module):
-            raise WrongTypeError(
-                f"watch() takes a torch.nn.Module. Received: {type(module).__name__}"
-            )
         optimizer = innermost(optimizer)
-        if not isinstance(optimizer, torch.optim.Optimizer):
-            raise WrongTypeError(
-                f"watch() takes a torch optimizer. Received: {type(optimizer).__name__}"
-            )
+        if (refusal := Refusal(module, optimizer, loop.reporter)).is_needed():
+            return
+        check(module, optimizer)
         if loop.progress(group).is_watched:
             raise WrongValueError(
                 f"An optimizer is watched already under group={group!r}. Give this one a "
                 "group= of its own, such as 'discriminator'."
             )
-        if (why := refusal(module)) is not None:
-            loop.reporter.notice(why)
-            return
         named = owned(module, optimizer, loop.reporter)
         self._loop, self._reporter, self._group = loop, loop.reporter, group
+        self._refusal, self._skipped = refusal, SkippedSteps()
         self._step: BegunStep | None = None
         self._moment: Moment | None = None
         self._last: tuple[int, float] | None = None
@@ -120,10 +112,9 @@ class TorchWatch:
 
     def _add_hooks(self, module: TorchModule, optimizer: TorchOptimizer, is_spread: bool) -> None:
         # Not traced where the whole step is compiled: measurements stay eager.
-        before = torch.compiler.disable(self._before_step)
-        after = torch.compiler.disable(self._after_step)
-        handles = [optimizer.register_step_pre_hook(before)]
-        handles.append(optimizer.register_step_post_hook(after))
+        disable = torch.compiler.disable
+        handles = [optimizer.register_step_pre_hook(disable(self._before_step))]
+        handles.append(optimizer.register_step_post_hook(disable(self._after_step)))
         if is_spread:
             own_time = self._own_time = torch_own_time.own_time_of(self._parallel)
             begins = own_time.forward_begins
@@ -168,6 +159,8 @@ class TorchWatch:
     @guarded("reading gradients before optimizer.step()", "that step")
     def _before_step(self, optimizer: TorchOptimizer, args: Any, kwargs: Any) -> None:
         self._step = None
+        if self._refusal.is_needed_now():
+            return
         if self._own_time is not None:
             self._own_time.step_begins()
         moment = self._next_moment()
@@ -209,7 +202,8 @@ class TorchWatch:
             # First: the loss that the loop records of this step comes after everything else.
             if moment is not None and self._is_compared(moment):
                 self._record_replica(moment, was_due=step is not None)
-            if step is not None:
+            is_made = not self._skipped.is_one(self._tensors.gradients(), step is not None)
+            if step is not None and (is_made or self._sharded is not None):
                 self._record(step, numbers)
             self._loop.progress(self._group).step_ended()
         finally:

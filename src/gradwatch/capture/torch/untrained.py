@@ -23,13 +23,15 @@ class UntrainedParameters:
     """Looks for them in the first steps; another optimizer, which is not watched, may train them.
 
     `unheld` and `unregistered` are the paths of their layers, `elements` the number of parameters;
-    None until that is known. `fresh` are those of `unheld` that have never been trained before.
+    None until that is known. `fresh` are those of `unheld` that have never been trained before,
+    `alike` those of trained layers whose units are all the same.
     """
 
     def __init__(self, module: TorchModule, optimizer: TorchOptimizer) -> None:
         self.unheld: tuple[str, ...] = ()
         self.unregistered: tuple[str, ...] = ()
         self.fresh: tuple[str, ...] = ()
+        self.alike: tuple[str, ...] = ()
         self.elements: int | None = None
         self._module = unwrapped(module)
         self._optimizer = optimizer
@@ -41,8 +43,10 @@ class UntrainedParameters:
         self._steps += 1
         if self._steps == 1:
             self._before = dict(self._candidates())
+        if self._steps == _STEPS:
+            self.alike = tuple(_alike(self._module))
         if self._steps not in (_STEPS, _STEPS_OF_OTHERS) or not self._before:
-            return False
+            return self._steps == _STEPS and bool(self.alike)
         same = {n: x for n, x in self._before.items() if torch.equal(x[1], _part(x[0]))}
         self._before = same
         self.unheld = _layers({n: x for n, x in same.items() if not x[2]})
@@ -52,7 +56,7 @@ class UntrainedParameters:
             self.fresh = _layers(dict(_fresh({n: x[0] for n, x in same.items() if not x[2]})))
             self._before = {}
             return True
-        return bool(same)
+        return bool(same or self.alike)
 
     def _candidates(self) -> Iterator[tuple[str, tuple[Any, Any, bool]]]:
         held = {id(p) for part in self._optimizer.param_groups for p in part["params"]}
@@ -64,6 +68,24 @@ class UntrainedParameters:
             # Those with a gradient of 0 need no optimizer.
             if is_learning and id(parameter) not in held and len(self._before) < _MOST:
                 yield name, (parameter, _part(parameter), name in hidden)
+
+
+def _alike(module: Any) -> Iterator[str]:
+    """The layers whose units all have the same weights, although these are trained.
+
+    Not those whose units get other inputs each, or are looked up, or are a single one.
+    """
+    for path, each in module.named_modules():
+        weight = each._parameters.get("weight")
+        if weight is None or weight.ndim < 2 or weight.shape[0] < 2 or weight.grad is None:
+            continue
+        if isinstance(each, torch.nn.Embedding | torch.nn.EmbeddingBag):
+            continue
+        if getattr(each, "groups", 1) > 1 or getattr(each, "transposed", False):
+            continue
+        values = weight.detach()
+        if bool((values == values[:1]).all()) and bool((values != 0).any()):
+            yield path.replace(".", "/")
 
 
 def _part(parameter: Any) -> Any:

@@ -4,9 +4,6 @@ from typing import Any
 
 import torch
 
-INPUT_VARIATION, OUTPUT_VARIATION = "input_variation", "output_variation"
-TARGET_VARIATION = "target_variation"
-"""How much the samples of a batch differ, relative to their size."""
 _FEWEST = 4
 """Samples: of fewer, it may be chance that they are alike."""
 _DIRECTIONS = 8

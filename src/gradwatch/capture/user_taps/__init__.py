@@ -1,6 +1,6 @@
 """Taps that users put into the code of models, also into compiled code."""
 
-from gradwatch.capture.user_taps.tap import router, tap
+from gradwatch.capture.user_taps.tap import residual, router, tap
 from gradwatch.capture.user_taps.tap_collector import TapCollector
 from gradwatch.capture.user_taps.tap_rows import REPLICATED, SCALED, TapRows
 from gradwatch.capture.user_taps.tap_state import OWNED, OWNER, STATE
@@ -14,6 +14,7 @@ __all__ = [
     "STATE",
     "TapCollector",
     "TapRows",
+    "residual",
     "router",
     "tap",
     "with_taps",

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
-from gradwatch.capture.user_taps.routing import is_router, recorded
+from gradwatch.capture.user_taps.routing import has_gradient, recorded
 from gradwatch.capture.user_taps.tap_primitive import TAP
 from gradwatch.compat import jax_names
 from gradwatch.core import IDENTITY, Kind
@@ -80,11 +80,11 @@ class Hoisting:
             if kind is not None and not (is_again and kind is Kind.OUTPUT):
                 place = Place(kind, params["name"], params["number"])
                 if kind is Kind.OUTPUT:
-                    tensor = recorded(framework("jax"), inputs[0], place.name)
+                    tensor = recorded(framework("jax"), inputs[0], place.name, inputs[-1])
                     found.append((place, _summary(tensor)))
-                elif not is_router(place.name):
+                elif has_gradient(place.name):
                     found.append((place, _summary(inputs[0])))
-            return inputs
+            return inputs[:1]
         names = self._names_in(params)
         if not names:
             return _bind(equation, inputs)

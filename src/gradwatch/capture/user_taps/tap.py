@@ -2,7 +2,7 @@
 
 from gradwatch.capture.autograph import do_not_convert
 from gradwatch.capture.errors import WrongTypeError, WrongValueError
-from gradwatch.capture.user_taps.routing import routed, shown
+from gradwatch.capture.user_taps.routing import branching, routed, shown
 from gradwatch.capture.user_taps.tap_state import STATE
 from gradwatch.core import Tensor
 from gradwatch.util import say
@@ -49,6 +49,11 @@ def tap(x: Tensor, name: str) -> Tensor:
     >>> [str(site) for sites in taps.sites for site in sites]
     ['output doubled', 'output_gradient doubled']
     """
+    return _passed(x, name)
+
+
+def _passed(x: Tensor, name: str, stream: Tensor = None) -> Tensor:
+    """The tensor behind a tap; a residual branch comes with the stream that it is added to."""
     if not isinstance(name, str) or not name.strip("/"):
         raise WrongTypeError(f"The name of a tap is a string that is not empty. Received: {name!r}")
     # torch.compile reads this function: nothing here but what it can take for constant.
@@ -58,15 +63,15 @@ def tap(x: Tensor, name: str) -> Tensor:
     if module.startswith("jax"):
         from gradwatch.capture.user_taps.tap_primitive import tap_array
 
-        return tap_array(x, name)
+        return tap_array(x, name, stream)
     if not STATE.is_on:
         _is_used()
         return x
     if module.startswith("torch") or hasattr(x, "__torch_function__"):
         from gradwatch.capture.user_taps.torch_taps import through
 
-        return through(x, name)
-    return STATE.current.note(x, name)
+        return through(x, name, stream)
+    return STATE.current.note(x, name, stream)
 
 
 @do_not_convert
@@ -95,3 +100,29 @@ def router(scores: Tensor, name: str, top_k: int = 1) -> Tensor:
     if not isinstance(top_k, int) or top_k < 1:
         raise WrongValueError(f"top_k is a number of experts, at least 1. Received: {top_k!r}")
     return tap(scores, routed(name, top_k) if name else name)
+
+
+@do_not_convert
+def residual(stream: Tensor, branch: Tensor, name: str) -> Tensor:
+    """Return `stream + branch`; in watched steps, measure how large the branch is against it.
+
+    Put it where a residual branch is added, like `gradwatch.tap`, and use what it returns. The norm
+    of the branch divided by that of the stream, for each vector along the last axis, and for each
+    sample of tensors with four axes or more, is recorded as kind `residual_ratio`. Where the branch
+    is 0, so is the ratio.
+
+    Args:
+        stream: a tensor of floats.
+        branch: what is added to it.
+        name: the path it is recorded under, such as `"blocks/3/mlp"`; a constant.
+
+    Example:
+
+    >>> import gradwatch, numpy as np
+    >>> def forward(x):
+    ...     return gradwatch.residual(x, x * 0.5, "block")
+    >>> y, taps = gradwatch.with_taps(forward)(np.ones((2, 4)))
+    >>> [str(site) for sites in taps.sites for site in sites]
+    ['residual_ratio block']
+    """
+    return stream + _passed(branch, branching(name) if name else name, stream)

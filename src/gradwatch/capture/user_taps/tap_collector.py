@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from gradwatch.capture.taps.calls import gradient_notices
 from gradwatch.capture.taps.passage import Passage
-from gradwatch.capture.user_taps.routing import is_router, kind_of, recorded
+from gradwatch.capture.user_taps.routing import has_gradient, kind_of, recorded
 from gradwatch.capture.user_taps.tap_rows import TapMark, TapRows, not_recorded, twice_used
 from gradwatch.core import Kind, Tensor
 from gradwatch.measure import family, framework
@@ -39,6 +39,8 @@ class Noted(Passage):
     backward: int | None = None
     arrived_in: int | None = None
     """The backward pass in which its gradient was noted."""
+    stream: Any = None
+    """Of a residual branch: what it is added to."""
     is_packed: bool = False
     call: int = 1
 
@@ -113,22 +115,25 @@ class TapCollector:
         """What was noted last under a name."""
         return self._last.get(name)
 
-    def note(self, x: Tensor, name: str) -> Tensor:
+    def note(self, x: Tensor, name: str, stream: Tensor = None) -> Tensor:
         """Note a tensor of TensorFlow or NumPy."""
         try:
             own = family(x)
+            if _is_for_shapes():
+                return x
             if own is None or "float" not in str(getattr(x, "dtype", "")):
                 what = f"dtype={x.dtype}" if hasattr(x, "dtype") else type(x).__name__
                 self.refuse(name, f"taps measure tensors of floats. Received: {what}")
             else:
-                self._note(own, x, name)
+                self._note(own, x, name, stream)
         except Exception as error:
             self.reporter.internal_error(error, "noting what passes a tap", f"the tap {name!r}")
         return x
 
-    def _note(self, own: str, x: Tensor, name: str) -> None:
-        wants_gradient = own == "tensorflow" and not is_router(name)
+    def _note(self, own: str, x: Tensor, name: str, stream: Tensor) -> None:
+        wants_gradient = own == "tensorflow" and has_gradient(name)
         noted = Noted(name=name, number=next(numbers), wants_gradient=wants_gradient)
+        noted.stream = stream
         noted.output = x
         if own == "tensorflow" and self._tap is not None:
             try:
@@ -198,7 +203,7 @@ class TapCollector:
         self.compiled.clear()
 
     def _can_leave(self, noted: Noted) -> bool:
-        tensors = [x for x in (noted.output, noted.gradient) if x is not None]
+        tensors = [x for x in (noted.output, noted.gradient, noted.stream) if x is not None]
         if self._tap is None or noted.is_packed or all(map(self._tap.can_leave, tensors)):
             return True
         self.refuse(
@@ -234,7 +239,15 @@ class TapCollector:
         return parts
 
 
+def _is_for_shapes() -> bool:
+    """Whether Keras builds a model, and works out nothing but shapes."""
+    keras: Any = sys.modules.get("keras.src.backend.common.symbolic_scope")
+    return keras is not None and bool(keras.in_symbolic_scope())
+
+
 def _recorded(noted: Noted) -> Any:
     """What is measured of a tensor; of torch, it has been already."""
     own = None if noted.is_packed else family(noted.output)
-    return noted.output if own is None else recorded(framework(own), noted.output, noted.name)
+    if own is None:
+        return noted.output
+    return recorded(framework(own), noted.output, noted.name, noted.stream)

@@ -24,7 +24,7 @@ _VMAP = (
 )
 
 
-def tap_array(x: Tensor, name: str) -> Tensor:
+def tap_array(x: Tensor, name: str, stream: Tensor = None) -> Tensor:
     """The array, behind a tap of that name."""
     if not isinstance(x, jax.Array) or not jnp.issubdtype(x.dtype, jnp.floating):
         what = f"dtype={x.dtype}" if hasattr(x, "dtype") else type(x).__name__
@@ -32,7 +32,8 @@ def tap_array(x: Tensor, name: str) -> Tensor:
         return x
     STATE.has_arrays = True
     STATE.current.bound.add(name)
-    result = TAP.bind(x, name=name, kind=str(Kind.OUTPUT), number=next(numbers))
+    beside = () if stream is None else (jnp.asarray(stream),)
+    result = TAP.bind(x, *beside, name=name, kind=str(Kind.OUTPUT), number=next(numbers))
     # Keras keeps masks with arrays.
     mask = getattr(x, "_keras_mask", None)
     if mask is not None:
@@ -42,7 +43,7 @@ def tap_array(x: Tensor, name: str) -> Tensor:
 
 def _jvp(primals: Any, tangents: Any, *, name: str, kind: str, number: int) -> Any:
     result = TAP.bind(*primals, name=name, kind=kind, number=number)
-    (tangent,) = tangents
+    tangent = tangents[0]
     if isinstance(tangent, ad.Zero):
         return result, tangent
     return result, TAP.bind(tangent, name=name, kind=_TANGENT, number=number)
@@ -59,9 +60,9 @@ def _batch(arrays: Any, axes: Any, *, name: str, kind: str, number: int) -> Any:
     return arrays[0], axes[0]
 
 
-TAP.def_impl(lambda x, **params: x)
-TAP.def_abstract_eval(lambda x, **params: x)
-mlir.register_lowering(TAP, lambda context, x, **params: [x])
+TAP.def_impl(lambda x, *beside, **params: x)
+TAP.def_abstract_eval(lambda x, *beside, **params: x)
+mlir.register_lowering(TAP, lambda context, x, *beside, **params: [x])
 ad.primitive_jvps[TAP] = _jvp
 ad.primitive_transposes[TAP] = _transpose
 batching.primitive_batchers[TAP] = _batch

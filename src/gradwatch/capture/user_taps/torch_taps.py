@@ -10,7 +10,7 @@ from weakref import finalize, ref
 
 import torch
 
-from gradwatch.capture.user_taps.routing import is_router, recorded
+from gradwatch.capture.user_taps.routing import has_gradient, recorded
 from gradwatch.capture.user_taps.tap_collector import Noted, TapCollector, numbers
 from gradwatch.capture.user_taps.tap_state import STATE
 from gradwatch.core import Tensor
@@ -34,10 +34,10 @@ _SPREAD = "its tensor is divided over processes, or of another class than torch.
 _NOT_FLOATS = "taps measure dense tensors of floats."
 
 
-def through(x: Tensor, name: str) -> Tensor:
+def through(x: Tensor, name: str, stream: Tensor = None) -> Tensor:
     """The tensor that goes on; called only while taps are measured."""
     if not torch.compiler.is_compiling():
-        _note_eager(STATE.current, x, name)
+        _note_eager(STATE.current, x, name, stream)
         return x
     why = _refusal(x)
     if why is not None:
@@ -45,12 +45,13 @@ def through(x: Tensor, name: str) -> Tensor:
         return x
     _begin(name)
     number = _next_number()
+    beside = x if stream is None else stream
     if x.requires_grad:
-        return _CompiledTap.apply(x, name, number)
-    return torch.ops.gradwatch.tap_input(x, name, number)
+        return _CompiledTap.apply(x, beside.detach(), name, number)
+    return torch.ops.gradwatch.tap_input(x, beside.detach(), name, number)
 
 
-def _note_eager(collector: TapCollector, x: Tensor, name: str) -> None:
+def _note_eager(collector: TapCollector, x: Tensor, name: str, stream: Tensor) -> None:
     """Note a tensor that has its values, and have its gradient noted by a hook of its own."""
     try:
         why = _refusal(x)
@@ -61,8 +62,8 @@ def _note_eager(collector: TapCollector, x: Tensor, name: str) -> None:
         if backward is not None and last is not None and last.backward is None:
             return  # Checkpointing computes it again, for the gradient of the first time.
         noted = Noted(name=name, number=next(numbers), backward=backward, is_packed=True)
-        noted.output = _row(recorded(framework("torch"), x, name))
-        noted.wants_gradient = x.requires_grad and not is_router(name)
+        noted.output = _row(recorded(framework("torch"), x, name, stream))
+        noted.wants_gradient = x.requires_grad and has_gradient(name)
         collector.add(noted)
         if noted.wants_gradient:
             _listen(x, noted)
@@ -91,23 +92,23 @@ class _CompiledTap(torch.autograd.Function):  # type: ignore[misc]
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, name: str, number: int) -> Tensor:
-        ctx.save_for_backward(torch.ops.gradwatch.tap(x.detach(), name, number))
+    def forward(ctx: Any, x: Tensor, beside: Tensor, name: str, number: int) -> Tensor:
+        ctx.save_for_backward(torch.ops.gradwatch.tap(x.detach(), beside, name, number))
         return x.clone()
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         (ticket,) = ctx.saved_tensors
-        return torch.ops.gradwatch.tap_gradient(gradient, ticket), None, None
+        return torch.ops.gradwatch.tap_gradient(gradient, ticket), None, None, None
 
 
 @torch.library.custom_op("gradwatch::tap", **_OPTIONS)  # type: ignore[untyped-decorator]
-def _tap(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
-    return torch.tensor(_note_output(x, name, number, wants_gradient=True))
+def _tap(x: torch.Tensor, beside: torch.Tensor, name: str, number: int) -> torch.Tensor:
+    return torch.tensor(_note_output(x, beside, name, number, wants_gradient=True))
 
 
 @_tap.register_fake  # type: ignore[untyped-decorator]
-def _(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
+def _(x: torch.Tensor, beside: torch.Tensor, name: str, number: int) -> torch.Tensor:
     return torch.empty((), dtype=torch.int64, device="cpu")
 
 
@@ -125,26 +126,26 @@ def _(gradient: torch.Tensor, ticket: torch.Tensor) -> torch.Tensor:
 
 
 @torch.library.custom_op("gradwatch::tap_input", **_OPTIONS)  # type: ignore[untyped-decorator]
-def _tap_input(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
+def _tap_input(x: torch.Tensor, beside: torch.Tensor, name: str, number: int) -> torch.Tensor:
     """A copy of a tensor that needs no gradient: nothing else would keep the operation."""
-    _note_output(x, name, number, wants_gradient=False)
+    _note_output(x, beside, name, number, wants_gradient=False)
     return x.clone()
 
 
 @_tap_input.register_fake  # type: ignore[untyped-decorator]
-def _(x: torch.Tensor, name: str, number: int) -> torch.Tensor:
+def _(x: torch.Tensor, beside: torch.Tensor, name: str, number: int) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-def _note_output(x: Tensor, name: str, number: int, wants_gradient: bool) -> int:
+def _note_output(x: Tensor, beside: Tensor, name: str, number: int, wants_gradient: bool) -> int:
     collector = STATE.collector_of(name)
     if collector is None:
         return 0
     try:
         is_packed = not collector.keeps_tensors
         noted = Noted(name=name, number=number, backward=_backward(), is_packed=is_packed)
-        noted.output = _kept(noted, recorded(framework("torch"), x, name))
-        noted.wants_gradient = wants_gradient and not is_router(name)
+        noted.output = _kept(noted, recorded(framework("torch"), x, name, beside))
+        noted.wants_gradient = wants_gradient and has_gradient(name)
         return collector.add(noted)
     except Exception as error:
         collector.reporter.internal_error(error, _MEASURING, f"the tap {name!r}")

@@ -11,11 +11,13 @@ from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import Judgement, Word, judgement
 from gradwatch.diagnosis.losses import Losses
-from gradwatch.diagnosis.outputs_skill import idle_outputs
+from gradwatch.diagnosis.outputs_skill import IdleOutput, idle_outputs, skill_for_the_rest
 from gradwatch.diagnosis.reasons import numbered, reasons
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.validation import generalisation, validations
 
+_HARDLY = 0.05
+"""The share of the guess's loss that is removed at most where nothing is learned."""
 _ON_ITS_WAY = 0.2
 """The share of the initial loss; weights that are large by mistake lose it at once, and rest."""
 
@@ -31,6 +33,7 @@ _ON_ITS_WAY = 0.2
         "losses of unknown scale": Threshold(150, "if the best constant guess is not known"),
         "losses to fall": Threshold(75, "a loss that falls still, may be about to learn"),
         "losses on a frozen base": Threshold(150, "if better than a guess: the base may be next"),
+        "usual class": Threshold(0.5, "of the targets; then little else shows in the loss"),
         "validations": Threshold(3, "single ones may be odd"),
     },
 )
@@ -68,15 +71,52 @@ def learned_nothing(history: History, facts: ModelFacts, limits: Limits) -> Symp
             about="validation",
         )
     else:
-        for name, skill in idle_outputs(history):
-            yield Symptom(
-                title=f"The output {name} has learned nothing in {history.step:,} steps: it is no "
-                "better than a constant guess.",
-                evidence={"share of the constant guess's loss": 1.0 - skill.value},
-                remedy="Check that each label of this output belongs to its input, what its loss "
-                "is given, and its weight among the losses.",
-                about=f"output {name}",
-            )
+        yield from map(_about_output, idle_outputs(history))
+        yield from _only_the_usual(history, facts, limits)
+
+
+def _only_the_usual(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """Where most targets are of one class, such as padding, and the others are not told apart."""
+    known = skill_for_the_rest(history)
+    if known is None:
+        return
+    share, skill = known
+    if share < limits["usual class"] or not skill.high < _HARDLY:
+        return
+    yield Symptom(
+        title=f"Only the most frequent class is learned, that of {share:.0%} of the targets: all "
+        "others are told apart no better than by a guess.",
+        evidence={
+            "share of the most frequent class": share,
+            "share of the guess's loss for the others": 1.0 - skill.value,
+        },
+        remedy="If it is padding or background, leave it out of the loss (ignore_index, "
+        "mask_zero, sample_weight). Check that the labels of the others belong to their inputs.",
+        about="rest",
+    )
+
+
+def _about_output(idle: IdleOutput) -> Symptom:
+    look = "what its loss is given, and its weight among the losses."
+    if idle.is_drowned:
+        title = (
+            f"The output {idle.name} learns nothing: its loss counts for {idle.share:.1e} of all."
+        )
+        look = f"its weight among the losses: it is far too small. Then {look[:24]}."
+    else:
+        title = (
+            f"The output {idle.name} has learned nothing: it is no better than a constant guess."
+        )
+        look = f"that each label of this output belongs to its input, {look}"
+    return Symptom(
+        title=title,
+        evidence={
+            "share of the constant guess's loss": 1.0 - idle.skill.value,
+            "share among the losses": idle.share,
+        },
+        remedy=f"Check {look}",
+        about=f"output {idle.name}",
+    )
 
 
 def _has_base(facts: ModelFacts) -> bool:

@@ -9,8 +9,8 @@ from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.chance import (
     chance_level,
     constant_accuracy,
-    constant_guess,
     differ_by_batch,
+    guess_of_validation,
     guess_since,
 )
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
@@ -276,7 +276,7 @@ def _is_harmful(history: History, facts: ModelFacts, limits: Limits) -> bool:
     """Whether much is lost since validation was best, as far as that is known."""
     known = validations(history, facts)
     last, best = known[-1], min(each.loss for each in known)
-    if last.loss - best < limits["loss"] * constant_guess(history, facts).value:
+    if last.loss - best < limits["loss"] * guess_of_validation(history, facts):
         return False
     constant = constant_accuracy(history, facts)
     top, gain = max(each.score for each in known), 1.0 - constant
@@ -288,7 +288,7 @@ def _is_harmful(history: History, facts: ModelFacts, limits: Limits) -> bool:
 
 def _is_memory(history: History, facts: ModelFacts, newest: list[float]) -> bool:
     """Whether values that are predicted well in training are not even half so in validation."""
-    guess = constant_guess(history, facts).value
+    guess = guess_of_validation(history, facts)
     if loss_kind(facts.loss.name) is not LossKind.REGRESSION or not guess > 0:
         return False
     train, last = validations(history, facts)[-1].train, validations(history, facts)[-1].loss

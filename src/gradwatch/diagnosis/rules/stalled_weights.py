@@ -12,6 +12,7 @@ from gradwatch.diagnosis.network_order import enumerate_layers, matrices
 from gradwatch.diagnosis.quantities import (
     is_growing,
     known_fall,
+    moved_between,
     never_moved,
     typical_ratios,
     update_ratios,
@@ -85,6 +86,7 @@ def _stalled(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         table = history[Kind.UPDATE]
         ratios = update_ratios(history, facts, count)
         still = np.all(ratios < limits.per_site("ratio", table.sites), axis=0)
+        still &= ~moved_between(table, history, count)
         total = int((~np.isnan(ratios[-1])).sum())
         # During a warm-up, updates grow from step to step.
         if is_growing(typical_ratios(history, facts)):

@@ -17,6 +17,8 @@ from gradwatch.diagnosis.value_table import ValueTable
 _ACCEPTS_ANY = re.compile(
     r"embed|norm|rescal|discret|hash|lookup|vector|encod|resiz|crop", re.IGNORECASE
 )
+# A layer that multiplies by a number that it is given; one that learns the scale is none.
+_SCALES = re.compile(r"Rescaling")
 
 
 @rule(
@@ -37,23 +39,28 @@ _ACCEPTS_ANY = re.compile(
 )
 def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """The inputs are far from 1 in size, no layer scales them, and the loss is flat."""
-    table = history[Kind.INPUT]
-    if table.measured < 3:
-        return
     first = facts.first_layer
-    if first is not None and _ACCEPTS_ANY.search(first.class_name or ""):
+    table, places = history[Kind.INPUT], list(range(len(history[Kind.INPUT].sites)))
+    if first is not None and _SCALES.fullmatch(first.class_name or ""):
+        # What it returns has the scale that the next layers get.
+        table = history[Kind.OUTPUT]
+        places = [i for i, site in enumerate(table.sites) if site.layer == first.path]
+    elif first is not None and _ACCEPTS_ANY.search(first.class_name or ""):
         return
-    sizes = np.median(table.statistic("rms", 3), axis=0)
-    large = sizes > limits.per_site("large", table.sites)
+    if table.measured < 3 or not places:
+        return
+    sites = [table.sites[i] for i in places]
+    sizes = np.median(table.statistic("rms", 3)[:, places], axis=0)
+    large = sizes > limits.per_site("large", sites)
     so_far = judgement(history, facts)
     is_nothing = so_far.is_nothing and so_far.losses >= limits["losses without progress"]
     name = "small without progress" if is_nothing else "small"
-    strange = large | ((sizes < limits.per_site(name, table.sites)) & (sizes > 0))
+    strange = large | ((sizes < limits.per_site(name, sites)) & (sizes > 0))
     if not strange.any():
         return
     worst = int(np.argmax(np.where(strange, np.abs(np.log(np.maximum(sizes, 1e-300))), -1.0)))
     # Integers that identify something, such as words: their size means nothing.
-    if first is None and _may_be_indices(table, worst):
+    if first is None and _may_be_indices(table, places[worst]):
         return
     is_huge = sizes[worst] > limits["huge"] and not so_far.has_learned
     is_lost = bool(np.any(~np.isfinite(history.losses.values[: int(limits["losses"])])))
@@ -63,10 +70,10 @@ def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
         title=f"The inputs have the wrong scale: their RMS is {sizes[worst]:.3g}.",
         evidence={
             "RMS": float(sizes[worst]),
-            "smallest": float(table.latest("min")[worst]),
-            "largest": float(table.latest("max")[worst]),
+            "smallest": float(table.latest("min")[places[worst]]),
+            "largest": float(table.latest("max")[places[worst]]),
         },
-        sites=table.sites_where(strange),
+        sites=[site for site, is_odd in zip(sites, strange, strict=True) if is_odd],
         # A NaN that follows from them would hide what begins after it.
         since=history.first_step if is_lost else table.since(3),
     )

@@ -10,7 +10,7 @@ from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import Judgement, judgement
 from gradwatch.diagnosis.network_order import enumerate_layers, matrices
-from gradwatch.diagnosis.quantities import not_called
+from gradwatch.diagnosis.quantities import moved_between, not_called
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask, ValueTable
 
@@ -48,6 +48,8 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
         return
     never = np.all(is_zero & (table.nonfinite(count) == 0), axis=0)
     zero &= never
+    if zero.any():
+        zero &= ~moved_between(table, history, count)
     so_far = judgement(history, facts)
     # A network that has learned is done: a margin loss is 0 if all samples are right.
     if not zero.any() or so_far.has_learned:

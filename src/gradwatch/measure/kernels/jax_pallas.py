@@ -3,31 +3,59 @@
 XLA launches two kernels for each tensor, and a step of hundreds of tensors then waits for
 launches more than for memory. This kernel reads several tensors of one size in one launch,
 a chunk of one of them in each program; a program accumulates in registers, in float64, and
-writes one column of partial results. Pallas compiles it through Triton, so it needs a GPU that
-Triton supports; `is_available` tries it once.
+writes one column of partial results. Of a gradient it can read the optimizer's moments beside it,
+so that what is computed of all three costs no further read. Pallas compiles it through Triton, so
+it needs a GPU that Triton supports; `is_available` tries it once.
 """
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from gradwatch.compat import jax_names
-from gradwatch.measure.kernels.float_bits import FLOAT32_BITS
+from gradwatch.measure.kernels.jax_program import CHUNK, WARPS, Program
 
-BLOCK, STEPS, WARPS = 1024, 16, 8
-CHUNK = BLOCK * STEPS
-"""Elements of a program. Two counts share an int32, so there may be no more than 32767."""
-TOGETHER = 8
-"""How many tensors a kernel reads: more make fewer kernels, but longer ones."""
-_MAGNITUDE, _INFINITE = np.int32(FLOAT32_BITS.magnitude), np.int32(FLOAT32_BITS.infinity)
-_INF = np.float32(np.inf)
-_OUTPUTS = ((2, jnp.int32), (3, jnp.float64), (2, jnp.float32))
+PROGRAMS, MOST_CHUNKS = 2048, 16
+"""A kernel has this many programs, as long as they have no more than that many chunks."""
+TOGETHER, TOGETHER_OF_SEVERAL = 8, 4
+"""How many tensors a kernel reads, or groups of several. More make fewer, longer kernels."""
+
+
+class Group(NamedTuple):
+    """Flat arrays of one size that are read together, float32 or narrower, of at least a chunk.
+
+    With `second`, the gradient times `scale` over the root of `second` is measured too, and how
+    often that root is below `floor`, by which it is then divided; both are of float32.
+    """
+
+    gradient: Any
+    first: Any = None
+    second: Any = None
+    scale: Any = None
+    floor: Any = None
+
+    @property
+    def streams(self) -> int:
+        """The number of tensors that are summarised."""
+        return 1 + (self.first is not None) + 2 * (self.second is not None)
+
+
+class Chunks(NamedTuple):
+    """Of the whole chunks of each group.
+
+    `rows` has summaries without the count: of the gradient, the first moment, the second, and the
+    normalized gradient, as far as there are any. `below` says how often the root is below the
+    floor, and `product` is that of gradient and first moment, summed.
+    """
+
+    rows: Any
+    below: Any
+    product: Any
 
 
 @cache
@@ -47,7 +75,7 @@ def _works() -> bool:
     try:
         with jax_names.wide_types():
             found = jax.jit(lambda t: whole_chunks([t])[0])(jnp.asarray(x))
-            return bool(np.allclose(np.asarray(found), expected, rtol=1e-12))
+            return bool(np.allclose(np.asarray(found), expected, rtol=1e-6))
     except Exception:
         # An older GPU, or a JAX without Pallas: XLA's own reductions do it instead.
         return False
@@ -58,115 +86,101 @@ def whole_chunks(flat: Sequence[Any], *, interpret: bool = False) -> Any:
 
     Arrays are float32 or narrower, of at least one chunk. `interpret` needs no GPU, but is slow.
     """
+    found = chunks_of_groups([Group(x) for x in flat], interpret=interpret)
+    return jnp.concatenate([each.rows for each in found])
+
+
+def chunks_of_groups(groups: Sequence[Group], *, interpret: bool = False) -> list[Chunks]:
+    """The same of tensors that are read together."""
     alike: dict[Any, list[int]] = {}
-    for i, x in enumerate(flat):
-        alike.setdefault((x.size // CHUNK, x.size, x.dtype), []).append(i)
-    partials: dict[int, list[tuple[Any, Any, Any]]] = {}
-    order: dict[int, list[int]] = {}
-    for (chunks, _, _), same in alike.items():
-        for start in range(0, len(same), TOGETHER):
-            some = same[start : start + TOGETHER]
-            found = _call([flat[i] for i in some], chunks, interpret)
-            partials.setdefault(chunks, []).append(found)
-            order.setdefault(chunks, []).extend(some)
-    # Tensors of equally many chunks are merged at once: each reduction is another kernel.
-    rows = [
-        _merged(*map(jnp.concatenate, zip(*several, strict=True))) for several in partials.values()
+    for i, group in enumerate(groups):
+        kinds = tuple(x is not None and x.dtype for x in group[:3])
+        alike.setdefault((group.streams, group.gradient.size, kinds), []).append(i)
+    partials: dict[tuple[int, int], list[Any]] = {}
+    order: dict[tuple[int, int], list[int]] = {}
+    for (streams, size, _), same in alike.items():
+        together = TOGETHER if streams == 1 else TOGETHER_OF_SEVERAL
+        for start in range(0, len(same), together):
+            some = same[start : start + together]
+            found = _call([groups[i] for i in some], size // CHUNK, interpret)
+            partials.setdefault((streams, size // CHUNK), []).append(found)
+            order.setdefault((streams, size // CHUNK), []).extend(some)
+    results: dict[int, Chunks] = {}
+    for key, several in partials.items():
+        # Groups of equally many chunks are merged at once: each reduction is another kernel.
+        merged = _merged(key[0], *map(jnp.concatenate, zip(*several, strict=True)))
+        results.update(zip(order[key], map(Chunks, *merged), strict=True))
+    return [results[i] for i in range(len(groups))]
+
+
+def _merged(streams: int, counts: Any, sums: Any, bounds: Any) -> tuple[Any, Any, Any]:
+    """Of each group, what `Chunks` has, from that of all its chunks.
+
+    A row is NaN, +Inf, -Inf, zeros, the three sums, minimum and maximum.
+    """
+    counts = counts.sum(-1, dtype=jnp.int64).astype(jnp.float64)
+    sums = sums.sum(-1)
+    low, high = bounds[:, :streams].min(-1), bounds[:, streams:].max(-1)
+    parts = [
+        counts[:, :-1].reshape(-1, streams, 4),
+        sums[:, :-1].reshape(-1, streams, 3),
+        low[:, :, None].astype(jnp.float64),
+        high[:, :, None].astype(jnp.float64),
     ]
-    numbers = [i for several in order.values() for i in several]
-    return jnp.concatenate(rows)[np.argsort(np.array(numbers))]
-
-
-def _merged(counts: Any, sums: Any, bounds: Any) -> Any:
-    """Rows of NaN, +Inf, -Inf, zeros, the three sums, minimum and maximum."""
-    parted = jnp.stack([counts & 0xFFFF, counts >> 16], 2).reshape(counts.shape[0], 4, -1)
-    low, high = bounds[:, 0].min(-1, keepdims=True), bounds[:, 1].max(-1, keepdims=True)
-    return jnp.concatenate(
-        [
-            parted.sum(-1, dtype=jnp.int64).astype(jnp.float64),
-            sums.sum(-1),
-            low.astype(jnp.float64),
-            high.astype(jnp.float64),
-        ],
-        axis=1,
-    )
+    return jnp.concatenate(parts, axis=2), counts[:, -1], sums[:, -1]
 
 
 # Compiled apart, so that kernels for tensors of the same sizes are traced and lowered once: that
 # takes Python some 0.1 s for each tensor of a kernel.
 @partial(jax.jit, static_argnames=("chunks", "interpret"))
-def _call(flat: Sequence[Any], chunks: int, interpret: bool) -> tuple[Any, Any, Any]:
+def _call(groups: Sequence[Group], chunks: int, interpret: bool) -> tuple[Any, Any, Any]:
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
-    many = len(flat)
+    many, streams = len(groups), groups[0].streams
+    arrays = [[x for x in group[:3] if x is not None] for group in groups]
+    each = len(arrays[0])
+    settings = jnp.zeros((2 * many,), jnp.float32)
+    if groups[0].second is not None:
+        numbers = [x for group in groups for x in (group.scale, 1 / group.floor)]
+        settings = jnp.stack([jnp.asarray(x, jnp.float32) for x in numbers])
+    program = Program(
+        groups[0].first is not None, groups[0].second is not None, chunks, _span(many * chunks)
+    )
 
     def kernel(*refs: Any) -> None:
-        for i, tensor in enumerate(refs[:many]):
-            pl.when(pl.program_id(0) == i)(lambda tensor=tensor: _measure(tensor, *refs[many:]))
+        inputs, (numbers, *outputs) = refs[: many * each], refs[many * each :]
+        for i in range(many):
+            own = inputs[i * each : (i + 1) * each]
+            pl.when(pl.program_id(0) == i)(partial(program.run, own, numbers, *outputs))
 
-    zero = np.int32(0)
+    zero, columns = np.int32(0), -(-chunks // program.span)
+    outputs = (
+        (4 * streams + 1, jnp.int32),
+        (3 * streams + 1, jnp.float64),
+        (2 * streams, jnp.float32),
+    )
     options = {} if interpret else {"compiler_params": triton.CompilerParams(num_warps=WARPS)}
     found = pl.pallas_call(
         kernel,
-        grid=(many, chunks),
-        in_specs=[pl.BlockSpec((CHUNK,), lambda i, chunk: (chunk,))] * many,
-        out_specs=[pl.BlockSpec((1, n, 1), lambda i, chunk: (i, zero, chunk)) for n, _ in _OUTPUTS],
-        out_shape=[jax.ShapeDtypeStruct((many, n, chunks), dtype) for n, dtype in _OUTPUTS],
+        grid=(many, columns),
+        in_specs=[
+            *[pl.BlockSpec((program.span * CHUNK,), lambda i, column: (column,))] * (many * each),
+            pl.BlockSpec((2,), lambda i, column: (i,)),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, n, 1), lambda i, column: (i, zero, column)) for n, _ in outputs
+        ],
+        out_shape=[jax.ShapeDtypeStruct((many, n, columns), dtype) for n, dtype in outputs],
         interpret=interpret,
         **options,
-    )(*flat)
+    )(*[x for some in arrays for x in some], settings)
     return tuple(found)
 
 
-def _measure(tensor: Any, counts: Any, sums: Any, bounds: Any) -> None:
-    """One program: a chunk of one tensor."""
-    from jax.experimental import pallas as pl
-
-    def add(step: Any, state: Any) -> Any:
-        seldom, total, magnitudes, squares, low, high = state
-        x = tensor[pl.ds(step * BLOCK, BLOCK)].astype(jnp.float32)
-        magnitude = lax.bitcast_convert_type(x, jnp.int32) & _MAGNITUDE
-        finite = magnitude < _INFINITE
-        wide = jnp.where(finite, x, np.float32(0)).astype(jnp.float64)
-        return (
-            seldom + _one(~finite) + (_one(magnitude == 0) << 16),
-            total + wide,
-            magnitudes + jnp.abs(wide),
-            squares + wide * wide,
-            jnp.minimum(low, jnp.where(finite, x, _INF)),
-            jnp.maximum(high, jnp.where(finite, x, -_INF)),
-        )
-
-    none, nothing = jnp.zeros((BLOCK,), jnp.int32), jnp.zeros((BLOCK,), jnp.float64)
-    low = jnp.full((BLOCK,), _INF, jnp.float32)
-    start = (none, nothing, nothing, nothing, low, -low)
-    seldom, total, magnitudes, squares, low, high = _loop(add, start)
-    seldom = jnp.sum(seldom, dtype=jnp.int32)
-    zeros = (seldom >> 16) << 16
-    counts[0, 0, 0], counts[0, 1, 0] = jnp.zeros_like(zeros), zeros
-    sums[0, 0, 0], sums[0, 1, 0] = jnp.sum(total), jnp.sum(magnitudes)
-    sums[0, 2, 0] = jnp.sum(squares)
-    bounds[0, 0, 0], bounds[0, 1, 0] = jnp.min(low), jnp.max(high)
-
-    @pl.when((seldom & 0xFFFF) > 0)  # type: ignore[untyped-decorator]
-    def _tell_apart() -> None:
-        # A second pass over the chunk: counting three rare things always would cost as much as
-        # the rest.
-        def count(step: Any, state: Any) -> Any:
-            x = tensor[pl.ds(step * BLOCK, BLOCK)].astype(jnp.float32)
-            first, second = state
-            first += _one(x != x) + (_one(x == _INF) << 16)
-            return first, second + _one(x == -_INF)
-
-        first, second = _loop(count, (none, none))
-        counts[0, 0, 0] = jnp.sum(first, dtype=jnp.int32)
-        counts[0, 1, 0] = jnp.sum(second, dtype=jnp.int32) + zeros
-
-
-def _loop(body: Any, start: Any) -> Any:
-    return lax.fori_loop(np.int32(0), np.int32(STEPS), body, start)
-
-
-def _one(condition: Any) -> Any:
-    return condition.astype(jnp.int32)
+def _span(chunks: int) -> int:
+    """The number of chunks of a program, a power of 2."""
+    span = 1
+    while span < MOST_CHUNKS and chunks >= 2 * span * PROGRAMS:
+        span *= 2
+    return span

@@ -13,6 +13,7 @@ A CPU and a GPU need different code, measured on both (`benchmarks/kernel_jax.py
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,7 @@ from gradwatch.measure.kernels.jax_layout import (
     placed,
     table_of,
 )
+from gradwatch.measure.kernels.jax_program import CHUNK
 from gradwatch.measure.kernels.row_layout import Matrix, RowLayout, are_alike
 
 # Sums over a row run in float32 on a CPU: 512 keep its error below 1e-6. A row's counts
@@ -71,9 +73,7 @@ def summarize_laid_out(laid: LaidOut) -> Tensor:
     quick = packed(sizes, [np.zeros((len(sizes), 3)), (sizes - nonzeros)[:, None]], table[:, 1:])
 
     def careful() -> Tensor:
-        return _exact(
-            layout, heads(layout, tensors) + [_padded_with_nan(chunk) for chunk in chunks]
-        )
+        return exact(layout, heads(layout, tensors) + [_padded_with_nan(chunk) for chunk in chunks])
 
     return lax.cond(jnp.any(wrong), careful, lambda: quick)
 
@@ -82,7 +82,7 @@ def on_gpu(tensors: Sequence[Tensor]) -> Tensor:
     """Packed summaries of float32 arrays or narrower ones, one row a tensor."""
     # With several devices the kernel would run inside a partitioned program: not tested.
     if jax.device_count() > 1 or not jax_pallas.is_available():
-        return _on_gpu_by_rows(tensors)
+        return by_rows_on_gpu(tensors)
     return large_by_kernel(tensors, jax_pallas.whole_chunks)
 
 
@@ -92,32 +92,40 @@ def large_by_kernel(
     """The same; a kernel measures the whole chunks of large tensors, and rows the rest."""
     large = [i for i, x in enumerate(tensors) if x.size >= GPU_LARGE]
     if not large:
-        return _on_gpu_by_rows(tensors)
+        return by_rows_on_gpu(tensors)
     flat = [x.reshape(-1) for x in tensors]
     rest = {i: x for i, x in enumerate(flat) if x.size < GPU_LARGE}
     for i in large:
-        if flat[i].size % jax_pallas.CHUNK:
-            rest[i] = flat[i][flat[i].size // jax_pallas.CHUNK * jax_pallas.CHUNK :]
+        if flat[i].size % CHUNK:
+            rest[i] = flat[i][flat[i].size // CHUNK * CHUNK :]
     by_rows = jnp.zeros((0, len(FIELDS)), jnp.float64)
     if rest:
-        by_rows = _on_gpu_by_rows(list(rest.values()))
+        by_rows = by_rows_on_gpu(list(rest.values()))
     chunks = whole_chunks([flat[i] for i in large])
     a = placed(chunks, large, len(tensors), IDENTITY[1:])
     b = placed(by_rows, list(rest), len(tensors), IDENTITY)
-    sizes = np.array([x.size for x in tensors], np.float64)
-    sums = a[:, :7] + b[:, 1:8]
-    low, high = jnp.minimum(a[:, 7], b[:, 8]), jnp.maximum(a[:, 8], b[:, 9])
+    return joined(a, b, np.array([x.size for x in tensors], np.float64))
+
+
+def joined(chunks: Tensor, rests: Tensor, sizes: Any) -> Tensor:
+    """Packed summaries of tensors from those of their chunks, without the count, and the rest."""
+    sums = chunks[:, :7] + rests[:, 1:8]
+    low = jnp.minimum(chunks[:, 7], rests[:, 8])
+    high = jnp.maximum(chunks[:, 8], rests[:, 9])
     return jnp.concatenate([sizes[:, None], sums, low[:, None], high[:, None]], axis=1)
 
 
-def _on_gpu_by_rows(tensors: Sequence[Tensor]) -> Tensor:
+def by_rows_on_gpu(tensors: Sequence[Tensor]) -> Tensor:
     layout = RowLayout.of([x.size for x in tensors], GPU_WIDTH, GPU_LARGE)
+    # Without the barrier XLA computes updates where they are laid out, and for that copies the
+    # weights before the step: one more kernel for each of them.
+    tensors = [x if x.size >= GPU_LARGE else lax.optimization_barrier(x) for x in tensors]
     floats = [x.astype(jnp.float32) for x in tensors]
-    return _exact(layout, heads(layout, tensors) + laid_out(layout, floats, np.nan, common=1))
+    return exact(layout, heads(layout, tensors) + laid_out(layout, floats, np.nan, common=1))
 
 
 def _padded_with_nan(matrix: Matrix) -> Matrix:
-    return matrix._replace(values=jnp.where(_within(matrix), matrix.values, np.float32(np.nan)))
+    return matrix._replace(values=jnp.where(within(matrix), matrix.values, np.float32(np.nan)))
 
 
 def _quick_by_blocks(tensor: Tensor, head: int) -> Tensor:
@@ -152,11 +160,11 @@ def _centred(matrix: Matrix) -> Tensor:
     lengths = matrix.lengths.astype(np.float32)
     # Padding is 0: replace it by a number of the row.
     is_padded = bool((matrix.lengths < x.shape[1]).any())
-    low, high = _bounds(jnp.where(_within(matrix), x, x[:, :1]) if is_padded else x)
+    low, high = _bounds(jnp.where(within(matrix), x, x[:, :1]) if is_padded else x)
     middle = _middle(_add(x) / lengths, high - low)
     difference = x - middle[:, None]
     if is_padded:
-        difference = jnp.where(_within(matrix), difference, np.float32(0))
+        difference = jnp.where(within(matrix), difference, np.float32(0))
     operands = (_nonzero_folded(x), lax.abs(x), difference, difference * difference)
     nonzero, magnitude, rest, squares = (_add(each).astype(jnp.float64) for each in operands)
     middle = middle.astype(jnp.float64)
@@ -165,16 +173,16 @@ def _centred(matrix: Matrix) -> Tensor:
     return table_of(nonzero, whole + rest, magnitude, squares, -low, high)
 
 
-def _exact(layout: RowLayout, matrices: list[Matrix]) -> Tensor:
+def exact(layout: RowLayout, matrices: list[Matrix]) -> Tensor:
     """Packed summaries of any elements; padding must be NaN, and is not counted."""
-    table = merge_rows(layout, [_exact_rows(matrix.values) for matrix in matrices])
+    table = merge_rows(layout, [exact_rows(matrix.values) for matrix in matrices])
     padding = np.zeros(table.shape)
     for piece in layout.pieces:
         padding[piece.tensor, 0] = layout.padding(piece)
     return packed(np.array(layout.sizes, np.float64), [], table - padding)
 
 
-def _exact_rows(x: Tensor) -> Tensor:
+def exact_rows(x: Tensor) -> Tensor:
     """The statistics of rows: counts (NaN, +Inf, -Inf, zero), sums and bounds."""
     x = x.astype(jnp.float32)
     finite = lax.abs(x) < np.float32(np.inf)
@@ -233,6 +241,6 @@ def _bounds(x: Tensor) -> tuple[Tensor, Tensor]:
     )
 
 
-def _within(matrix: Matrix) -> Tensor:
+def within(matrix: Matrix) -> Tensor:
     column = lax.broadcasted_iota(jnp.int32, matrix.values.shape, 1)
     return column < matrix.lengths[:, None]

@@ -73,7 +73,7 @@ class Meter:
         """Training stops for something else: the next interval is not the time of a step."""
         self._last: float | None = None
         self._last_steps = 1
-        self._last_was_measured = False
+        self._last_was_measured = self._last_stands_in = False
         self._episode: _Episode | None = None
         # After a pause a device that lags behind has to fall behind again, and until
         # then the times at which steps begin say nothing about how long they take.
@@ -104,7 +104,13 @@ class Meter:
         if is_measured and not was_measured:
             self._measured(counts)
         self._last, self._last_steps, self._last_was_measured = now, steps, is_measured
+        self._last_stands_in = False
         return ended
+
+    def stand_in(self) -> None:
+        """The step that began last is run by what measures others: none to compare these with."""
+        self._last_stands_in = True
+        self.since_bare = 0
 
     def missed(self) -> None:
         """The step that began last, and was to be measured, is not."""
@@ -157,6 +163,8 @@ class Meter:
         episode = self._episode
         if self._last_was_measured:
             self._add_measured(seconds / steps)
+        elif self._last_stands_in:
+            self._settling = max(self._settling, 1)
         elif not self._has_run_bare:
             # Where measured steps came first, training's own step is compiled now.
             self._has_run_bare = True

@@ -144,6 +144,10 @@ class Pacer:
         self._all_measured -= 1
         self._measured_ticks -= 1
 
+    def stand_in(self) -> None:
+        """The step that began last is not measured, but run by the measured step all the same."""
+        self._meter.stand_in()
+
     def pause(self) -> None:
         """Training stops for something else: validation, the end of an epoch."""
         self._meter.pause()

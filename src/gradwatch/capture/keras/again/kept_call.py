@@ -18,7 +18,7 @@ class KeptCall(StandIn):
         # As in `MeasuredCall`: the model's step is run in any case, and once.
         self._model.__dict__["train_function"] = function = self._own_function
         try:
-            args = self._keeper.before(function, args)
+            args = self._keeper.before(self._keeper.own(function), args)
             if not self._keeper.kept.is_off:
                 function = self._keeper.own(function)
         except Exception as error:

@@ -6,6 +6,7 @@ from gradwatch.capture.keras.again.rerunner import Rerunner
 from gradwatch.capture.keras.again.step_keeper import StepKeeper
 from gradwatch.capture.keras.again.user_errors import UserErrors
 from gradwatch.capture.keras.backends import KerasBackend
+from gradwatch.capture.keras.stand_in import restored_train_function
 from gradwatch.core import KerasModel
 from gradwatch.parallel import ranks
 from gradwatch.util import Reporter
@@ -19,6 +20,7 @@ def make_keeper(model: KerasModel, backend: KerasBackend, reporter: Reporter) ->
     """
     rerunner, errors = None, UserErrors()
     with reporter.guard("preparing to keep steps", "what is kept of steps that are not measured"):
+        errors = UserErrors.of_function(restored_train_function(model))
         rerunner = _make_rerunner(model, backend, errors)
     return None if rerunner is None else StepKeeper(rerunner, reporter, errors)
 

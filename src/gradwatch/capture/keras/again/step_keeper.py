@@ -43,16 +43,17 @@ class StepKeeper:
             self._own = function, self.noting(function)
         return self._own[1]
 
-    def before(self, own_function: Any, args: Any) -> Any:
+    def before(self, function: Any, args: Any) -> Any:
         """A step comes next, measured or not: copy the state if it is time to.
 
+        The function is one that uses the same state, and is there already if possible.
         Returns the arguments to use. An internal error leaves these as they are; what the train
         step raises, if it is traced, is raised.
         """
         self.errors.have_come = False
         try:
             if self._may_copy and self.kept.wants_state():
-                self._copy_state(own_function, args)
+                self._copy_state(function, args)
             return self.rerunner.arguments(args, self.note)
         except Exception as error:
             if self.errors.have_come:
@@ -72,18 +73,17 @@ class StepKeeper:
         lost = "the tensors of an unmeasured step, should its loss become NaN"
         self._reporter.internal_error(error, "keeping a step", lost)
 
-    def _copy_state(self, own_function: Any, args: Any) -> None:
+    def _copy_state(self, function: Any, args: Any) -> None:
         # That of the last copy is known by now, without waiting for the device.
         self.harmed = self.kept.harmed_before()
         if self.harmed is not None:
             return  # The copies that there are will be needed.
-        own_function = self.own(own_function)
         if not self._has_copied:
             # The first time, what copies is compiled.
             self._has_copied = True
-            self.rerunner.copy_state(own_function, args)
+            self.rerunner.copy_state(function, args)
         began = time.perf_counter()
-        copied = self.rerunner.copy_state(own_function, args)
+        copied = self.rerunner.copy_state(function, args)
         if copied is None:
             self.kept.switch_off()
             return

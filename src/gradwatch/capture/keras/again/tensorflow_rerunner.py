@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from gradwatch.capture.keras.again.rerunner import Finite, Note, Rerunner
@@ -47,6 +49,10 @@ class _NotedFunction:
         return self._noted.get_concrete_function(iterator)
 
 
+def _is_finite(x: Any) -> bool:
+    return bool(np.isfinite(x.numpy()).all())
+
+
 class TensorFlowRerunner(Rerunner):
     """The state is the values of all variables that the step uses.
 
@@ -68,7 +74,7 @@ class TensorFlowRerunner(Rerunner):
 
     def copy_state(self, function: Any, args: Any) -> tuple[Any, Finite] | None:
         (iterator,) = args
-        if not isinstance(function, _NotedFunction) or not isinstance(iterator, tf.data.Iterator):
+        if not isinstance(iterator, tf.data.Iterator):
             return None
         if iterator.element_spec != self._known:
             graph = function.graph_for(iterator)
@@ -77,15 +83,26 @@ class TensorFlowRerunner(Rerunner):
                 return None
             self._known, self._variables = iterator.element_spec, variables
             self._read = tf.function(self._copy_and_check, autograph=False)
+        if self.device == "cpu":
+            # To trace a function of all variables takes longer than many copies.
+            state = self._copy()
+            return state, cache(lambda: tuple(map(_is_finite, self._floats(state))))
         state, finite = self._read()
         return state, lambda: tuple(map(bool, finite))
 
-    def _copy_and_check(self) -> tuple[list[Any], list[Any]]:
+    def _copy(self) -> list[Any]:
         # Reading shares the memory until the variable changes, and then that is copied.
-        state = [variable.read_value() for variable in self._variables]
+        return [variable.read_value() for variable in self._variables]
+
+    def _floats(self, state: list[Any]) -> list[Any]:
+        """The variables that are floats, but those of metrics."""
         metrics = {id(variable.value) for variable in self._model.metrics_variables}
         own = [x for v, x in zip(self._variables, state, strict=True) if id(v) not in metrics]
-        return state, [tf.reduce_all(tf.math.is_finite(x)) for x in own if x.dtype.is_floating]
+        return [x for x in own if x.dtype.is_floating]
+
+    def _copy_and_check(self) -> tuple[list[Any], list[Any]]:
+        state = self._copy()
+        return state, [tf.reduce_all(tf.math.is_finite(x)) for x in self._floats(state)]
 
     def size(self, state: Any) -> int:
         return sum(value.dtype.size * value.shape.num_elements() for value in state)

@@ -5,6 +5,8 @@ from typing import Any
 
 from gradwatch.capture.keras.backends.wrapped_step import RefusedError
 
+_NAME = "_gradwatch_errors"
+
 
 class UserErrors:
     """Notes whether a model's train step has raised while it was traced.
@@ -15,6 +17,12 @@ class UserErrors:
 
     def __init__(self) -> None:
         self.have_come = False
+
+    @classmethod
+    def of_function(cls, function: Any) -> "UserErrors":
+        """Those of a model's own train function, the same for each `fit`."""
+        known: UserErrors = vars(function).setdefault(_NAME, cls())
+        return known
 
     def noted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same train step, or a function that calls nothing else; that it raises is noted."""

@@ -7,9 +7,9 @@ from typing import Any
 from gradwatch.capture.keras.ahead.tracer import Tracer
 from gradwatch.util import leaving
 
-QUICK = {"jax": 1.5, "tensorflow": 3.0}
+QUICK = {"jax": 1.5, "tensorflow": 3.0, "tensorflow graph": 15.0}
 """Seconds of the thread. What is traced as fast is compiled in some seconds. Training waits for
-that, so that the first steps of small models are measured. Where tracing is slow, compiling is not.
+that, so that the first steps of small models are measured. A graph takes little more than tracing.
 """
 SHARE = 0.05
 """The part of the time since the first that tracing for further kinds of batches may take."""
@@ -28,13 +28,15 @@ class CompiledAhead:
         own_clock: Callable[[], float] = time.thread_time,
         waits: bool = True,
     ) -> None:
-        self._tracer = tracer
+        self.tracer = tracer
+        """Of the `fit` that is under way: another may use what was compiled in one before."""
         self._waits = waits
         self._clock = clock
         self._own_clock = own_clock
         self._programs: dict[Hashable, _Program] = {}
         self._began = 0.0
-        self._tracing = 0.0
+        self.tracing = 0.0
+        """Seconds, of all programs."""
 
     @property
     def is_awaited(self) -> bool:
@@ -52,10 +54,10 @@ class CompiledAhead:
 
         RuntimeError if it could not be compiled, once.
         """
-        kind = self._tracer.kind_of(args)
+        kind = self.tracer.kind_of(args)
         program = self._programs.get(kind)
         if program is None:
-            if self._programs and self._tracing > SHARE * (self._clock() - self._began):
+            if self._programs and self.tracing > SHARE * (self._clock() - self._began):
                 return False
             program = self._programs[kind] = self._begin(function, args)
         program.check()
@@ -78,11 +80,13 @@ class CompiledAhead:
         began, own = self._clock(), self._own_clock()
         if not self._programs:
             self._began = began
-        compile_it = self._tracer.trace(function, args)
-        seconds = self._clock() - began
-        self._tracing += seconds
+        traced_before, self.tracer.seconds = self.tracer.seconds, 0.0
+        compile_it = self.tracer.trace(function, args)
+        seconds = self._clock() - began + traced_before
+        self.tracing += seconds
         # By the thread's own time: also on a busy machine, the first steps are measured.
-        is_quick = self._waits and self._own_clock() - own < QUICK[self._tracer.framework]
+        own_seconds = self._own_clock() - own + traced_before
+        is_quick = self._waits and own_seconds < QUICK[self.tracer.way]
         return _Program(None if is_quick else compile_it, seconds)
 
 

@@ -14,7 +14,10 @@ from gradwatch.compat.keras_facts import COMMITS_STATE
 class JaxTracer(Tracer):
     """What is compiled here is found by the call: both share JAX's cache of lowered functions."""
 
-    framework = "jax"
+    way = "jax"
+
+    def has_compiled(self, function: Any) -> bool:
+        return bool(jitted_step(function)._cache_size())
 
     def take(self, args: Any) -> Taken:
         state, batches = args

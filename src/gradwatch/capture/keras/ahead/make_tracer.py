@@ -21,4 +21,4 @@ def make_tracer(model: KerasModel, keeper: StepKeeper | None) -> Tracer | None:
         return JaxTracer()
     from gradwatch.capture.keras.ahead.tensorflow_tracer import TensorFlowTracer
 
-    return TensorFlowTracer(keeper, is_graph=not model.jit_compile)
+    return TensorFlowTracer(model, keeper, is_graph=not model.jit_compile)

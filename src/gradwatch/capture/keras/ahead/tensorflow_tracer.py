@@ -1,5 +1,6 @@
 """Compiling a train function ahead of its call on TensorFlow."""
 
+import time
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -9,9 +10,15 @@ from gradwatch.capture.keras.again import StepKeeper
 from gradwatch.capture.keras.again.tensorflow_rerunner import is_more_than_variables, of_batch
 from gradwatch.capture.keras.ahead.tracer import Taken, Tracer
 from gradwatch.capture.keras.backends.tensorflow_random import is_seeded, stateful_operations
+from gradwatch.capture.keras.backends.wrapped_step import RefusedError
+from gradwatch.capture.keras.optimizers import build_optimizer
+from gradwatch.core import KerasModel
 
 MOST_STATE = 1 << 30
 """Bytes of variables, of which there is a copy while the step is compiled."""
+
+_ON_BATCH = "_gradwatch_on_batch"
+"""An attribute of a train function: the same as functions of a batch, by its kind."""
 
 
 class TensorFlowTracer(Tracer):
@@ -20,26 +27,31 @@ class TensorFlowTracer(Tracer):
     Not on a GPU: there a second step may need the memory that training needs.
     """
 
-    framework = "tensorflow"
-
-    def __init__(self, keeper: StepKeeper, is_graph: bool) -> None:
+    def __init__(self, model: KerasModel, keeper: StepKeeper, is_graph: bool) -> None:
+        self._model = model
         self._keeper = keeper
         self._is_graph = is_graph
-        self._of_batch: dict[Hashable, tuple[Any, Any]] = {}
+        self.way = "tensorflow graph" if is_graph else "tensorflow"
         self._suits: dict[Hashable, bool] = {}
 
     def suits(self, function: Any, args: Any) -> bool:
+        build_optimizer(self._model)
         if not self._is_graph:
             return True
         (iterator,) = args
         specification = iterator.element_spec
-        key = id(function), _hashable(specification)
+        key = function, _hashable(specification)
         if key not in self._suits:
-            # What is traced here is what the model's own function runs. Random numbers with a state
-            # in it would go on in one function from where they were in the other.
-            own = self.on_batch(function, Taken(None, None, specification))
-            operations = stateful_operations(own.get_concrete_function().graph)
-            self._suits[key] = not any(map(is_seeded, operations))
+            # Random numbers with a state in the function would go on in this one from where they
+            # were in the model's own.
+            began = time.thread_time()
+            on_batch = self.on_batch(function, Taken(None, None, specification))
+            try:
+                operations = stateful_operations(on_batch.get_concrete_function().graph)
+                self._suits[key] = not any(map(is_seeded, operations))
+            except RefusedError:
+                self._suits[key] = False
+            self.seconds += time.thread_time() - began
         return self._suits[key]
 
     def take(self, args: Any) -> Taken:
@@ -55,12 +67,11 @@ class TensorFlowTracer(Tracer):
         return (taken.batch,)
 
     def on_batch(self, function: Any, taken: Taken) -> Any:
-        key = id(function), _hashable(taken.specification)
-        if key not in self._of_batch:
-            # The function is kept, so that its id stays its own.
-            noted = self._keeper.errors.noted(function)
-            self._of_batch[key] = of_batch(noted, taken.specification), function
-        return self._of_batch[key][0]
+        known = vars(function).setdefault(_ON_BATCH, {})
+        key = _hashable(taken.specification)
+        if key not in known:
+            known[key] = of_batch(self._keeper.errors.noted(function), taken.specification)
+        return known[key]
 
     def kind_of(self, args: Any) -> Hashable:
         return _hashable(args)

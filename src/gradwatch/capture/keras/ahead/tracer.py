@@ -23,11 +23,19 @@ class Tracer(ABC):
     compiled on any.
     """
 
-    framework: str
+    way: str
+    """The framework, and how it runs what is traced."""
+
+    seconds = 0.0
+    """Of this thread, which `suits` has taken to trace what `trace` is asked for next."""
 
     def suits(self, function: Any, args: Any) -> bool:
-        """Whether the model's own function does the same on a batch as on these arguments."""
+        """Whether a measured function does the same on a batch as on these arguments."""
         return True
+
+    def has_compiled(self, function: Any) -> bool:
+        """Whether the model's own function has been compiled, as far as can be seen."""
+        return False
 
     @abstractmethod
     def take(self, args: Any) -> Taken:

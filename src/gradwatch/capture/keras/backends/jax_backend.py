@@ -36,6 +36,7 @@ class JaxBackend(KerasBackend):
 
     def wrap(self, train_step: Any, observation: Any) -> Any:
         def measure(due: Any, result: Any) -> Any:
+            observation.note_logs(result[0])
             return observation.measure(due, result[1])
 
         step = watched(train_step, observation, measure, has_state=True)

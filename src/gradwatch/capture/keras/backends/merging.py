@@ -9,10 +9,17 @@ import tensorflow as tf
 from gradwatch.capture.keras.step_inputs import BATCH_SIZE
 from gradwatch.capture.site_table import Row
 from gradwatch.core import FIELDS, Kind
-from gradwatch.watches import ATTENTION_KINDS
+from gradwatch.watches import VITAL_KINDS
 
 SPREAD = frozenset(
-    {Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.SATURATED, Kind.INPUT, Kind.TARGET, *ATTENTION_KINDS}
+    {
+        Kind.OUTPUT,
+        Kind.OUTPUT_GRADIENT,
+        Kind.SATURATED,
+        Kind.INPUT,
+        Kind.TARGET,
+        *VITAL_KINDS,
+    }
 )
 """Kinds of which each replica has a part: the whole's summary is that of the parts, merged."""
 

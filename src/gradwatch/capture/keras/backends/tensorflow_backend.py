@@ -32,6 +32,7 @@ class TensorFlowBackend(KerasBackend):
                 if self.own_step_has_run:
                     raise RefusedError
             with self.aside():
+                observation.note_logs(result)
                 measured = observation.measure(tf.convert_to_tensor(self._histograms_due))
             self.use_copies(result)
             return measured

@@ -25,6 +25,7 @@ class TorchBackend(KerasBackend):
     def wrap(self, train_step: Any, observation: Any) -> Any:
         def measure(due: None, result: Any) -> Any:
             with torch.no_grad():
+                observation.note_logs(result)
                 return observation.measure(self._histograms_due)
 
         return watched(train_step, observation, measure, has_state=False)

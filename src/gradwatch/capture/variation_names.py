@@ -1,0 +1,4 @@
+"""The names of how much the samples of a batch differ, relative to their size."""
+
+INPUT_VARIATION, OUTPUT_VARIATION = "input_variation", "output_variation"
+TARGET_VARIATION = "target_variation"
