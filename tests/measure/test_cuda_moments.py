@@ -49,7 +49,7 @@ def test_each_element_of_a_variable_belongs_to_one_chunk_in_every_role(plan_of: 
             one = several[plan.order[plan.owners[chunk]]]
             assert form.has_first is (one.first is not None)
     assert covered == plan.chunks
-    for role in range(cuda_moments.triton_moments.ROLES):
+    for role in range(cuda_moments.triton_table.ROLES):
         for place, i in enumerate(plan.order):
             begin, end = plan.firsts[role * count + place : role * count + place + 2]
             own = range(begin - role * plan.chunks, end - role * plan.chunks)

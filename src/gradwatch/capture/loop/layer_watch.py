@@ -68,6 +68,9 @@ class LayerWatch:
         self._layers = layers
         self._timetable = timetable
         self._group = group
+        self._own: Sequence[SiteInfo] = ()
+        self._infos: dict[str, list[SiteInfo]] = {}
+        self._wanted: list[Site] | None = None
 
     def watching(self) -> AbstractContextManager[None]:
         """Note what the chosen layers return while the context lasts."""
@@ -75,7 +78,15 @@ class LayerWatch:
         return self._layers.watching(chosen, Kind.OUTPUT_GRADIENT in self._timetable.kinds)
 
     def infos(self, prefix: str) -> list[SiteInfo]:
-        return _prefixed(self._layers.infos(), prefix)
+        own = self._layers.infos()
+        if own is not self._own:
+            self._own, self._infos, self._wanted = own, {}, None
+        # Kept: making them, and choosing, takes longer than to measure what they are of.
+        if prefix not in self._infos:
+            self._infos[prefix] = [
+                replace(info, site=Site(info.kind, under(prefix, info.path))) for info in own
+            ]
+        return self._infos[prefix]
 
     def take(self, prefix: str) -> StepTensors:
         """The tensors that were noted since the last time."""
@@ -86,15 +97,10 @@ class LayerWatch:
         return StepTensors(self.infos(prefix), found)
 
     def _chosen(self) -> list[Site]:
-        infos = self._layers.infos()
-        offered = _prefixed(infos, self._group)
-        # A selector that matches nothing is reported when the step is recorded.
-        wanted = set(Plan(narrowed(self._timetable, offered), offered).sites)
-        pairs = zip(infos, offered, strict=True)
-        return [own.site for own, info in pairs if info.site in wanted]
-
-
-def _prefixed(infos: Sequence[SiteInfo], prefix: str) -> list[SiteInfo]:
-    if not prefix:
-        return list(infos)  # With hundreds of layers, copies add up.
-    return [replace(info, site=Site(info.kind, under(prefix, info.path))) for info in infos]
+        offered = self.infos(self._group)
+        if self._wanted is None:
+            # A selector that matches nothing is reported when the step is recorded.
+            wanted = set(Plan(narrowed(self._timetable, offered), offered).sites)
+            pairs = zip(self._own, offered, strict=True)
+            self._wanted = [own.site for own, info in pairs if info.site in wanted]
+        return self._wanted

@@ -1,6 +1,6 @@
 """The tensors of a watched torch module, by site."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from gradwatch.capture.torch.measured_variables import (
     keeps_gradients,
 )
 from gradwatch.capture.torch.torch_moments import TorchState
+from gradwatch.capture.torch.torch_optimizer import scale_of
 from gradwatch.capture.torch.torch_parallel import Shards
 from gradwatch.capture.variable_names import NamedVariable
 from gradwatch.core import Kind, Site, Tensor, TorchModule, TorchOptimizer
@@ -55,7 +56,9 @@ class ModuleTensors:
         self._group = group
         self._outputs = outputs
         self._by_path = {under(group, n.path): n.value for n in named}
-        self._known: tuple[Any, SiteTable] | None = None
+        self._known: tuple[Any, StepTensors] | None = None
+        self._alone: SiteTable | None = None
+        """The table of variables alone."""
         self._measured = MeasuredVariables()
         self._subtables: dict[tuple[int, bool], SiteTable] = {}
 
@@ -111,10 +114,11 @@ class ModuleTensors:
         return step.held
 
     def measured_at_once(
-        self, step: BegunStep, without: Collection[Kind] = ()
+        self, step: BegunStep, table: SiteTable, with_weights: bool
     ) -> dict[Site, MeasuredRow]:
-        """After the step: the rows of what is measured in one pass with the optimizer's state."""
-        if self._state is None or self.shards is not None:
+        """After the step: the rows of a table that one pass measures with the optimizer's state."""
+        is_part = self.shards is not None or table is not step.table  # Of layers alone, perhaps.
+        if self._state is None or is_part or not step.state_updates:
             return {}
         held, by_path, applied = self._held_after(step), self._by_path, step.applied
         variables = {}
@@ -123,13 +127,14 @@ class ModuleTensors:
             gradient = applied.get(id(parameter), parameter.grad)
             before = step.before.get(update)
             variables[path] = MeasuredVariable(parameter, gradient, before, held[id(parameter)])
-        return self._measured.rows(variables, step, without)
+        return self._measured.rows(variables, step, () if with_weights else (Kind.WEIGHT,))
 
     def deferrable(self, step: BegunStep, optimizer: TorchOptimizer) -> dict[Site, Tensor]:
         """The gradients that may be measured after the step, which leaves them as they are."""
-        if self._state is None or self.shards is not None or not keeps_gradients(optimizer):
+        if self._state is None or self.shards is not None or self.is_clipped:
             return {}
-        if self._state.changes_gradients:
+        is_scaled = scale_of(optimizer) is not None
+        if is_scaled or self._state.changes_gradients or not keeps_gradients(optimizer):
             return {}
         paths = step.state_updates
         sites = [s for s in step.due if s.kind is Kind.GRADIENT and s.path in paths]
@@ -152,16 +157,20 @@ class ModuleTensors:
     def table(self, layers: StepTensors | None = None) -> SiteTable:
         """The sites that are watched, with the outputs of submodules if they are due."""
         self._follow_optimizer()
-        if self._outputs is not None:
-            return self._new_table(layers or StepTensors(self._outputs.infos(self._group)))
         # Parameters rarely change except in their values, and making a table is slow.
         form = (
             self.is_clipped,
             *[(n.value.requires_grad, n.value.shape, n.value.dtype) for n in self._named],
         )
         if self._known is None or self._known[0] != form:
-            self._known = form, self._new_table(StepTensors())
-        return self._known[1]
+            self._known, self._alone = (form, self._variables()), None
+        variables = self._known[1]
+        if self._outputs is not None:
+            layers = layers or StepTensors(self._outputs.infos(self._group))
+            return self._loop.table(variables + layers, self._group)
+        if self._alone is None:
+            self._alone = self._loop.table(variables, self._group)
+        return self._alone
 
     def _follow_optimizer(self) -> None:
         """Take the parameters that the optimizer holds now."""
@@ -171,7 +180,7 @@ class ModuleTensors:
             self._by_path = {under(self._group, n.path): n.value for n in held}
             self._known = None
 
-    def _new_table(self, layers: StepTensors) -> SiteTable:
+    def _variables(self) -> StepTensors:
         learned = [None if n.value.requires_grad else ABSENT for n in self._named]
         by_kind: dict[Kind, list[Tensor]] = {
             Kind.WEIGHT: [n.value for n in self._named],
@@ -185,7 +194,7 @@ class ModuleTensors:
         tensors = variable_tensors(self._named, by_kind, framework("torch").difference, self._group)
         if self._state is not None:
             tensors += self._state.tensors(self._named, self._group)
-        return self._loop.table(tensors + layers, self._group)
+        return tensors
 
     @property
     def _has_applied_gradients(self) -> bool:

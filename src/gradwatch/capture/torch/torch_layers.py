@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +114,7 @@ class TorchLayers:
         self._hooks: list[Any] = []
         self._kinds: dict[str, list[Kind]] = {}
         self._known: dict[str, Any] | None = None
+        self._known_infos: tuple[Any, Sequence[SiteInfo]] | None = None
         self._attention = AttentionScores(reporter, is_on)
 
     @property
@@ -121,11 +122,23 @@ class TorchLayers:
         return True
 
     def infos(self) -> Sequence[SiteInfo]:
+        """The same object as long as nothing of it has changed."""
+        modules = self._modules()
+        form = (
+            tuple(map(id, modules.values())),  # Which stay, as owners.
+            tuple([self._can_saturate(path, module) for path, module in modules.items()]),
+            tuple([(w.dtype, w.requires_grad) for w in self._root.parameters()]),
+        )
+        if self._known_infos is None or self._known_infos[0] != form:
+            self._known_infos = form, self._new_infos(modules)
+        return self._known_infos[1]
+
+    def _new_infos(self, modules: Mapping[str, Any]) -> Sequence[SiteInfo]:
         top = list(self._root.children())
         indices = {id(m): (i, i - len(top)) for i, m in enumerate(top)}
         infos = []
-        attending = attention_modules(self._modules()) if self._measured is None else set()
-        for path, module in self._modules().items():
+        attending = attention_modules(modules) if self._measured is None else set()
+        for path, module in modules.items():
             weights = list(module.parameters())
             kinds = [Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.DEAD_UNIT]
             kinds += ATTENTION_KINDS if path in attending else ()

@@ -152,8 +152,7 @@ class TorchWatch:
             return
         step = BegunStep(moment, self._tensors.table(), self._seen.eager_step(moment))
         rows = [row for row in step.table.rows if row[1].kind is Kind.GRADIENT]
-        tensors = self._clipping.gradients([site for _, site in rows])
-        if tensors is not None:
+        if (tensors := self._clipping.gradients([site for _, site in rows])) is not None:
             self._clipping.rows = self._measured(step, rows, tensors)
             self._clipping.values = step.values
 
@@ -186,8 +185,7 @@ class TorchWatch:
             step.before = self._tensors.values_before(step)
             has_closure = kwargs.get("closure") is not None or any(map(callable, args[1:]))
             if not has_closure:
-                if not self._clipping.is_clipped and scale_of(optimizer) is None:
-                    step.deferred = self._tensors.deferrable(step, optimizer)
+                step.deferred = self._tensors.deferrable(step, optimizer)
                 self._measure_gradients(step, scale_of(optimizer))
                 step.applied = self._tensors.gradients_before(step, scale_of(optimizer))
         self._step = step
@@ -219,12 +217,10 @@ class TorchWatch:
 
     def _measure_gradients(self, step: BegunStep, scale: Tensor | None) -> None:
         """Measure the gradients before the step: an optimizer may change them."""
-        clipping = self._clipping
-        kept = clipping.kept()
+        clipping, kept = self._clipping, self._clipping.kept()
         known = clipping.rows.keys() | step.deferred.keys()
         rows = [r for r in step.table.rows if r[1].kind in GRADIENTS and r[1] not in known]
-        sites = [site for _, site in rows if site not in kept]
-        tensors = {site: self._tensors.tensor(site, step) for site in sites}
+        tensors = {s: self._tensors.tensor(s, step) for _, s in rows if s not in kept}
         if scale is not None:
             tensors = {s: None if x is None else x / scale for s, x in tensors.items()}
         tensors |= kept
@@ -264,9 +260,9 @@ class TorchWatch:
         self, step: BegunStep, table: SiteTable, outputs: Mapping[Site, SiteTensor]
     ) -> dict[str, Tensor]:
         """The summaries, cells and values of a table, as arrays on the device."""
-        compared = {Kind.WEIGHT} if self._is_compared(step.moment) else ()
-        measured = {**step.deferred, **self._tensors.measured_at_once(step, without=compared)}
-        measured |= {**self._clipping.rows, **step.gradients}
+        is_compared = self._is_compared(step.moment)
+        at_once = self._tensors.measured_at_once(step, table, not is_compared)
+        measured = {**step.deferred, **at_once, **self._clipping.rows, **step.gradients}
 
         def tensor(site: Site) -> Tensor | MeasuredRow | None:
             if site in measured:
@@ -275,7 +271,7 @@ class TorchWatch:
 
         tensors = [tensor(site) for _, site in table.rows]
         rows, cells = step.eager.measure(tensors, table.with_cells)
-        if self._is_compared(step.moment):
+        if is_compared:
             pairs = zip(table.rows, tensors, strict=True)
             rows = with_exact_sums(
                 rows, [x if site.kind is Kind.WEIGHT else None for (_, site), x in pairs]

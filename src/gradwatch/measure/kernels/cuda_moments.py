@@ -14,13 +14,18 @@ import numpy as np
 import torch
 
 from gradwatch.core import FIELDS, Tensor
-from gradwatch.measure.kernels import triton_kernel, triton_moments
+from gradwatch.measure.kernels import (
+    triton_kernel,
+    triton_mending,
+    triton_moments,
+    triton_table,
+)
 from gradwatch.measure.kernels.torch_cuda import MERGED, elements, to_device
 
 BLOCK, STEPS, PER, WARPS = 1024, 128, 4, 8
 """Elements at a time, how often in a chunk, how many next to each other a thread reads, warps."""
 CAREFUL = 1024
-ROWS = triton_moments.ROLES + 1
+ROWS = triton_table.ROLES + 1
 
 _KEPT = 32
 _ORDINARY = (torch.Tensor, torch.nn.Parameter)
@@ -47,7 +52,7 @@ class StepMoments(NamedTuple):
         return self.gradient, self.first, self.second, self.weight, self.before
 
 
-class _Form(NamedTuple):
+class _MomentForm(NamedTuple):
     """What one launch measures together."""
 
     dtype: str
@@ -61,11 +66,11 @@ class _Form(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _MomentPlan:
     """The tables for variables of certain sizes, on the device, but those of `torch_cuda._Plan`."""
 
     order: list[int]
-    groups: list[tuple[_Form, Any, int, int]]
+    groups: list[tuple[_MomentForm, Any, int, int]]
     """Each with the type of its elements, its first chunk, and their number."""
     chunks: int
     sizes: Any
@@ -75,7 +80,7 @@ class _Plan:
     starts: Any
 
 
-_plans: OrderedDict[Any, _Plan] = OrderedDict()
+_plans: OrderedDict[Any, _MomentPlan] = OrderedDict()
 
 
 def reads(x: Tensor) -> bool:
@@ -110,7 +115,7 @@ def can_measure(one: StepMoments) -> bool:
 def measure(several: Sequence[StepMoments], device: Any) -> Tensor:
     """Packed summaries: of each role a row for each variable, then a row each for the cosines.
 
-    The roles are those of `triton_moments`. Rows of what is not there mean nothing.
+    The roles are those of `triton_table`. Rows of what is not there mean nothing.
     """
     with torch.cuda.device(device):
         return _launch(several, device)
@@ -121,7 +126,7 @@ def _launch(several: Sequence[StepMoments], device: Any) -> Tensor:
     forms = tuple(map(_form, several, addresses))
     plan = _plan(forms, several, device)
     table = to_device(_table([addresses[i] for i in plan.order], several, plan.order), device)
-    count, roles = len(several), triton_moments.ROLES
+    count, roles = len(several), triton_table.ROLES
     rows = torch.empty((count * ROWS, len(FIELDS)), dtype=torch.float64, device=device)
     shape = (triton_kernel.PARTS, max(plan.chunks, 1) * roles)
     partials = torch.empty(shape, dtype=torch.float64, device=device)
@@ -140,7 +145,7 @@ def _launch(several: Sequence[StepMoments], device: Any) -> Tensor:
         block=MERGED,
         num_warps=4,
     )
-    triton_moments.cosines[(count,)](
+    triton_mending.cosines[(count,)](
         table,
         count,
         plan.firsts,
@@ -155,8 +160,8 @@ def _launch(several: Sequence[StepMoments], device: Any) -> Tensor:
     return rows
 
 
-def _form(one: StepMoments, addresses: Sequence[int]) -> _Form:
-    return _Form(
+def _form(one: StepMoments, addresses: Sequence[int]) -> _MomentForm:
+    return _MomentForm(
         str(one.weight.dtype),
         all(address % 16 == 0 for address in addresses),
         one.first is not None,
@@ -184,7 +189,9 @@ def _table(
     return table
 
 
-def _plan(forms: tuple[_Form, ...], several: Sequence[StepMoments], device: Any) -> _Plan:
+def _plan(
+    forms: tuple[_MomentForm, ...], several: Sequence[StepMoments], device: Any
+) -> _MomentPlan:
     key = device, forms, tuple([each.weight.numel() for each in several])
     plan = _plans.get(key)
     if plan is None:
@@ -197,8 +204,8 @@ def _plan(forms: tuple[_Form, ...], several: Sequence[StepMoments], device: Any)
 
 
 def _make_plan(
-    forms: Sequence[_Form], numbers: Sequence[int], dtypes: Sequence[Any], device: Any
-) -> _Plan:
+    forms: Sequence[_MomentForm], numbers: Sequence[int], dtypes: Sequence[Any], device: Any
+) -> _MomentPlan:
     order = sorted(range(len(forms)), key=forms.__getitem__)
     sizes = np.array([numbers[i] for i in order], np.int64)
     counts = -(-sizes // (BLOCK * STEPS))
@@ -213,7 +220,7 @@ def _make_plan(
         begin, at = at, at + len(those)
         first, last = int(firsts[begin]), int(firsts[at])
         groups.append((form, dtypes[those[0]], first, last - first))
-    roles = range(triton_moments.ROLES)
+    roles = range(triton_table.ROLES)
     # Each role has a part of the partial results, as if it were more variables.
     of_all = [
         np.concatenate([sizes for _ in roles]),
@@ -222,12 +229,12 @@ def _make_plan(
         owners,
         starts,
     ]
-    return _Plan(order, groups, chunks, *(to_device(table, device) for table in of_all))
+    return _MomentPlan(order, groups, chunks, *(to_device(table, device) for table in of_all))
 
 
 def _measure_group(
-    plan: _Plan,
-    form: _Form,
+    plan: _MomentPlan,
+    form: _MomentForm,
     dtype: Any,
     first: int,
     chunks: int,
@@ -254,7 +261,7 @@ def _measure_group(
         "has_weight": True,
         "has_before": form.has_before,
         "is_away": form.is_away,
-        "roles": triton_moments.ROLES,
+        "roles": triton_table.ROLES,
     }
     triton_moments.moment_partials[(chunks,)](
         *arguments,
@@ -265,6 +272,6 @@ def _measure_group(
         per=PER,
         num_warps=WARPS,
     )
-    triton_moments.mended_moments[(chunks,)](
+    triton_mending.mended_moments[(chunks,)](
         *arguments, **kinds, length=BLOCK * STEPS, block=CAREFUL, num_warps=4
     )
