@@ -144,7 +144,7 @@ def summarize(
     return lax.platform_dependent(arrays, settings, default=by_rows, cuda=on_gpu, rocm=on_gpu)
 
 
-Kernel = Callable[[Sequence[Group]], list[Chunks]]
+Kernel = Callable[[Sequence[Group]], Chunks]
 
 
 @jax_names.in_wide_types
@@ -253,7 +253,7 @@ def _by_kernel(groups: Sequence[Group], kernel: Kernel) -> _Found:
         return numbers.at[np.array(with_rest)].add(further(rest))
 
     first, second = (getattr(groups[0], name) is not None for name in _KINDS[1:])
-    rows = jnp.stack([each.rows for each in chunks])
+    rows = chunks.rows
     at = [0, 1 if first else None, 1 + first if second else None]
     nothing = _identities(len(groups))
     tensors = [
@@ -262,11 +262,11 @@ def _by_kernel(groups: Sequence[Group], kernel: Kernel) -> _Found:
     products = jnp.zeros((len(groups), 5), jnp.float64)
     if first:
         nonzero = [whole - rows[:, k, 3] for k in (0, 1)]
-        parts = [jnp.stack([each.product for each in chunks]), rows[:, 0, 6], rows[:, 1, 6]]
+        parts = [chunks.product, rows[:, 0, 6], rows[:, 1, 6]]
         products = plus(jnp.stack([*parts, *nonzero], axis=1), lambda found: found.products)
     normalized = add(rows[:, -1], lambda found: found.normalized) if second else nothing
-    below = jnp.stack([each.below for each in chunks])
-    return _Found(sizes, tensors, normalized, plus(below, lambda found: found.below), products)
+    below = plus(chunks.below, lambda found: found.below)
+    return _Found(sizes, tensors, normalized, below, products)
 
 
 def _tensors_of(number: int, found: _Found) -> Tensor:

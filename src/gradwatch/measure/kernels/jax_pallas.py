@@ -46,7 +46,7 @@ class Group(NamedTuple):
 
 
 class Chunks(NamedTuple):
-    """Of the whole chunks of each group.
+    """Of the whole chunks of each group, one row each.
 
     `rows` has summaries without the count: of the gradient, the first moment, the second, and the
     normalized gradient, as far as there are any. `below` says how often the root is below the
@@ -86,31 +86,31 @@ def whole_chunks(flat: Sequence[Any], *, interpret: bool = False) -> Any:
 
     Arrays are float32 or narrower, of at least one chunk. `interpret` needs no GPU, but is slow.
     """
-    found = chunks_of_groups([Group(x) for x in flat], interpret=interpret)
-    return jnp.concatenate([each.rows for each in found])
+    return chunks_of_groups([Group(x) for x in flat], interpret=interpret).rows[:, 0]
 
 
-def chunks_of_groups(groups: Sequence[Group], *, interpret: bool = False) -> list[Chunks]:
-    """The same of tensors that are read together."""
+def chunks_of_groups(groups: Sequence[Group], *, interpret: bool = False) -> Chunks:
+    """The same of tensors that are read together; all groups have the same moments."""
     alike: dict[Any, list[int]] = {}
     for i, group in enumerate(groups):
         kinds = tuple(x is not None and x.dtype for x in group[:3])
-        alike.setdefault((group.streams, group.gradient.size, kinds), []).append(i)
-    partials: dict[tuple[int, int], list[Any]] = {}
-    order: dict[tuple[int, int], list[int]] = {}
-    for (streams, size, _), same in alike.items():
-        together = TOGETHER if streams == 1 else TOGETHER_OF_SEVERAL
+        alike.setdefault((group.gradient.size, kinds), []).append(i)
+    partials: dict[int, list[tuple[list[int], Any]]] = {}
+    streams = groups[0].streams
+    together = TOGETHER if streams == 1 else TOGETHER_OF_SEVERAL
+    for (size, _), same in alike.items():
         for start in range(0, len(same), together):
             some = same[start : start + together]
             found = _call([groups[i] for i in some], size // CHUNK, interpret)
-            partials.setdefault((streams, size // CHUNK), []).append(found)
-            order.setdefault((streams, size // CHUNK), []).extend(some)
-    results: dict[int, Chunks] = {}
-    for key, several in partials.items():
-        # Groups of equally many chunks are merged at once: each reduction is another kernel.
-        merged = _merged(key[0], *map(jnp.concatenate, zip(*several, strict=True)))
-        results.update(zip(order[key], map(Chunks, *merged), strict=True))
-    return [results[i] for i in range(len(groups))]
+            partials.setdefault(found[0].shape[-1], []).append((some, found))
+    # Groups of equally many programs are merged at once: each reduction is another kernel.
+    order = [i for several in partials.values() for some, _ in several for i in some]
+    merged = [
+        _merged(streams, *map(jnp.concatenate, zip(*(found for _, found in several), strict=True)))
+        for several in partials.values()
+    ]
+    places = np.argsort(np.array(order))
+    return Chunks(*(jnp.concatenate(each)[places] for each in zip(*merged, strict=True)))
 
 
 def _merged(streams: int, counts: Any, sums: Any, bounds: Any) -> tuple[Any, Any, Any]:
