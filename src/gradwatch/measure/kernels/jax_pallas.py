@@ -26,7 +26,7 @@ TOGETHER, TOGETHER_OF_SEVERAL = 8, 4
 """How many tensors a kernel reads, or groups of several. More make fewer, longer kernels."""
 
 
-class Group(NamedTuple):
+class TensorGroup(NamedTuple):
     """Flat arrays of one size that are read together, float32 or narrower, of at least a chunk.
 
     With `second`, the gradient times `scale` over the root of `second` is measured too, and how
@@ -86,10 +86,10 @@ def whole_chunks(flat: Sequence[Any], *, interpret: bool = False) -> Any:
 
     Arrays are float32 or narrower, of at least one chunk. `interpret` needs no GPU, but is slow.
     """
-    return chunks_of_groups([Group(x) for x in flat], interpret=interpret).rows[:, 0]
+    return chunks_of_groups([TensorGroup(x) for x in flat], interpret=interpret).rows[:, 0]
 
 
-def chunks_of_groups(groups: Sequence[Group], *, interpret: bool = False) -> Chunks:
+def chunks_of_groups(groups: Sequence[TensorGroup], *, interpret: bool = False) -> Chunks:
     """The same of tensors that are read together; all groups have the same moments."""
     alike: dict[Any, list[int]] = {}
     for i, group in enumerate(groups):
@@ -133,7 +133,7 @@ def _merged(streams: int, counts: Any, sums: Any, bounds: Any) -> tuple[Any, Any
 # Compiled apart, so that kernels for tensors of the same sizes are traced and lowered once: that
 # takes Python some 0.1 s for each tensor of a kernel.
 @partial(jax.jit, static_argnames=("chunks", "interpret"))
-def _call(groups: Sequence[Group], chunks: int, interpret: bool) -> tuple[Any, Any, Any]:
+def _call(groups: Sequence[TensorGroup], chunks: int, interpret: bool) -> tuple[Any, Any, Any]:
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
