@@ -27,8 +27,23 @@ def _searchsorted(sequence: Any, values: Any, side: str = "left") -> Any:
     return tf.searchsorted(sequence, values, side=side)
 
 
-OPS: Any = keras.ops
-"""The operations of Keras. Before 3.12, `searchsorted` takes no tensor of a graph of TensorFlow."""
+def _searchsorted_on_jax(sequence: Any, values: Any, side: str = "left") -> Any:
+    import jax
 
-if _VERSION < (3, 12) and keras.backend.backend() == "tensorflow":
+    if jax.default_backend() != "gpu":
+        return keras.ops.searchsorted(sequence, values, side=side)
+    method = "compare_all" if sequence.size <= _COMPARED else "sort"
+    return jax.numpy.searchsorted(sequence, values, side=side, method=method)
+
+
+_COMPARED = 1 << 14
+"""On a GPU, a search among so many numbers is quickest by comparing all of them."""
+
+OPS: Any = keras.ops
+"""The operations of Keras. Before 3.12, `searchsorted` takes no tensor of a graph of TensorFlow;
+on JAX it is a loop, in which a GPU starts some kernels at each turn."""
+
+if keras.backend.backend() == "jax":
+    OPS = SimpleNamespace(**vars(keras.ops) | {"searchsorted": _searchsorted_on_jax})
+elif _VERSION < (3, 12) and keras.backend.backend() == "tensorflow":
     OPS = SimpleNamespace(**vars(keras.ops) | {"searchsorted": _searchsorted})

@@ -20,7 +20,7 @@ from gradwatch.measure.kernels import jax_pallas, jax_rows
 from gradwatch.measure.kernels.jax_bits import nonzero
 from gradwatch.measure.kernels.jax_computed import Below, Cosine, Normalized, root_of
 from gradwatch.measure.kernels.jax_layout import heads, laid_out, merge_rows, placed, table_of
-from gradwatch.measure.kernels.jax_pallas import Chunks, Group
+from gradwatch.measure.kernels.jax_pallas import Chunks, TensorGroup
 from gradwatch.measure.kernels.jax_program import CHUNK
 from gradwatch.measure.kernels.row_layout import Matrix, RowLayout
 
@@ -144,7 +144,7 @@ def summarize(
     return lax.platform_dependent(arrays, settings, default=by_rows, cuda=on_gpu, rocm=on_gpu)
 
 
-Kernel = Callable[[Sequence[Group]], list[Chunks]]
+Kernel = Callable[[Sequence[TensorGroup]], Chunks]
 
 
 @jax_names.in_wide_types
@@ -175,12 +175,12 @@ def by_groups(
     return every.reshape(-1, len(FIELDS))
 
 
-def _group(flat: Sequence[Tensor], numbers: Tensor, places: _Places) -> Group:
+def _group(flat: Sequence[Tensor], numbers: Tensor, places: _Places) -> TensorGroup:
     def at(place: int) -> Any:
         return flat[place] if place >= 0 else None
 
     scale, floor = numbers[places.settings] if places.second >= 0 else (None, None)
-    return Group(flat[places.gradient], at(places.first), at(places.second), scale, floor)
+    return TensorGroup(flat[places.gradient], at(places.first), at(places.second), scale, floor)
 
 
 class _Found(NamedTuple):
@@ -222,7 +222,7 @@ def _of_one(x: Tensor) -> Tensor:
     return jnp.stack([*counts, kept, jnp.abs(kept), kept * kept, *bounds], axis=1)
 
 
-def _by_kernel(groups: Sequence[Group], kernel: Kernel) -> _Found:
+def _by_kernel(groups: Sequence[TensorGroup], kernel: Kernel) -> _Found:
     sizes = np.array([group.gradient.size for group in groups], np.float64)
     whole = sizes // CHUNK * CHUNK
     chunks = kernel(groups)
@@ -253,7 +253,7 @@ def _by_kernel(groups: Sequence[Group], kernel: Kernel) -> _Found:
         return numbers.at[np.array(with_rest)].add(further(rest))
 
     first, second = (getattr(groups[0], name) is not None for name in _KINDS[1:])
-    rows = jnp.stack([each.rows for each in chunks])
+    rows = chunks.rows
     at = [0, 1 if first else None, 1 + first if second else None]
     nothing = _identities(len(groups))
     tensors = [
@@ -262,18 +262,18 @@ def _by_kernel(groups: Sequence[Group], kernel: Kernel) -> _Found:
     products = jnp.zeros((len(groups), 5), jnp.float64)
     if first:
         nonzero = [whole - rows[:, k, 3] for k in (0, 1)]
-        parts = [jnp.stack([each.product for each in chunks]), rows[:, 0, 6], rows[:, 1, 6]]
+        parts = [chunks.product, rows[:, 0, 6], rows[:, 1, 6]]
         products = plus(jnp.stack([*parts, *nonzero], axis=1), lambda found: found.products)
     normalized = add(rows[:, -1], lambda found: found.normalized) if second else nothing
-    below = jnp.stack([each.below for each in chunks])
-    return _Found(sizes, tensors, normalized, plus(below, lambda found: found.below), products)
+    below = plus(chunks.below, lambda found: found.below)
+    return _Found(sizes, tensors, normalized, below, products)
 
 
 def _tensors_of(number: int, found: _Found) -> Tensor:
     return found.tensors[number]
 
 
-def _by_rows(groups: Sequence[Group], with_tensors: bool) -> _Found:
+def _by_rows(groups: Sequence[TensorGroup], with_tensors: bool) -> _Found:
     """The same from the rows that the tensors are cut into."""
     sizes = [group.gradient.size for group in groups]
     layout = RowLayout.of(sizes, jax_rows.GPU_WIDTH, jax_rows.GPU_LARGE)

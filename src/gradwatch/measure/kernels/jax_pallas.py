@@ -26,7 +26,7 @@ TOGETHER, TOGETHER_OF_SEVERAL = 8, 4
 """How many tensors a kernel reads, or groups of several. More make fewer, longer kernels."""
 
 
-class Group(NamedTuple):
+class TensorGroup(NamedTuple):
     """Flat arrays of one size that are read together, float32 or narrower, of at least a chunk.
 
     With `second`, the gradient times `scale` over the root of `second` is measured too, and how
@@ -46,7 +46,7 @@ class Group(NamedTuple):
 
 
 class Chunks(NamedTuple):
-    """Of the whole chunks of each group.
+    """Of the whole chunks of each group, one row each.
 
     `rows` has summaries without the count: of the gradient, the first moment, the second, and the
     normalized gradient, as far as there are any. `below` says how often the root is below the
@@ -86,31 +86,31 @@ def whole_chunks(flat: Sequence[Any], *, interpret: bool = False) -> Any:
 
     Arrays are float32 or narrower, of at least one chunk. `interpret` needs no GPU, but is slow.
     """
-    found = chunks_of_groups([Group(x) for x in flat], interpret=interpret)
-    return jnp.concatenate([each.rows for each in found])
+    return chunks_of_groups([TensorGroup(x) for x in flat], interpret=interpret).rows[:, 0]
 
 
-def chunks_of_groups(groups: Sequence[Group], *, interpret: bool = False) -> list[Chunks]:
-    """The same of tensors that are read together."""
+def chunks_of_groups(groups: Sequence[TensorGroup], *, interpret: bool = False) -> Chunks:
+    """The same of tensors that are read together; all groups have the same moments."""
     alike: dict[Any, list[int]] = {}
     for i, group in enumerate(groups):
         kinds = tuple(x is not None and x.dtype for x in group[:3])
-        alike.setdefault((group.streams, group.gradient.size, kinds), []).append(i)
-    partials: dict[tuple[int, int], list[Any]] = {}
-    order: dict[tuple[int, int], list[int]] = {}
-    for (streams, size, _), same in alike.items():
-        together = TOGETHER if streams == 1 else TOGETHER_OF_SEVERAL
+        alike.setdefault((group.gradient.size, kinds), []).append(i)
+    partials: dict[int, list[tuple[list[int], Any]]] = {}
+    streams = groups[0].streams
+    together = TOGETHER if streams == 1 else TOGETHER_OF_SEVERAL
+    for (size, _), same in alike.items():
         for start in range(0, len(same), together):
             some = same[start : start + together]
             found = _call([groups[i] for i in some], size // CHUNK, interpret)
-            partials.setdefault((streams, size // CHUNK), []).append(found)
-            order.setdefault((streams, size // CHUNK), []).extend(some)
-    results: dict[int, Chunks] = {}
-    for key, several in partials.items():
-        # Groups of equally many chunks are merged at once: each reduction is another kernel.
-        merged = _merged(key[0], *map(jnp.concatenate, zip(*several, strict=True)))
-        results.update(zip(order[key], map(Chunks, *merged), strict=True))
-    return [results[i] for i in range(len(groups))]
+            partials.setdefault(found[0].shape[-1], []).append((some, found))
+    # Groups of equally many programs are merged at once: each reduction is another kernel.
+    order = [i for several in partials.values() for some, _ in several for i in some]
+    merged = [
+        _merged(streams, *map(jnp.concatenate, zip(*(found for _, found in several), strict=True)))
+        for several in partials.values()
+    ]
+    places = np.argsort(np.array(order))
+    return Chunks(*(jnp.concatenate(each)[places] for each in zip(*merged, strict=True)))
 
 
 def _merged(streams: int, counts: Any, sums: Any, bounds: Any) -> tuple[Any, Any, Any]:
@@ -133,7 +133,7 @@ def _merged(streams: int, counts: Any, sums: Any, bounds: Any) -> tuple[Any, Any
 # Compiled apart, so that kernels for tensors of the same sizes are traced and lowered once: that
 # takes Python some 0.1 s for each tensor of a kernel.
 @partial(jax.jit, static_argnames=("chunks", "interpret"))
-def _call(groups: Sequence[Group], chunks: int, interpret: bool) -> tuple[Any, Any, Any]:
+def _call(groups: Sequence[TensorGroup], chunks: int, interpret: bool) -> tuple[Any, Any, Any]:
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
