@@ -118,7 +118,6 @@ class Counted(keras.layers.Layer):
         return x
 
 
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="kept on JAX")
 def test_another_monitor_uses_what_was_compiled(tmp_path):
     model = keras.Sequential([keras.Input((3,)), Counted(), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
