@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 RUN = Path("runs/demo")
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SITE = "digits/conv1/kernel"
-SIZES = {"overview": (1180, 620), "site": (1180, 1215), "report": (1180, 900)}
+SIZES = {"overview": (1180, 860), "site": (1180, 1215), "report": (1180, 900)}
 LARGEST = 300_000
 
 
@@ -63,6 +63,8 @@ def main():
             home = page.url.partition("#")[0]
             page.goto(f"{home}#/run/{run}")
             page.wait_for_selector(".heat-plot canvas")
+            # The rules have looked at the run.
+            page.get_by_text("still checking").wait_for(state="hidden")
             save(page, "overview")
             page = opened("site")
             page.goto(f"{home}#/run/{run}/site?kind=gradient&path={SITE}")

@@ -250,18 +250,20 @@ def test_a_query_from_which_every_key_is_hidden_is_no_number(tmp_path):
 
 def test_a_module_of_transformers_is_measured(tmp_path):
     transformers = pytest.importorskip("transformers")
-    config = transformers.LlamaConfig(
-        vocab_size=11,
-        hidden_size=8,
-        intermediate_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-    )
+    sizes = {
+        "vocab_size": 11,
+        "hidden_size": 8,
+        "intermediate_size": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    }
     with torch.random.fork_rng():
         torch.manual_seed(0)
         models = {
-            name: transformers.LlamaForCausalLM._from_config(config, attn_implementation=name)
+            name: transformers.LlamaForCausalLM._from_config(
+                transformers.LlamaConfig(**sizes), attn_implementation=name
+            )
             for name in ("eager", "sdpa")
         }
     models["sdpa"].load_state_dict(models["eager"].state_dict())

@@ -15,12 +15,14 @@ from tests.loop.support import assert_measured
 WATCH = [gradwatch.outputs(per_unit=True), gradwatch.output_gradients()]
 X = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
 
+LIST = getattr(nnx, "List", list)  # Before Flax 0.12 modules may have plain lists.
+
 
 class OfNnx(nnx.Module):
     def __init__(self):
         rngs = nnx.Rngs(0)
         self.first = nnx.Linear(3, 4, rngs=rngs)
-        self.rest = nnx.List([nnx.Linear(4, 1, rngs=rngs)])
+        self.rest = LIST([nnx.Linear(4, 1, rngs=rngs)])
 
     def __call__(self, x):
         return self.rest[0](jnp.tanh(self.first(x)))

@@ -187,7 +187,7 @@ def of_whole_numbers(x):
     [
         (vmapped, "inside jax.vmap.* Put the tap outside of the function that is mapped"),
         (looping, "inside a while loop.* use jax.lax.scan"),
-        (with_own_rule, "inside of 'custom_vjp_call'.* Put the tap outside"),
+        (with_own_rule, "inside of 'custom_vjp_call.* Put the tap outside"),
         (of_whole_numbers, "taps measure arrays of floats. Received: dtype=int32"),
     ],
 )
@@ -228,6 +228,7 @@ def test_memory_of_a_watched_step_grows_by_less_than_a_hundredth():
     assert after < 1.01 * before
 
 
+@pytest.mark.skipif(jax.__version_info__ < (0, 5, 1), reason="Flax scans from JAX 0.5.1 on")
 def test_flax_scans_blocks_with_taps(make_monitor):
     nn = pytest.importorskip("flax.linen")
 
@@ -302,10 +303,10 @@ def test_nnx_modules_are_split_and_one_that_is_not_is_told(make_monitor):
     own, none = gradwatch.with_taps(nnx.grad(loss))(model, jnp.asarray(X))
     monitor.record(taps=taps)
     with pytest.warns(GradwatchWarning, match=r"nnx.split\(model\)"):
-        monitor.record(taps=none, gradients=[own["kernel"][...]])
+        monitor.record(taps=none, gradients=jax.tree.leaves(own))
     monitor.close()
     assert_blocks(keep.readings[0], ["h"])
-    np.testing.assert_allclose(own["kernel"][...], gradients["kernel"][...], rtol=1e-6)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), own, gradients)
 
 
 def test_taps_of_arrays_that_are_not_arguments_and_unused_ones_are_told(make_monitor):
