@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
+from gradwatch.capture.layer_tensors import unit_axis
 from gradwatch.capture.taps import MEASURED, Passage
 from gradwatch.capture.taps.calls import (
     MOST_CALLS,
+    SATURATION_MARGIN,
     Call,
     Refusals,
     attention_path,
@@ -23,9 +25,9 @@ from gradwatch.capture.taps.calls import (
 from gradwatch.capture.torch.attention_scores import AttentionScores, attention_modules
 from gradwatch.capture.torch.module_calls import listen
 from gradwatch.capture.torch.module_paths import compiled_paths, modules_of
-from gradwatch.capture.torch.output_values import can_saturate, kept_value, output_value
 from gradwatch.capture.variable_names import dtype_name, unwrapped
 from gradwatch.core import Kind, Site, SiteInfo
+from gradwatch.measure import framework
 from gradwatch.util import Reporter
 from gradwatch.watches import ATTENTION_KINDS
 
@@ -33,6 +35,19 @@ if TYPE_CHECKING:
     from gradwatch.capture.torch.graph_taps import GraphTaps
     from gradwatch.capture.torch.module_vitals import ModuleVitals
 
+_BOUNDS = {
+    torch.nn.Sigmoid: (0.0, 1.0),
+    torch.nn.Hardsigmoid: (0.0, 1.0),
+    torch.nn.Tanh: (-1.0, 1.0),
+    **dict.fromkeys((torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM), (-1.0, 1.0)),
+}
+_FUNCTIONS = {
+    "sigmoid": (torch.sigmoid, (0.0, 1.0)),
+    "tanh": (torch.tanh, (-1.0, 1.0)),
+}
+"""Functions that saturate, with their bounds."""
+# Of three axes too: (batch, channels, length).
+_CHANNELS_FIRST = (torch.nn.modules.conv._ConvNd, torch.nn.modules.batchnorm._NormBase)
 _COMPILED = (
     "computed inside a graph of torch.compile; put gradwatch.tap(x, name) into the code of the "
     "module, or compile parts of it"
@@ -146,7 +161,7 @@ class TorchLayers:
         return infos
 
     def _can_saturate(self, path: str, module: Any) -> bool:
-        return can_saturate(module, self._activation(path))
+        return type(module) in _BOUNDS or self._activation(path) in _FUNCTIONS
 
     @contextmanager
     def watching(self, sites: Sequence[Site] | None, with_gradients: bool) -> Iterator[None]:
@@ -199,7 +214,7 @@ class TorchLayers:
             (
                 site,
                 Site(site.kind, attention_path(site.kind, path)),
-                kept_value(site.kind, modules[site.path], passage),
+                _taken(site.kind, modules[site.path], passage),
             )
             for site in sites
             for path, passage in passages[site.path]
@@ -285,7 +300,7 @@ class TorchLayers:
                 # Beside what it computes, a module may return places and lengths.
                 is_other = kind is not Kind.OUTPUT and not tensor.is_floating_point()
                 function = self._activation(path)
-                found = None if is_other else output_value(kind, module, passage, function)
+                found = None if is_other else _tensor(kind, module, passage, function)
                 passage.measured[kind] = None if found is None else self._measured(found)
             passage.output = MEASURED
             return
@@ -315,3 +330,32 @@ class TorchLayers:
             )
         self._refusals.add(path, whys)
         return list(site_paths(path, [call for call in calls if call.refusal is None]))
+
+
+def _taken(kind: Kind, module: Any, passage: Passage) -> Any:
+    """The tensor of a kind that one passage yields, or the place of its row."""
+    if passage.is_measured:
+        return passage.measured.get(kind)
+    return _tensor(kind, module, passage)
+
+
+def _tensor(kind: Kind, module: Any, passage: Passage, function: str | None = None) -> Any:
+    """The tensor of a kind that one passage yields; `function` is applied to what it returned."""
+    x = passage.output
+    if kind is Kind.OUTPUT:
+        return x
+    if kind is Kind.OUTPUT_GRADIENT:
+        return passage.gradient
+    if kind in ATTENTION_KINDS:
+        return passage.attention[kind]
+    if kind is Kind.DEAD_UNIT:
+        own = framework("torch")
+        axis = 1 if isinstance(module, _CHANNELS_FIRST) and x.ndim > 2 else unit_axis(own, x)
+        return own.dead_units(x.relu() if function == "relu" else x, axis)
+    wide = x.float()
+    if type(module) in _BOUNDS:
+        low, high = _BOUNDS[type(module)]
+    else:
+        apply, (low, high) = _FUNCTIONS[function or ""]
+        wide = apply(wide)
+    return ((wide <= low + SATURATION_MARGIN) | (wide >= high - SATURATION_MARGIN)).float()
