@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,8 @@ from gradwatch.capture.taps.calls import (
 from gradwatch.capture.torch.attention_scores import AttentionScores, attention_modules
 from gradwatch.capture.torch.module_calls import listen
 from gradwatch.capture.torch.module_paths import compiled_paths, modules_of
-from gradwatch.capture.variable_names import dtype_name, unwrapped
+from gradwatch.capture.torch.output_sites import output_infos
+from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import Kind, Site, SiteInfo
 from gradwatch.measure import framework
 from gradwatch.util import Reporter
@@ -130,35 +131,10 @@ class TorchLayers:
             tuple([(w.dtype, w.requires_grad) for w in self._root.parameters()]),
         )
         if self._known_infos is None or self._known_infos[0] != form:
-            self._known_infos = form, self._new_infos(modules)
+            attending = attention_modules(modules) if self._measured is None else set()
+            found = output_infos(self._root, modules, form[1], attending, self._vitals)
+            self._known_infos = form, found
         return self._known_infos[1]
-
-    def _new_infos(self, modules: Mapping[str, Any]) -> Sequence[SiteInfo]:
-        top = list(self._root.children())
-        indices = {id(m): (i, i - len(top)) for i, m in enumerate(top)}
-        infos = []
-        attending = attention_modules(modules) if self._measured is None else set()
-        for path, module in modules.items():
-            weights = list(module.parameters())
-            kinds = [Kind.OUTPUT, Kind.OUTPUT_GRADIENT, Kind.DEAD_UNIT]
-            kinds += ATTENTION_KINDS if path in attending else ()
-            kinds += self._vitals.kinds if self._vitals is not None else ()
-            infos += [
-                SiteInfo(
-                    site=Site(kind, path),
-                    shape=(),
-                    dtype=dtype_name(weights[0]) if weights else "",
-                    part="output",
-                    trainable=not weights or any(w.requires_grad for w in weights),
-                    layer_indices=indices.get(id(module), ()),
-                    owners=(module,),
-                )
-                for kind in [*kinds, *([Kind.SATURATED] * self._can_saturate(path, module))]
-            ]
-        if self._vitals is not None:
-            own = self._vitals.own_sites(self._modules())
-            infos += [SiteInfo(site, (), "", "output", owners=(self._root,)) for site in own]
-        return infos
 
     def _can_saturate(self, path: str, module: Any) -> bool:
         return type(module) in _BOUNDS or self._activation(path) in _FUNCTIONS
