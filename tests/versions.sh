@@ -21,8 +21,9 @@ command -v uv >/dev/null || { echo "make test-versions needs uv: pip install uv"
 test -x $python || uv venv --quiet --python "$2" $place
 # The CPU build has the same modules as this.
 echo tensorflow >build/excluded.txt
-# TensorBoard 2.18 needs a part of setuptools that new versions lack.
-[ "$end" = highest ] && : >$limits || echo 'setuptools<67' >$limits
+# TensorBoard 2.18 needs a part of setuptools that new versions lack; Matplotlib 3.8 calls what
+# pyparsing 3.3 warns of.
+[ "$end" = highest ] && : >$limits || printf '%s\n' 'setuptools<67' 'pyparsing<3.3' >$limits
 install=(uv pip install --quiet --python $python --excludes build/excluded.txt)
 "${install[@]}" --resolution "$end" --constraints $limits --editable ".[$extras]" 'tensorflow-cpu>=2.18'
 # The tools are new ones, and leave the others as they are.

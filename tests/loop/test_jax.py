@@ -42,6 +42,33 @@ def make_step(optimizer, monitor, traces):
     return step
 
 
+def test_a_jitted_step_of_a_fresh_process_is_traced_once(run_script):
+    done = run_script(
+        """
+        import jax, jax.numpy as jnp
+        import gradwatch
+
+        monitor = gradwatch.Monitor(every=1, sinks=[], diagnose=False)
+        traces = []
+
+        @jax.jit
+        def step(weight):
+            traces.append(1)
+            gradient = jax.grad(lambda w: (w**2).sum())(weight)
+            after = weight - 0.1 * gradient
+            return after, monitor.measure(gradients=[gradient], parameters=[after])
+
+        weight = jnp.ones(3)
+        for _ in range(3):
+            weight, readings = step(weight)
+            monitor.record(readings)
+        monitor.close()
+        print(len(traces))
+        """
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "1"), done.stderr
+
+
 def test_a_jitted_step_is_measured_without_retracing_or_callbacks(make_monitor):
     line = Line()
     params, optimizer, traces = params_of(line), optax.adam(0.1), []

@@ -1,6 +1,8 @@
 """Captures the steps of a hand-written loop, for the methods of `Monitor`."""
 
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ from gradwatch.capture.replicas import replica_context
 from gradwatch.capture.sample_losses import fetched_samples
 from gradwatch.capture.user_taps import STATE
 from gradwatch.core import KerasOptimizer, Kind, Moment, SiteInfo, TorchModule, TorchOptimizer
+from gradwatch.measure import framework
 
 if TYPE_CHECKING:
     from gradwatch.capture.loop.linked_steps import LinkedSteps
@@ -42,6 +45,11 @@ class LoopSource:
         self._reporter = session.reporter
         self._recorder: LoopCapture | None = None
         self._barrier = ReplicaBarrier()
+        if "jax" in sys.modules:
+            # From JAX 0.12 on, importing `jax.extend` has all jitted functions traced again: now,
+            # rather than while the first step is traced that is measured.
+            with suppress(Exception):
+                framework("jax")
 
     # For the session.
 
