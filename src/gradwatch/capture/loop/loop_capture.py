@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -71,7 +72,7 @@ class LoopCapture:
         self._open_run = open_run
         self._epoch_ended = epoch_ended
         self._meaning = dict(RECORDED)
-        self._progress: dict[str, Progress] = {}
+        self._progress: defaultdict[str, Progress] = defaultdict(Progress)
         self._epoch: int | None = None
         self._shown_epoch: int | None = None
         self._first_step = 1
@@ -103,7 +104,7 @@ class LoopCapture:
     # Where the loop is.
 
     def progress(self, group: str) -> Progress:
-        return self._progress.setdefault(group, Progress())
+        return self._progress[group]
 
     def enter_epoch(self, epoch: int) -> None:
         """An epoch is under way: the one before, if it is another, has ended."""
