@@ -1,7 +1,8 @@
 """The interface of a tensor framework, and which framework a tensor belongs to."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, cast
@@ -95,6 +96,17 @@ def framework(name: str) -> Framework:
     """The module of a framework, imported only now; an ImportError if its version is too old."""
     compat.require_supported(name)
     return cast(Framework, import_module(f"gradwatch.measure.{name}"))
+
+
+def import_before_tracing() -> None:
+    """Import what measures in JAX, if JAX was imported.
+
+    From JAX 0.12 on, importing `jax.extend` has all jitted functions traced again. So it must not
+    happen only when the first step that is measured is traced.
+    """
+    if "jax" in sys.modules:
+        with suppress(Exception):
+            framework("jax")
 
 
 def family(tensor: object) -> str | None:

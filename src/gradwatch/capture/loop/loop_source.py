@@ -1,8 +1,6 @@
 """Captures the steps of a hand-written loop, for the methods of `Monitor`."""
 
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +28,7 @@ from gradwatch.capture.replicas import replica_context
 from gradwatch.capture.sample_losses import fetched_samples
 from gradwatch.capture.user_taps import STATE
 from gradwatch.core import KerasOptimizer, Kind, Moment, SiteInfo, TorchModule, TorchOptimizer
-from gradwatch.measure import framework
+from gradwatch.measure import import_before_tracing
 
 if TYPE_CHECKING:
     from gradwatch.capture.loop.linked_steps import LinkedSteps
@@ -45,11 +43,7 @@ class LoopSource:
         self._reporter = session.reporter
         self._recorder: LoopCapture | None = None
         self._barrier = ReplicaBarrier()
-        if "jax" in sys.modules:
-            # From JAX 0.12 on, importing `jax.extend` has all jitted functions traced again: now,
-            # rather than while the first step is traced that is measured.
-            with suppress(Exception):
-                framework("jax")
+        import_before_tracing()
 
     # For the session.
 
