@@ -31,12 +31,12 @@ uv pip freeze --quiet --python $python --exclude-editable >build/frozen-$end.txt
 "${install[@]}" --constraints build/frozen-$end.txt "${tools[@]}"
 
 # What old and new packages say of each other is no error. NumPy 1 says of torch and JAX in one
-# process that they round subnormal numbers to 0.
+# process that they round subnormal numbers to 0, torch of Python 3.13.0 that it is slower.
 run() {
   echo "== $end: $1 on ${KERAS_BACKEND}"
   $python -m pytest -q -p no:cacheprovider -n "${VERSION_WORKERS:-auto}" --dist worksteal \
     -W ignore::DeprecationWarning -W ignore::FutureWarning \
-    -W 'ignore:The value of the smallest subnormal' ${chosen[@]+"${chosen[@]}"} "$@"
+    -W 'ignore:The value of the smallest subnormal' -W 'ignore:Guards may run slower' ${chosen[@]+"${chosen[@]}"} "$@"
 }
 for backend in ${VERSION_BACKENDS:-$default}; do
   KERAS_BACKEND=$backend run tests/keras
