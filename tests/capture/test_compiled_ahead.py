@@ -11,10 +11,10 @@ from gradwatch.capture.keras.ahead.compiled_ahead import CompiledAhead
 class Frame:
     """A framework whose functions take so many seconds to trace, in its own time."""
 
-    framework = "jax"
+    way = "jax"
 
     def __init__(self, seconds, compile_it=lambda: None):
-        self.now = 0.0
+        self.now = self.seconds = 0.0
         self.traced = []
         self._seconds = seconds
         self._compile_it = compile_it
@@ -27,8 +27,8 @@ class Frame:
         self.traced.append(args)
         return self._compile_it
 
-    def ahead(self):
-        return CompiledAhead(self, lambda: self.now, lambda: self.now)
+    def ahead(self, waits=True):
+        return CompiledAhead(self, lambda: self.now, lambda: self.now, waits)
 
 
 def test_what_is_traced_fast_is_called_at_once():
@@ -36,6 +36,25 @@ def test_what_is_traced_fast_is_called_at_once():
     ahead = frame.ahead()
     assert ahead.is_ready(None, "a")
     assert not ahead.is_awaited
+
+
+def test_what_is_traced_fast_is_compiled_on_a_thread_where_training_does_not_wait():
+    may_end = threading.Event()
+    ahead = Frame(0.1, may_end.wait).ahead(waits=False)
+    assert not ahead.is_ready(None, "a")
+    may_end.set()
+    ahead.wait()
+    assert ahead.is_ready(None, "a")
+
+
+def test_what_was_traced_before_counts_as_time_of_tracing():
+    frame = Frame(0.1)
+    frame.seconds = 3.0
+    ahead = frame.ahead()
+    assert not ahead.is_ready(None, "a")
+    assert ahead.tracing == pytest.approx(3.1)
+    assert frame.seconds == 0.0
+    ahead.wait()
 
 
 def test_what_is_traced_slowly_is_there_when_its_thread_has_ended():
