@@ -48,12 +48,14 @@ def test_what_is_traced_fast_is_compiled_on_a_thread_where_training_does_not_wai
 
 
 def test_what_was_traced_before_counts_as_time_of_tracing():
-    frame = Frame(0.1)
+    may_end = threading.Event()
+    frame = Frame(0.1, may_end.wait)
     frame.seconds = 3.0
     ahead = frame.ahead()
     assert not ahead.is_ready(None, "a")
     assert ahead.tracing == pytest.approx(3.1)
     assert frame.seconds == 0.0
+    may_end.set()
     ahead.wait()
 
 
