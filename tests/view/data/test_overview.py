@@ -52,6 +52,8 @@ def test_every_kind_that_is_no_number_has_an_order_a_label_and_statistics():
     for kind in tensor_kinds():
         assert kind.label
         names = [about["name"] for about in menu_of(kind, with_ratio=True)]
+        own = next(iter(kind.shown_as), kind.default_statistic)
+        assert names[0] == ("update_ratio" if kind is Kind.UPDATE else own)
         assert len(set(names)) == len(names) > 1
         assert ("update_ratio" in names) == (kind is Kind.UPDATE)
     without = [about["name"] for about in menu_of(Kind.UPDATE, with_ratio=False)]

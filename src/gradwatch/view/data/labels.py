@@ -19,7 +19,8 @@ def menu_of(kind: Kind, *, with_ratio: bool) -> list[Answer]:
             {"name": name, "label": label, "unit": unit, "scale": "linear"}
             for name, (label, unit) in kind.shown_as.items()
         ]
-    chosen = sorted(STATISTICS.values(), key=lambda statistic: statistic.menu_order)
+    best = kind.default_statistic
+    chosen = sorted(STATISTICS.values(), key=lambda each: (each.name != best, each.menu_order))
     if kind is Kind.UPDATE and with_ratio:
         chosen.insert(0, UPDATE_RATIO)
     return [
