@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from gradwatch.capture.torch.graph_nodes import ancestors
+from gradwatch.capture.torch.torch_parallel import is_dtensor
 from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import TorchModule, TorchOptimizer
 
@@ -66,7 +67,8 @@ class UntrainedParameters:
         for name, parameter in list({**hidden, **known}.items()):
             is_learning = parameter.requires_grad and parameter.grad is not None
             # Those with a gradient of 0 need no optimizer.
-            if is_learning and id(parameter) not in held and len(self._before) < _MOST:
+            is_candidate = is_learning and id(parameter) not in held and is_whole(parameter)
+            if is_candidate and len(self._before) < _MOST:
                 yield name, (parameter, _part(parameter), name in hidden)
 
 
@@ -79,6 +81,8 @@ def _alike(module: Any) -> Iterator[str]:
         weight = each._parameters.get("weight")
         if weight is None or weight.ndim < 2 or weight.shape[0] < 2 or weight.grad is None:
             continue
+        if not is_whole(weight):
+            continue
         if isinstance(each, torch.nn.Embedding | torch.nn.EmbeddingBag):
             continue
         if getattr(each, "groups", 1) > 1 or getattr(each, "transposed", False):
@@ -86,6 +90,11 @@ def _alike(module: Any) -> Iterator[str]:
         values = weight.detach()
         if bool((values == values[:1]).all()) and bool((values != 0).any()):
             yield path.replace(".", "/")
+
+
+def is_whole(parameter: Any) -> bool:
+    """Whether this process has all of it: looking at shards would be a collective of one rank."""
+    return not is_dtensor(parameter)
 
 
 def _part(parameter: Any) -> Any:
@@ -96,6 +105,8 @@ def _part(parameter: Any) -> Any:
 def is_fresh(module: TorchModule) -> bool:
     """Whether a module has never been trained: its norms are 1; without any, by its matrices."""
     parameters = dict(unwrapped(module).named_parameters())
+    if not all(map(is_whole, parameters.values())):
+        return False
     norms = [p for name, p in parameters.items() if p.ndim == 1 and name.endswith("weight")]
     if norms:
         return all(bool((p.detach() == 1.0).all()) for p in norms)
