@@ -46,6 +46,16 @@ pl.Trainer(max_steps=6, accelerator="cpu", logger=False, enable_checkpointing=Fa
     enable_progress_bar=False, enable_model_summary=False, default_root_dir=FOLDER).fit(net, data)
 parameters = net.parameters()
 """,
+    "keras": """
+import keras, numpy as np
+keras.utils.set_random_seed(0)
+layers = [keras.layers.Dense(8, "relu"), keras.layers.Dropout(0.5), keras.layers.Dense(1)]
+model = keras.Sequential([keras.Input((4,)), *layers])
+model.compile("adam", "mse")
+x = np.random.default_rng(0).normal(size=(24, 4)).astype("float32")
+model.fit(x, x.sum(1), batch_size=8, epochs=2, verbose=0)
+parameters = [v.value for v in model.trainable_variables]
+""",
     "workers": """
 import argparse, torch
 from torch.utils.data import DataLoader, Dataset
