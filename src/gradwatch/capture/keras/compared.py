@@ -34,9 +34,8 @@ def compared_numbers(
     if loss.name == "sparse_categorical_crossentropy":
         yield from _rest(loss, targets, outputs, weights)
     else:
-        named = zip((INPUT_VARIATION, OUTPUT_VARIATION, TARGET_VARIATION), (x, outputs, targets),
-                    strict=True)  # fmt: skip
-        found = {name: None if each is None else _variation(each) for name, each in named}
+        given = {INPUT_VARIATION: x, OUTPUT_VARIATION: outputs, TARGET_VARIATION: targets}
+        found = {name: None if y is None else _variation(y) for name, y in given.items()}
         if found[INPUT_VARIATION] is not None and found[OUTPUT_VARIATION] is not None:
             yield from ((name, number) for name, number in found.items() if number is not None)
 

@@ -67,7 +67,7 @@ class UntrainedParameters:
         for name, parameter in list({**hidden, **known}.items()):
             is_learning = parameter.requires_grad and parameter.grad is not None
             # Those with a gradient of 0 need no optimizer.
-            is_candidate = is_learning and id(parameter) not in held and is_whole(parameter)
+            is_candidate = is_learning and id(parameter) not in held and _is_whole(parameter)
             if is_candidate and len(self._before) < _MOST:
                 yield name, (parameter, _part(parameter), name in hidden)
 
@@ -81,18 +81,21 @@ def _alike(module: Any) -> Iterator[str]:
         weight = each._parameters.get("weight")
         if weight is None or weight.ndim < 2 or weight.shape[0] < 2 or weight.grad is None:
             continue
-        if not is_whole(weight):
+        if not _is_whole(weight):
             continue
         if isinstance(each, torch.nn.Embedding | torch.nn.EmbeddingBag):
             continue
         if getattr(each, "groups", 1) > 1 or getattr(each, "transposed", False):
             continue
         values = weight.detach()
+        # Two units first: those of nearly all layers differ, and then nothing large is made.
+        if not torch.equal(values[0], values[1]):
+            continue
         if bool((values == values[:1]).all()) and bool((values != 0).any()):
             yield path.replace(".", "/")
 
 
-def is_whole(parameter: Any) -> bool:
+def _is_whole(parameter: Any) -> bool:
     """Whether this process has all of it: looking at shards would be a collective of one rank."""
     return not is_dtensor(parameter)
 
@@ -105,7 +108,7 @@ def _part(parameter: Any) -> Any:
 def is_fresh(module: TorchModule) -> bool:
     """Whether a module has never been trained: its norms are 1; without any, by its matrices."""
     parameters = dict(unwrapped(module).named_parameters())
-    if not all(map(is_whole, parameters.values())):
+    if not all(map(_is_whole, parameters.values())):
         return False
     norms = [p for name, p in parameters.items() if p.ndim == 1 and name.endswith("weight")]
     if norms:
