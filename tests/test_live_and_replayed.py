@@ -30,6 +30,7 @@ def compare(*arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_programs_of_some_kinds_of_fault_are_diagnosed_alike_live_and_replayed():
     compare("--half", "tuning", "live", *one_of_each_kind()[::4], "--every", "7")
 

@@ -15,6 +15,7 @@ import pytest
 
 import gradwatch
 from tests.faults import truth
+from tests.variants import rarely
 
 SEED, APART, FIRST = 9, 50, 500
 
@@ -23,8 +24,7 @@ SEED, APART, FIRST = 9, 50, 500
     "fault",
     [
         "EIO",
-        "deleted",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("EROFS", "EACCES")),
+        *rarely("deleted", "EROFS", "EACCES"),
     ],
 )
 def test_a_fault_at_each_of_the_first_writes_costs_only_what_is_counted(

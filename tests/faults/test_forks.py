@@ -6,9 +6,12 @@ import pytest
 
 import gradwatch
 from tests.faults import truth
+from tests.variants import rarely
 
 
-@pytest.mark.parametrize("way", ["fork", "fork and exit", "multiprocessing fork", "forkserver"])
+@pytest.mark.parametrize(
+    "way", ["fork", *rarely("fork and exit", "multiprocessing fork", "forkserver")]
+)
 def test_children_that_touch_the_api_leave_the_run_alone(nursery, tmp_path, count, way):
     children = count(3, 40)
     output = nursery.run("programs.train_with_children", way, tmp_path / "run", 6, children)

@@ -151,13 +151,13 @@ def test_any_manifest(place, count):
     def check(changed):
         replaced(path, checked_json.dumps(changed if isinstance(changed, dict) else {}))
 
-    fuzz(fuzzing.changed(content), count(20, 600), check)
+    fuzz(fuzzing.changed(content), count(8, 600), check)
 
 
 def test_any_journal(place, count):
     (path,) = place.glob("journal-*.gwj")
     whole = path.read_bytes()
-    fuzz(fuzzing.changed_journal(whole), count(20, 600), lambda data: replaced(path, data))
+    fuzz(fuzzing.changed_journal(whole), count(8, 600), lambda data: replaced(path, data))
 
 
 @pytest.mark.parametrize("pattern", ["run.json", "manifest-*", "journal-*", "findings.jsonl"])

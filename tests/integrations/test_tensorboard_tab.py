@@ -72,6 +72,7 @@ def get(address, path, **headers):
         return answer.headers, answer.read()
 
 
+@pytest.mark.slow
 def test_the_tab_shows_the_overview_the_findings_and_a_tensor(runs):
     with tensorboard(runs) as address, chromium() as browser, Watched(browser) as window:
         listing = json.loads(get(address, "/data/plugins_listing")[1])

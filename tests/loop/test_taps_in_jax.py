@@ -9,6 +9,7 @@ import gradwatch
 from gradwatch import GradwatchWarning, Kind
 from tests.loop.support import assert_measured, paths
 from tests.loop.tapped import BLOCKS, WEIGHTS, X, assert_blocks, truth
+from tests.variants import rarely
 
 PATHS = [f"h/{i}" for i in range(BLOCKS)]
 
@@ -49,7 +50,7 @@ def branching(block):
 
 
 @pytest.mark.parametrize(
-    "within", [lambda block: block, jax.checkpoint, inner_jit, offloading, branching]
+    "within", [jax.checkpoint, branching, *rarely(lambda block: block, inner_jit, offloading)]
 )
 def test_each_iteration_of_a_scan_is_recorded_as_the_unrolled_truth(make_monitor, within):
     monitor, keep = make_monitor()

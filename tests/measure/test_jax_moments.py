@@ -18,6 +18,7 @@ from gradwatch.core.statistics import std
 from gradwatch.measure import jax as measure_jax
 from gradwatch.measure import numpy as truth
 from gradwatch.measure.kernels import jax_computed, jax_moments, jax_pallas, jax_program, jax_rows
+from tests.variants import rarely
 
 CORRECTION, FLOOR = 0.3, 1e-4
 LARGE = 4 * jax_program.CHUNK
@@ -100,12 +101,13 @@ def assert_all(sets, kernel):
         assert_row(row, every[i], (i, sizes[i]))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, *rarely(np.float32, np.float16)])
 def test_large_tensors_by_the_kernel_and_small_ones_by_rows(dtype):
     sizes = [LARGE, LARGE + 17, 5 * jax_program.CHUNK, 9, 3000]
     assert_all([moments_of(size, dtype) for size in sizes], KERNEL)
 
 
+@pytest.mark.slow
 def test_more_groups_of_one_size_than_a_kernel_takes():
     many = jax_pallas.TOGETHER_OF_SEVERAL + 1
     assert_all([moments_of(LARGE) for _ in range(many)], KERNEL)
@@ -116,7 +118,7 @@ def test_without_the_kernel_all_are_read_by_rows():
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("place", [0, *rarely(1, 2)])
 def test_one_strange_element(place):
     sets = []
     for strange in (np.nan, np.inf, -np.inf, 1e30, 1e-35):
@@ -192,7 +194,7 @@ def test_a_gradient_that_was_widened_after_a_product_is_read_as_it_is_stored():
     np.testing.assert_array_equal(gradient, narrow.astype(jnp.float32))
 
 
-@pytest.mark.parametrize("way", ["eager", "jit", "jit, told by a flag"])
+@pytest.mark.parametrize("way", ["jit, told by a flag", *rarely("eager", "jit")])
 def test_what_is_measured_on_a_gpu_in_the_order_it_is_given(monkeypatch, way):
     monkeypatch.setattr(measure_jax, "_is_on_one_gpu", lambda: True)
     sets = [moments_of(LARGE + 3), moments_of(30)]

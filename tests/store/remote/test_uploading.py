@@ -19,6 +19,7 @@ from gradwatch.store.remote.transfer import Transfer
 from gradwatch.util.files import checked_json
 from tests.maintain.damaged import ENVIRONMENT
 from tests.store.remote.conftest import drain, remote_files, until
+from tests.variants import rarely
 
 PATIENCE = 300
 SEALED = re.compile(
@@ -116,7 +117,7 @@ def test_what_is_recorded_is_there_while_training_goes_on_and_equals_the_truth(h
     assert "summaries.csv" in kept
 
 
-@pytest.mark.parametrize("what", ["segments/", "manifest-", "run.json", ""])
+@pytest.mark.parametrize("what", ["segments/", *rarely("manifest-", "run.json", "")])
 def test_what_vanishes_at_the_url_is_sent_again_while_the_run_lasts(home, what):
     url = f"{home}/runs/a"
     remote = gradwatch.store.Remote(url, every=0.2)

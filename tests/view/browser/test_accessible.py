@@ -15,7 +15,7 @@ DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
     ("scheme", "size"),
     [
         pytest.param("light", DESK, id="light-desk"),
-        pytest.param("dark", PHONE, id="dark-phone"),
+        pytest.param("dark", PHONE, id="dark-phone", marks=pytest.mark.slow),
         pytest.param("dark", DESK, id="dark-desk", marks=pytest.mark.slow),
         pytest.param("light", PHONE, id="light-phone", marks=pytest.mark.slow),
     ],

@@ -53,6 +53,7 @@ def test_all_names_are_rows_of_their_tree(visit, ids, hostile):
     assert_is_text(opened)
 
 
+@pytest.mark.slow
 def test_pages_of_hostile_names_open(visit, ids, hostile):
     opened = visit(f"/run/{ids[HOSTILE_RUN]}")
     for site in hostile.sites("gradient")[::17]:

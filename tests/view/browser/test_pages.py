@@ -3,6 +3,7 @@
 import pytest
 
 from gradwatch.diagnosis import all_rules
+from tests.variants import rarely
 from tests.view.browser.made import HOSTILE_RUN, HOSTILE_TWIN
 from tests.view.browser.visiting import Visit, site_route
 
@@ -25,7 +26,7 @@ def routes(ids, run):
     }
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("light", NARROW), ("dark", WIDE)])
+@pytest.mark.parametrize(("scheme", "size"), [("light", NARROW), *rarely(("dark", WIDE))])
 @pytest.mark.parametrize("run", ["golden", HOSTILE_RUN])
 def test_every_page_of_a_run_opens(visit, ids, run, scheme, size):
     opened = visit("/", color_scheme=scheme, viewport=size)

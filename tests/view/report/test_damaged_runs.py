@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from gradwatch.cli.main import main
 from tests.cli.support import invoke
+from tests.variants import rarely
 
 COMMANDS = [
     ("ls", "{}"),
@@ -41,7 +42,7 @@ def damage(request):
     return flip if request.param == "flipped" else lambda file: file.unlink()
 
 
-@pytest.fixture(params=["summaries", "histograms", "pictures", "all"])
+@pytest.fixture(params=["summaries", "all", *rarely("histograms", "pictures")])
 def damaged(request, damage, golden_run, tmp_path):
     place = tmp_path / "damaged"
     shutil.copytree(golden_run, place)
