@@ -3,7 +3,7 @@
 Needs torch, JAX or both, with a GPU, and Keras; no TensorFlow:
 
     python benchmarks/optimizer_state_gpu.py --output results     # within 150 seconds
-    python benchmarks/optimizer_state_gpu.py --places torch --seconds 60
+    python benchmarks/optimizer_state_gpu.py --places torch --seconds 60 --times 4
     python benchmarks/optimizer_state_gpu.py --small              # a tiny model, also on a CPU
 
 A transformer of 141 million parameters, in a plain torch loop (bfloat16 autocast, fused AdamW) and
@@ -32,6 +32,7 @@ SIZES = {
     "small": {"width": 32, "depth": 2, "length": 16, "vocabulary": 100},
 }
 BATCH = {"large": 28, "small": 2}
+"""Sequences in a step; `--times` multiplies them."""
 WARM, STEPS = 4, 40
 HEADER = (
     "| place | way | ms per step | bare | ratio | lowest and highest | CPU ms | bare | rounds "
@@ -75,7 +76,7 @@ def options_of(way, measured):
     return {"watch": watch, "sinks": [gradwatch.Store(), Steps()], "diagnose": False}
 
 
-def torch_trainer(size, directory):
+def torch_trainer(size, directory, batch):
     """A function that trains in a way, or bare; the number of parameters and tensors."""
     import torch
     from torch import nn
@@ -105,7 +106,7 @@ def torch_trainer(size, directory):
     layers = [nn.Embedding(vocabulary, width), *blocks, nn.LayerNorm(width)]
     model = nn.Sequential(*layers, nn.Linear(width, vocabulary)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    tokens = torch.randint(vocabulary, (BATCH[size], length + 1), device=device)
+    tokens = torch.randint(vocabulary, (batch, length + 1), device=device)
 
     def synchronise():
         if device == "cuda":
@@ -135,7 +136,7 @@ def torch_trainer(size, directory):
     return train, sum(p.numel() for p in parameters), len(parameters)
 
 
-def keras_trainer(size, directory, waits):
+def keras_trainer(size, directory, batch, waits):
     """The same in `fit`. A monitor is kept as long as its way is the same."""
     import jax
     import keras
@@ -143,7 +144,6 @@ def keras_trainer(size, directory, waits):
 
     import gradwatch
 
-    batch = BATCH[size]
     model, x, y = transformer((WARM + STEPS) * batch, **SIZES[size])
 
     class Ticks(keras.callbacks.Callback):
@@ -180,21 +180,22 @@ def keras_trainer(size, directory, waits):
     return train, model.count_params(), len(model.trainable_weights)
 
 
-def measure(place, size, rounds, seconds, waits):
+def measure(place, size, rounds, seconds, waits, times, ways):
     """Print a line for each way as soon as it is known; all numbers."""
-    until = time.monotonic() + seconds
+    until, batch = time.monotonic() + seconds, BATCH[size] * times
     found = {}
     with tempfile.TemporaryDirectory() as directory:
         if place == "torch":
-            train, parameters, tensors = torch_trainer(size, directory)
+            train, parameters, tensors = torch_trainer(size, directory, batch)
         else:
-            train, parameters, tensors = keras_trainer(size, directory, waits)
-        print(f"{place}: {parameters:,} parameters in {tensors} tensors", flush=True)
+            train, parameters, tensors = keras_trainer(size, directory, batch, waits)
+        tokens = batch * SIZES[size]["length"]
+        print(f"{place}: {parameters:,} parameters, {tokens:,} tokens a step", flush=True)
         train(None)
-        for done, way in enumerate(WAYS):
+        for done, way in enumerate(ways):
             start = time.monotonic()
             if until - start < 0:
-                print(f"left out for lack of time: {place}, {WAYS[done:]}", flush=True)
+                print(f"left out for lack of time: {place}, {ways[done:]}", flush=True)
                 break
             # The measured step may still be compiled, on a thread; and in the first runs of a
             # process threads import what they write with.
@@ -212,9 +213,9 @@ def measure(place, size, rounds, seconds, waits):
                     counts.append(measured)
                 return seconds
 
-            share = (until - time.monotonic()) / (len(WAYS) - done)
-            times, beside = turns(fit, {way: way}, rounds, share)
-            found[way] = {"times": times[way], "beside": beside[way], "measured": counts}
+            share = (until - time.monotonic()) / (len(ways) - done)
+            own, beside = turns(fit, {way: way}, rounds, share)
+            found[way] = {"times": own[way], "beside": beside[way], "measured": counts}
             print(f"{place}, {way}: {first:.0f} s until it is measured", file=sys.stderr)
             print(row(place, way, found[way]), flush=True)
     return {"parameters": parameters, "tensors": tensors, "ways": found}
@@ -241,13 +242,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=8, help="at most, as time allows")
     parser.add_argument("--seconds", type=float, default=140, help="for all of it, about")
     parser.add_argument("--small", action="store_true", help="a tiny model, to try the script")
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
+    parser.add_argument("--times", type=int, default=1, help="so many times the sequences")
     parser.add_argument("--waits", action="store_true", help="in fit, for each step")
     parser.add_argument("--output", type=Path, help=f"a folder for the result, such as {RESULTS}")
     parser.add_argument("--place", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.place:
         size = "small" if args.small else "large"
-        answer(measure(args.place, size, args.rounds, args.seconds, args.waits))
+        numbers = args.rounds, args.seconds, args.waits, args.times, args.ways
+        answer(measure(args.place, size, *numbers))
         return
     until = time.monotonic() + args.seconds
     print(HEADER, flush=True)
@@ -258,6 +262,7 @@ def main():
         share = (until - time.monotonic()) * weights[0] / sum(weights)
         # Importing and making the model are not yet included.
         options = ["--place", place, "--rounds", args.rounds, "--seconds", share - 10]
+        options += ["--times", args.times, "--ways", *args.ways]
         options += ["--small"] if args.small else []
         options += ["--waits"] if args.waits else []
         backend = place.removeprefix("keras-")

@@ -113,3 +113,14 @@ def _call_host(function: Any) -> None:
         import tensorflow as tf
 
         tf.py_function(function, [], [])
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="TensorFlow is asked when it copies")
+def test_a_state_that_is_too_large_to_keep_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gradwatch.capture.keras.again import jax_rerunner
+
+    rerunner = jax_rerunner.JaxRerunner(None)
+    args = ([np.ones(30, np.float32)], [], [], []), iter(())
+    assert rerunner.copy_state(None, args) is not None
+    monkeypatch.setattr(jax_rerunner, "MOST_STATE", 100)
+    assert rerunner.copy_state(None, args) is None

@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as hnp
 
 from gradwatch.core import STATISTICS, Histogram, Kind, Reading, Site, Summary
 from gradwatch.sinks import RunInfo, TensorBoard
+from gradwatch.sinks.histogram_buckets import MAX_BUCKETS, buckets
 from gradwatch.sinks.scalar_tags import RATIO_MEANING
-from gradwatch.sinks.tensorboard import MAX_BUCKETS, buckets
 
 KERNEL, BIAS, OTHER = "net/dense/kernel", "net/dense/bias", "net/head/kernel"
 
@@ -261,7 +261,7 @@ def check_buckets(x):
     ok = x[np.isfinite(x)]
     with np.errstate(over="ignore"):
         histogram = Histogram.of(x)
-    limits, counts = buckets(histogram)
+    ((limits, counts),) = buckets([histogram])
     assert len(limits) == len(counts) <= MAX_BUCKETS
     assert (np.diff(limits) > 0).all()
     assert counts.sum() == ok.size

@@ -218,7 +218,8 @@ class ModelFacts:
         """The facts as plain values, for JSON."""
         groups: dict[str, Json] = {name: each.to_json() for name, each in self.groups.items()}
         layers: list[Json] = [asdict(each) for each in self.layers]
-        return {**asdict(replace(self, groups={})), "layers": layers, "groups": groups}
+        rest = asdict(replace(self, layers=[], groups={}))
+        return {**rest, "layers": layers, "groups": groups}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Json]) -> ModelFacts:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwatch.core import FIELDS, Histogram, Kind, Reading, finite, stacked
+from gradwatch.core import FIELDS, Kind, Reading, finite, stacked
 from gradwatch.sinks.base import SINK_SYNONYMS, RunInfo, Sink
 from gradwatch.sinks.event_file import (
     EventFile,
@@ -16,13 +16,13 @@ from gradwatch.sinks.event_file import (
     start_event,
     summary_event,
 )
+from gradwatch.sinks.histogram_buckets import buckets
 from gradwatch.sinks.scalar_table import ScalarTable, ScalarTables
 from gradwatch.sinks.scalar_tags import check_statistics
 from gradwatch.util import suggests_arguments
 
 Array = NDArray[np.float64]
 
-MAX_BUCKETS = 64
 NONFINITE = slice(FIELDS.index("nan"), FIELDS.index("neginf") + 1)
 
 
@@ -191,84 +191,15 @@ def _others(
     for site, drawn in reading.pictures.items():
         tag = f"per_tensor_{site.kind}_picture/{site.path}"
         yield image(tag, drawn, meaning(tag, site.kind))
-    for i in reading.cells:
-        site, taken = reading.sites[i], reading.histogram(i)
-        if taken is None or finite(taken.summary) == 0:
-            continue
+    every = [(reading.sites[i], reading.histogram(i)) for i in reading.cells]
+    counted = [(site, x) for site, x in every if x is not None and finite(x.summary) > 0]
+    every_bucket = buckets([taken for _, taken in counted])
+    for (site, taken), found in zip(counted, every_bucket, strict=True):
         tag = f"per_tensor_{site.kind}/{site.path}"
         yield histogram(
             tag,
-            *buckets(taken),
+            *found,
             bounds=(float(taken.summary.min), float(taken.summary.max)),
             moments=(float(taken.summary.sum), float(taken.summary.sum_squares)),
             description=meaning(tag, site.kind),
         )
-
-
-@np.errstate(all="ignore")
-def buckets(taken: Histogram, most: int = MAX_BUCKETS) -> tuple[Array, Array]:
-    """Upper edges, strictly ascending, and counts of at most `most` buckets.
-
-    TensorBoard takes the upper edge of one bucket as the lower edge of the next,
-    and the minimum as the lower edge of the first, and spreads a bucket's
-    elements evenly between the two. So a gap needs an empty bucket, or its
-    neighbour would reach across it; and a single value (zero, or a minimum or
-    maximum that is the border of its cell) needs a bucket that is a little wider
-    than nothing, or some versions of TensorBoard show it nowhere. Counts are
-    conserved.
-    """
-    lower, upper, counts = taken.buckets()
-    gaps = np.flatnonzero(lower[1:] > upper[:-1]) + 1
-    limits = np.insert(upper, gaps, lower[gaps])
-    counts = np.insert(counts, gaps, 0.0)
-    low = float(taken.summary.min)
-    limits, counts = _widen(low, limits, counts)
-    return _coarsen(low, limits, counts, most)
-
-
-def _widen(low: float, limits: Array, counts: Array) -> tuple[Array, Array]:
-    """Give single values a width: downwards for the last, whose limit is the maximum."""
-    limits = limits.copy()
-    last = len(limits) - 1
-    for i in np.flatnonzero(np.diff(limits, prepend=low) == 0):
-        if i < last:
-            limits[i] = _nearest(limits[i], np.inf, limits[i + 1])
-        elif i > 0:
-            limits[i - 1] = _nearest(limits[i], -np.inf, limits[i - 2] if i > 1 else low)
-    # No number may be left between the two, for subnormal ones: then they are one bucket.
-    keep = np.append(np.diff(limits) > 0, True)
-    return _merged(limits, counts, keep)
-
-
-def _nearest(value: float, towards: float, bound: float) -> float:
-    """The nearest number on that side, as a float32 if that is short of `bound`.
-
-    TensorBoard keeps edges as float32, where a nearer one would be `value` again.
-    """
-    near = float(np.nextafter(np.float32(value), np.float32(towards)))
-    if min(value, bound) < near < max(value, bound):
-        return near
-    return float(np.nextafter(value, towards))
-
-
-def _coarsen(low: float, limits: Array, counts: Array, most: int) -> tuple[Array, Array]:
-    """Join neighbours, in rounds, until few enough are left.
-
-    A pair costs its count times its width, which bounds how far joining it moves
-    the elements; the cheapest are joined, so what is lost is what shows least.
-    """
-    while len(limits) > most:
-        left = np.arange(0, len(limits) - 1, 2)
-        edges = np.concatenate([[low], limits])
-        cost = (counts[left] + counts[left + 1]) * (edges[left + 2] - edges[left])
-        joined = left[np.argsort(cost, kind="stable")[: len(limits) - most]]
-        keep = np.ones(len(limits), bool)
-        keep[joined] = False
-        limits, counts = _merged(limits, counts, keep)
-    return limits, counts
-
-
-def _merged(limits: Array, counts: Array, keep: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Keep these limits; a bucket whose limit goes falls to the next one that stays."""
-    starts = np.concatenate([[0], np.flatnonzero(keep)[:-1] + 1])
-    return limits[keep], np.add.reduceat(counts, starts)

@@ -216,13 +216,13 @@ def _prefixed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _histograms(reading: Reading) -> dict[str, Bins]:
+    every = [(reading.sites[i], reading.histogram(i)) for i in reading.cells]
+    counted = [(site, x) for site, x in every if x is not None and finite(x.summary) > 0]
     found = {}
-    for i in reading.cells:
-        site, taken = reading.sites[i], reading.histogram(i)
-        if taken is not None and finite(taken.summary) > 0:
-            limits, counts = buckets(taken)
-            edges = np.concatenate([[float(taken.summary.min)], limits])
-            found[f"per_tensor_{site.kind}/{site.path}"] = (counts, edges)
+    drawn = buckets([taken for _, taken in counted])
+    for (site, taken), (limits, counts) in zip(counted, drawn, strict=True):
+        edges = np.concatenate([[float(taken.summary.min)], limits])
+        found[f"per_tensor_{site.kind}/{site.path}"] = (counts, edges)
     return found
 
 

@@ -9,6 +9,7 @@ it does not take, and when that is much, each step gets it from the system and h
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -107,11 +108,17 @@ def _count_floats(tensors: Sequence[Tensor]) -> Tensor:
 
 def _count_rows(matrix: Matrix, heights: Sequence[int]) -> Tensor:
     """Cells of arrays that have so many rows of a matrix; further rows are not counted."""
+    return _count_heights(matrix.values, tuple(heights))
+
+
+# Compiled apart, as in `jax_rows`.
+@partial(jax.jit, static_argnums=1)
+def _count_heights(values: Tensor, heights: tuple[int, ...]) -> Tensor:
     first = np.repeat(np.arange(len(heights), dtype=np.int32) * CELLS, heights)
     length = len(heights) * CELLS
     if jax.default_backend() != "gpu" and len(first) > _STRETCH:
-        return _count_in_stretches(matrix.values, first, length).reshape(-1, CELLS)
-    values = matrix.values[: len(first)].astype(jnp.float32)
+        return _count_in_stretches(values, first, length).reshape(-1, CELLS)
+    values = values[: len(first)].astype(jnp.float32)
     cells = (_cell(values) + first[:, None]).reshape(-1)
     return _scatter(cells, length).reshape(-1, CELLS)
 

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from gradwatch.compat import jax_names
-from gradwatch.measure.kernels.jax_program import CHUNK, WARPS, Program
+from gradwatch.measure.kernels.jax_program import BLOCK, CHUNK, WARPS, Program
 
-PROGRAMS, MOST_CHUNKS = 2048, 16
+PROGRAMS, MOST_CHUNKS = 4096, 16
 """A kernel has this many programs, as long as they have no more than that many chunks."""
 TOGETHER, TOGETHER_OF_SEVERAL = 8, 4
 """How many tensors a kernel reads, or groups of several. More make fewer, longer kernels."""
@@ -150,9 +151,19 @@ def _call(groups: Sequence[TensorGroup], chunks: int, interpret: bool) -> tuple[
 
     def kernel(*refs: Any) -> None:
         inputs, (numbers, *outputs) = refs[: many * each], refs[many * each :]
-        for i in range(many):
-            own = inputs[i * each : (i + 1) * each]
-            pl.when(pl.program_id(0) == i)(partial(program.run, own, numbers, *outputs))
+        own = [inputs[i * each : (i + 1) * each] for i in range(many)]
+        group = pl.program_id(0)
+
+        # Only loading differs from group to group. With a body for each, the kernel is too long
+        # for the processor's cache, and takes long to trace and to lower.
+        def load(block: Any, count: int) -> Any:
+            def load_own(tensors: Sequence[Any]) -> list[list[Any]]:
+                starts = [(block + k) * BLOCK for k in range(count)]
+                return [[x[pl.ds(start, BLOCK)] for x in tensors] for start in starts]
+
+            return lax.switch(group, [partial(load_own, each) for each in own])
+
+        program.run(load, numbers, *outputs)
 
     zero, columns = np.int32(0), -(-chunks // program.span)
     outputs = (

@@ -10,9 +10,13 @@ A CPU and a GPU need different code, measured on both (`benchmarks/kernel_jax.py
   equal. The results show where this fails, and exact reductions then replace them.
   Small tensors often have nearly equal elements, such as scales around 1. So their rows are
   summed as differences from about their mean, which keeps the spread from being rounded away.
+
+What is done to a single matrix is compiled apart (`jax.jit`), which XLA undoes: so it is traced and
+lowered once for those of one shape, and not for each layer.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -128,6 +132,7 @@ def _padded_with_nan(matrix: Matrix) -> Matrix:
     return matrix._replace(values=jnp.where(within(matrix), matrix.values, np.float32(np.nan)))
 
 
+@partial(jax.jit, static_argnums=1)
 def _quick_by_blocks(tensor: Tensor, head: int) -> Tensor:
     """The statistics of the whole rows of a large tensor, its first elements."""
     x = tensor.reshape(-1)
@@ -182,6 +187,7 @@ def exact(layout: RowLayout, matrices: list[Matrix]) -> Tensor:
     return packed(np.array(layout.sizes, np.float64), [], table - padding)
 
 
+@jax.jit  # type: ignore[untyped-decorator]
 def exact_rows(x: Tensor) -> Tensor:
     """The statistics of rows: counts (NaN, +Inf, -Inf, zero), sums and bounds."""
     x = x.astype(jnp.float32)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gradwatch.capture.keras.again.kept_steps import MOST_STATE
 from gradwatch.capture.keras.again.rerunner import Finite, Note, Rerunner
 from gradwatch.capture.keras.backends.jax_backend import JaxBackend
 
@@ -54,6 +55,8 @@ class JaxRerunner(Rerunner):
         return state, _NotedBatches(batches, note)
 
     def copy_state(self, function: Any, args: Any) -> tuple[Any, Finite] | None:
+        if self.size(args[0]) > MOST_STATE:
+            return None  # It would not be kept, and what copies takes seconds to compile.
         if self.device == "cpu":
             # XLA would take as long to compile the checks as a training step, and nearly as long to
             # compile copies of hundreds of variables. At the next copy, when this is asked, NumPy
