@@ -11,10 +11,11 @@ from gradwatch.diagnosis.data_losses import is_added
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.network_order import enumerate_layers
 from gradwatch.diagnosis.pairing_checks import PAIRING_CHECKS
 from gradwatch.diagnosis.static_normalization import NORMALIZATION_CHECKS
 from gradwatch.diagnosis.static_parameters import PARAMETER_CHECKS
-from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
+from gradwatch.diagnosis.static_words import about_severity, since_severity
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
 _LARGE_TARGETS = 100.0
@@ -79,8 +80,8 @@ def _unused_inputs(history: History, facts: ModelFacts, is_flat: bool) -> Iterat
 def _mixed_samples(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
     if facts.mixing_samples:
         yield Symptom(
-            f"{listed(facts.mixing_samples)} takes the samples of a batch for the steps of a "
-            "sequence: each sample depends on those before it.",
+            f"The samples of a batch are the steps of a sequence to "
+            f"{enumerate_layers(facts.mixing_samples)}: each sample depends on those before it.",
             {"layers": len(facts.mixing_samples)},
             layer=facts.mixing_samples[0],
             since=history.first_step,

@@ -8,7 +8,8 @@ from gradwatch.core import LayerFacts, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.losses import Losses
-from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
+from gradwatch.diagnosis.network_order import enumerate_layers
+from gradwatch.diagnosis.static_words import about_severity, since_severity
 from gradwatch.diagnosis.validation import generalisation
 
 _LAG, _STEPS = 0.9, 50
@@ -24,8 +25,8 @@ def _inferring_normalization(
         if _has_jumped(history.losses):
             severity = Severity.ERROR
         yield Symptom(
-            f"{listed([layer.path for layer in inferring])} does not normalize: in inference mode "
-            "it uses statistics that were never computed.",
+            f"No normalization by {enumerate_layers([layer.path for layer in inferring])}: in "
+            "inference mode, statistics are used that were never computed.",
             {"layers": len(inferring)},
             layer=inferring[0].path,
             since=since_severity(history, severity),
@@ -47,8 +48,9 @@ def _lagging_statistics(history: History, facts: ModelFacts, is_flat: bool) -> I
     first, held = lagging[0], generalisation(history, facts)
     left = (first.momentum or 0.0) ** history.step
     yield Symptom(
-        f"{listed([layer.path for layer in lagging])} normalizes with other statistics in "
-        f"inference than in training: {left:.0%} of what it uses there is still its initial value.",
+        f"Inference normalizes with other statistics than training, by "
+        f"{enumerate_layers([layer.path for layer in lagging])}: {left:.0%} of what is used there "
+        "is still the initial value.",
         {"momentum": first.momentum or 0.0, "steps": history.step},
         layer=first.path,
         since=history.first_step,
