@@ -150,6 +150,36 @@ def _no_log(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symp
         )
 
 
+_MISUSES = {
+    "softmax of one": (
+        "The softmax before the loss runs over an axis of one element: it is always 1.",
+        "Use sigmoid for a single output, or the axis of the classes.",
+    ),
+    "blank in targets": (
+        "The letters to be told have the one that stands for none: ctc_loss can never be right.",
+        "Number the letters from 1, as 0 is the blank; or give ctc_loss another blank.",
+    ),
+    "probabilities for logarithms": (
+        "kl_div expects logarithms of probabilities, but it is given the result of a softmax.",
+        "Use log_softmax for the first argument of kl_div.",
+    ),
+}
+
+
+def _misused_operations(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    for name in facts.loss.misuses:
+        if name in _MISUSES:
+            title, remedy = _MISUSES[name]
+            yield Symptom(
+                title,
+                layer=facts.outputs[0] if len(facts.outputs) == 1 else "",
+                since=history.first_step,
+                severity=Severity.ERROR,
+                remedy=remedy,
+                about=name,
+            )
+
+
 def _linear_network(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
     layers = [layer for layer in facts.layers if layer.trainable and layer.units]
     if facts.is_linear and len(layers) > 1:
@@ -272,6 +302,7 @@ _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     *ANSWER_CHECKS,
     _softmax_over_batch,
     _no_log,
+    _misused_operations,
     _linear_network,
     *NORMALIZATION_CHECKS,
     _temperature,

@@ -98,10 +98,17 @@ def _not_given(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
     so_far = judgement(history, facts)
     is_idle = history.has_ended and so_far.losses >= _ENOUGH and not so_far.has_learned
     severity = Severity.WARNING if is_flat or is_idle else Severity.INFO
+    with_gradient = {site.layer for site in table.sites}
+    left_out = [
+        each.path
+        for each in facts.layers
+        if each.trainable and each.units and each.path not in with_gradient
+    ]
     yield Symptom(
         f"The optimizer is given only {given:,} of {trainable:,} trainable parameters.",
         {"trainable parameters": trainable, "parameters with a gradient": given},
         sites=list(table.sites[:8]),
+        layer=left_out[0] if left_out else "",
         since=since_severity(history, severity),
         severity=severity,
         remedy="Differentiate with respect to model.trainable_variables, and give the optimizer "
