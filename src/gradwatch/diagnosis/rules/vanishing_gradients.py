@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import Kind, ModelFacts, Site
+from gradwatch.diagnosis.fading_memory import fading_cells
 from gradwatch.diagnosis.finding import Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
@@ -23,6 +24,8 @@ from gradwatch.diagnosis.value_table import Mask, ValueTable
         "ratio": Threshold(1e-3, "healthy networks stay well above it, however deep"),
         "ratio at once": Threshold(1e-5, "reported without waiting for the loss"),
         "measured steps": Threshold(3, "one batch may be odd"),
+        "left": Threshold(1e-5, "of a signal over all steps of a sequence, in a plain cell"),
+        "losses": Threshold(100, "at the constant guess's, before a cell is blamed"),
     },
     needs=[Kind.GRADIENT],
 )
@@ -34,6 +37,7 @@ def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> 
         return
     # Until enough losses are known, only what is extreme is reported.
     is_flat = judgement(history, facts).is_flat
+    yield from _within_cells(history, facts, limits)
     if len(history.losses) >= 10 and not is_flat:
         return
     mixing = np.unique(table.layer_index[matrices(table, facts)])
@@ -72,6 +76,27 @@ def vanishing_gradients(history: History, facts: ModelFacts, limits: Limits) -> 
         layer=layers[top],
         since=table.since(count),
     )
+
+
+def _within_cells(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """Cells that forget the early steps of a sequence, where nothing is learned."""
+    so_far = judgement(history, facts)
+    if so_far.losses < limits["losses"] or not so_far.is_nothing or so_far.is_falling:
+        return
+    for site, factor, steps in fading_cells(history, facts):
+        if not 0.0 < factor < 1.0 or factor**steps > limits["left"]:
+            continue
+        yield Symptom(
+            title=f"Gradients vanish within {site.layer}: over {steps} steps of a sequence, "
+            f"{factor**steps:.0e} of them is left.",
+            evidence={"left by a step": factor, "steps": steps, **known_fall(history, facts)},
+            sites=[site],
+            layer=site.layer,
+            since=history.first_step,
+            remedy="Use LSTM or GRU, an orthogonal initialization of the recurrent weights, or "
+            "shorter sequences.",
+            about="within a cell",
+        )
 
 
 def _grow(table: ValueTable, mixing: NDArray[np.intp], small: Mask) -> bool:
