@@ -192,7 +192,7 @@ class Judgement:
             return Word.STILL_LEARNING
         if self.is_nothing:
             return Word.LEARNED_NOTHING
-        is_known = math.isfinite(self.skill.value) or self.is_flat
+        is_known = math.isfinite(self.skill.value) or self.is_flat or self.fall < _MOVED
         return Word.UNKNOWN if is_known else Word.LEARNED
 
     def evidence(self) -> dict[str, float]:

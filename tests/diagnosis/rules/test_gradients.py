@@ -82,7 +82,7 @@ def test_a_layer_that_is_not_called_is_a_spare_part():
     assert (finding.layer, finding.severity) == ("net/cut", "warning")
     # Under no_grad, the body of a network is not seen to be called.
     body = kernels({"one": 0.0, "two": 0.0, "head": 1.0}) | {(OUT, "net/head"): [1.0]}
-    assert found(observed(course(8, lambda s: body, FLAT)), "zero-gradients").severity == "warning"
+    assert found(observed(course(8, lambda s: body, FLAT)), "zero-gradients").severity == "error"
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(2, "info"), (400, "warning")])

@@ -106,6 +106,8 @@ def _other_weights(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     if not count <= newest.size - first < _AFTER or not losses.has_single:
         return
     step = int(steps[first])
+    if any(abs(spike.step - step) <= count for spike in losses.spikes.kept):
+        return  # It says so itself.
     layer, sites = overwritten(history, step)
     if layer:
         yield Symptom(
