@@ -18,6 +18,13 @@ def test_gradients_vanish_only_while_the_loss_is_flat():
     assert rules_of(course(20, lambda s: small, falling(20))) == []
 
 
+def test_gradients_that_come_near_to_the_limit_now_and_then_have_not_vanished():
+    def at(step):
+        return kernels({"a": 3e-3 if step % 9 == 5 else 2e-4, "b": 1e-2, "c": 1.0})
+
+    assert rules_of(course(30, at, FLAT)) == []
+
+
 def test_small_gradients_of_late_layers_are_not_vanishing():
     assert rules_of(course(20, lambda s: kernels({"a": 1.0, "b": 1.0, "c": 1e-5}), FLAT)) == []
 
