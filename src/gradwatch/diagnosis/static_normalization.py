@@ -15,7 +15,7 @@ from gradwatch.diagnosis.validation import generalisation
 
 _LAG, _STEPS = 0.9, 50
 """The share of a normalization's initial statistics that is left after at least so many steps."""
-_NORMALIZES = re.compile(r"^(Layer|Group|Batch|Instance|Sync)\w*Norm")
+_NORMALIZES = re.compile(r"^(Layer|Group|Instance)\w*Norm")
 _SCALE, _CLEAR, _NOTHING = 0.1, 1e-2, 1e-3
 """The weights of a normalization that scales; the range of what it is given, and the size of what
 it returns: that it is 0 but for rounding."""
