@@ -39,6 +39,17 @@ def test_a_squared_error_over_all_pairs_is_recognized_by_its_value(is_over_pairs
         assert alarms(diagnosis) == []
 
 
+@pytest.mark.parametrize(("factor", "is_known"), [(1.0, True), (50.0, False)])
+def test_a_squared_error_of_ones_own_is_recognized_and_compared_with_a_guess(factor, is_known):
+    def loss(targets, outputs):
+        return factor * ((targets - outputs) ** 2).mean()
+
+    readings = [regression(step, loss) for step in range(1, 41)]
+    verdict = observed(readings, facts_of(CURVE, batch_size=32)).verdict
+    guess = verdict.evidence.get("loss of the best constant guess", np.nan)
+    assert (guess == pytest.approx(4.0, rel=0.15)) == is_known
+
+
 def numbers(step, targets):
     arrays = {(Kind.TARGET, "target"): targets, (Kind.OUTPUT, "net/out"): RNG.normal(size=(16, 5))}
     return reading(step, arrays, 4.0)

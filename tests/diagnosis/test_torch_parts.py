@@ -45,7 +45,7 @@ def test_layers_that_no_optimizer_holds_are_a_mistake_if_nothing_ever_trained_th
     optimizer = torch.optim.Adam(head.parameters(), 1e-2)
     finding = alarms(module, optimizer, tmp_path / "fresh")["structural-mismatch"]
     assert finding.layer == "0/0"
-    assert "no optimizer holds" in finding.title
+    assert "No optimizer holds" in finding.title
     pretrained(body)
     assert "structural-mismatch" not in alarms(module, optimizer, tmp_path / "pretrained")
 

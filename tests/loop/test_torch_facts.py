@@ -277,7 +277,7 @@ def test_parameters_that_no_optimizer_changes_are_facts(tmp_path, held, others, 
     facts = ModelFacts.from_json(gradwatch.open(tmp_path).facts["model"])
     assert facts.parameters.unregistered == ("hidden/0",)
     assert facts.parameters.unheld == unheld
-    assert any("hidden/0 is not trained" in finding.title for finding in monitor.findings)
+    assert any("parameters of hidden/0: they are not" in found.title for found in monitor.findings)
 
 
 @pytest.mark.parametrize(

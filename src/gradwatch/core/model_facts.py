@@ -54,7 +54,8 @@ class LossFacts:
     softmax: one over its temperature. `through` are the other groups whose parameters the loss
     passes through, and it `is_through_others` if neither the module nor its optimizer has some of
     these parameters: a generator learns through a discriminator. `judges` are the groups that
-    learn through this one, and through which it does not learn itself.
+    learn through this one, and through which it does not learn itself. `misuses` names operations
+    that cannot be meant as they are called, see `misused.py`.
     """
 
     name: str | None = None
@@ -72,9 +73,11 @@ class LossFacts:
     through: Sequence[str] = ()
     is_through_others: bool | None = None
     judges: Sequence[str] = ()
+    misuses: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "through", tuple(self.through))
+        object.__setattr__(self, "misuses", tuple(self.misuses))
         object.__setattr__(self, "judges", tuple(self.judges))
         for name in ("shapes", "swapped"):
             shapes = getattr(self, name)

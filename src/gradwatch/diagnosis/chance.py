@@ -8,6 +8,7 @@ import numpy as np
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.losses import Losses
+from gradwatch.diagnosis.squared_errors import own_variances
 from gradwatch.diagnosis.value_table import Array, ValueTable
 from gradwatch.diagnosis.vocabulary import SQUARED_ERROR, LossKind, loss_kind
 
@@ -58,6 +59,9 @@ def _constant_guess(history: History, facts: ModelFacts) -> Level:
         return Level(math.nan)
     known = [value for _, value in history.numbers.get("constant_loss", ())[-_STEPS:]]
     if not known:
+        own = own_variances(history, facts)
+        if own and not differ_by_batch(history[Kind.TARGET]):
+            return Level(_for_many_samples(float(np.mean(own)), history, facts))
         # Where samples have weights, of classes for example, the loss is on another scale.
         return Level(math.nan if is_weighted(history) else _from_summaries(history, facts))
     if not np.isfinite(known).all():

@@ -33,6 +33,8 @@ _SIGNIFICANT = 2.5
 """Standard errors; noise alone exceeds them once in a hundred times."""
 _FEW = 30
 """Losses; with fewer, a loss that is only too noisy to have fallen for sure is not flat."""
+_CREEPS = 5e-4
+"""The share by which the loss must fall from one third of its course to the next."""
 _PLATEAU = 150
 """Losses; while other terms fall, the one that tells what is learned may rest at chance so long."""
 _SCORE = re.compile(r"(\w+_)?(acc|accuracy|auc|f1|f1_score)", re.IGNORECASE)
@@ -190,7 +192,7 @@ class Judgement:
             return Word.STILL_LEARNING
         if self.is_nothing:
             return Word.LEARNED_NOTHING
-        is_known = math.isfinite(self.skill.value) or self.is_flat
+        is_known = math.isfinite(self.skill.value) or self.is_flat or self.fall < _MOVED
         return Word.UNKNOWN if is_known else Word.LEARNED
 
     def evidence(self) -> dict[str, float]:
@@ -321,8 +323,8 @@ def _trend(steps: Array | NDArray[np.int64], values: Array) -> tuple[bool, float
         return False, math.nan
     fall = float(before.mean() - after.mean())
     noise = math.hypot(_error(before), _error(after))
-    # Within so few steps, only a clear fall is one.
-    least = 0.03 * abs(float(after.mean())) if part == 5 else 0.0
+    # Within so few steps, only a clear fall is one; and a loss without noise always moves a little.
+    least = (0.03 if part == 5 else _CREEPS) * abs(float(after.mean()))
     between = float(steps[-part:].mean() - steps[-2 * part : -part].mean())
     return fall > max(_SIGNIFICANT * noise, least), fall / max(between, 1.0)
 

@@ -11,12 +11,9 @@ from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.quantities import output_place
+from gradwatch.diagnosis.squared_errors import CLEAR, EXACT, STEPS, squared_errors
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
-_STEPS = 3
-"""Measured steps that must agree."""
-_EXACT, _CLEAR = 1e-4, 1e-2
-"""Shares of a loss: what rounding changes at most, and what tells two formulas apart."""
 _WEIGHTED, _LEFT = 8, 0.15
 """Measured steps with weights or targets; the share of their entropy that weights must leave."""
 
@@ -64,34 +61,15 @@ def _outputs_of_target(history: History, facts: ModelFacts) -> float:
 
 
 def _all_pairs(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
-    """A squared error of the user's own whose value is that over all pairs of a batch.
-
-    The mean over samples is smaller by twice the covariance of outputs and targets.
-    """
-    agreement = dict(history.numbers.get("agreement", ())[-64:])
-    place, last = output_place(history, facts), facts.last_layer
-    tables = history[Kind.OUTPUT], history[Kind.TARGET]
-    if not agreement or place is None or last is None or last.units != 1:
-        return
-    if len(tables[1].sites) != 1 or not history.losses.has_single:
-        return
-    newest = slice(-64, None)
-    losses = dict(zip(history.losses.steps[newest].tolist(), history.losses.last(64), strict=True))
-    columns = []
-    for table, column in zip(tables, (place, 0), strict=True):
-        values = [table.column(name, column, len(table)) for name in ("count", "mean", "std")]
-        columns.append(dict(zip(table.steps.tolist(), zip(*values, strict=True), strict=True)))
-    agreeing = 0
-    for step in sorted(set(agreement).intersection(losses, *columns))[-8:]:
-        (size, mean, spread), (wanted_size, wanted, deviation) = (x[step] for x in columns)
-        over_pairs = spread**2 + deviation**2 + (mean - wanted) ** 2
-        difference = 2.0 * agreement[step] * spread * deviation
-        if size != wanted_size or not abs(difference) > _CLEAR * over_pairs:
+    """A squared error of the user's own whose value is that over all pairs of a batch."""
+    agreeing, last = 0, facts.last_layer
+    for known in list(squared_errors(history, facts))[-8:]:
+        if not abs(known.of_pairs - known.of_samples) > CLEAR * known.of_pairs:
             continue
-        if not abs(losses[step] - over_pairs) < _EXACT * over_pairs:
+        if not abs(known.loss - known.of_pairs) < EXACT * known.of_pairs:
             return
         agreeing += 1
-    if agreeing < _STEPS:
+    if agreeing < STEPS or last is None:
         return
     yield Symptom(
         "The loss compares each output with each target of the batch: its value is the mean "
@@ -109,7 +87,7 @@ def _all_pairs(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
 def _copied_classes(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
     """Each class is the id that the model was given in its place: it learns to copy."""
     shares = [share for _, share in history.numbers.get("copied_classes", ())]
-    if history[Kind.TARGET].measured < _STEPS or not shares or min(shares) < 1.0:
+    if history[Kind.TARGET].measured < STEPS or not shares or min(shares) < 1.0:
         return
     yield Symptom(
         "The targets are the inputs: each answer is the input in its place.",

@@ -89,7 +89,9 @@ _REFUTES = {"learning-rate-too-high": {"learning-rate-too-low"}}
 be true: weights that large steps have blown up make the next steps look small."""
 
 
-_PARTIAL = {"dead-units": {"loss-not-falling", "learned-nothing"}}
+_PARTIAL = {
+    name: {"loss-not-falling", "learned-nothing"} for name in ("dead-units", "zero-gradients")
+}
 """If only a part is broken, the rest of the network could learn: that it does not has another
 reason."""
 

@@ -50,6 +50,15 @@ def rate_rise(history: History, spike: Spike) -> dict[str, float]:
     return {}
 
 
+def overwritten(history: History, step: int) -> tuple[str, list[Site]]:
+    """The layer whose weights have become others about this step by no update; "" if none has."""
+    table, found = history[Kind.WEIGHT], _other_weights(history, step)
+    if not found:
+        return "", []
+    name = table.layers[_largest(found).place]
+    return name, [site for site in table.sites if site.layer == name]
+
+
 def what_moved(history: History, facts: ModelFacts, spike: Spike) -> Moved:
     """The layer that moved first, the sites that show it, and the numbers."""
     if history.step <= spike.step + _AFTER:
@@ -76,7 +85,7 @@ def _moved(history: History, facts: ModelFacts, spike: Spike) -> Moved:
     for kind, statistic in ((Kind.WEIGHT, "weights"), (Kind.OUTPUT, "outputs"),
                             (Kind.GRADIENT, "gradient"), (Kind.UPDATE, "update")):  # fmt: skip
         table = history[kind]
-        found = _other_weights(history, spike) if kind is Kind.WEIGHT else _layer(table, spike)
+        found = _other_weights(history, spike.step) if kind is Kind.WEIGHT else _layer(table, spike)
         if not found:
             continue
         first = _first(table, facts, found) if kind is Kind.OUTPUT else _largest(found)
@@ -91,7 +100,7 @@ def _moved(history: History, facts: ModelFacts, spike: Spike) -> Moved:
 
 def _odd_batch(table: ValueTable, spike: Spike) -> Iterator[tuple[Site, str, float, float]]:
     """What sets the batch of the step apart from those before it, if it was measured."""
-    now, earlier = _rows(table, spike, exact=True)
+    now, earlier = _rows(table, spike.step, exact=True)
     if now is None:
         return
     for place, site in enumerate(table.sites):
@@ -108,7 +117,7 @@ _SPOKEN = {"linf": "largest magnitude", "std": "standard deviation"}
 
 def _layer(table: ValueTable, spike: Spike) -> list[_Unusual]:
     """The layers whose norm is far above those before."""
-    now, earlier = _rows(table, spike, exact=table.kind is Kind.OUTPUT)
+    now, earlier = _rows(table, spike.step, exact=table.kind is Kind.OUTPUT)
     if now is None:
         return []
     norms = table.l2_by_layer(len(table))
@@ -117,17 +126,17 @@ def _layer(table: ValueTable, spike: Spike) -> list[_Unusual]:
     return [_Unusual(int(i), float(norms[now, i]), float(usual[i])) for i in unusual]
 
 
-def _other_weights(history: History, spike: Spike) -> list[_Unusual]:
+def _other_weights(history: History, step: int) -> list[_Unusual]:
     """The layers whose weights have become others, by no update."""
     table, updates = history[Kind.WEIGHT], history[Kind.UPDATE]
-    now, earlier = _rows(table, spike, exact=False)
+    now, earlier = _rows(table, step, exact=False)
     if now is None:
         return []
     norms = table.l2_by_layer(len(table))
     then = norms[earlier[-1]]
     changes = np.abs(norms[now] - then)
     is_explained = np.zeros(changes.shape, bool)
-    at, _ = _rows(updates, spike, exact=False)
+    at, _ = _rows(updates, step, exact=False)
     if at is not None and int(updates.steps[at]) == int(table.steps[now]):
         largest = dict(zip(updates.layers, updates.l2_by_layer(len(updates))[at], strict=True))
         moved = np.array([largest.get(layer, 0.0) for layer in table.layers])
@@ -158,12 +167,12 @@ def _replaced(history: History, now: int, then: int) -> NDArray[np.intp]:
     return np.array(chosen, np.intp)
 
 
-def _rows(table: ValueTable, spike: Spike, exact: bool) -> tuple[int | None, NDArray[np.intp]]:
-    """Of the kept steps, the one that shows the spike and those before; None if there are none."""
+def _rows(table: ValueTable, step: int, exact: bool) -> tuple[int | None, NDArray[np.intp]]:
+    """Of the kept steps, the one that shows a spike in `step`, if any, and those before."""
     steps = table.steps
-    earlier = np.flatnonzero(steps < spike.step)[-_BEFORE:]
-    now = int(np.searchsorted(steps, spike.step))
-    last = spike.step if exact else spike.step + _AFTER
+    earlier = np.flatnonzero(steps < step)[-_BEFORE:]
+    now = int(np.searchsorted(steps, step))
+    last = step if exact else step + _AFTER
     if now == steps.size or int(steps[now]) > last or earlier.size < _FEWEST:
         return None, earlier
     return now, earlier

@@ -11,10 +11,11 @@ from gradwatch.diagnosis.data_losses import is_added
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
+from gradwatch.diagnosis.network_order import enumerate_layers
 from gradwatch.diagnosis.pairing_checks import PAIRING_CHECKS
 from gradwatch.diagnosis.static_normalization import NORMALIZATION_CHECKS
 from gradwatch.diagnosis.static_parameters import PARAMETER_CHECKS
-from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
+from gradwatch.diagnosis.static_words import about_severity, since_severity
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
 _LARGE_TARGETS = 100.0
@@ -79,8 +80,8 @@ def _unused_inputs(history: History, facts: ModelFacts, is_flat: bool) -> Iterat
 def _mixed_samples(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
     if facts.mixing_samples:
         yield Symptom(
-            f"{listed(facts.mixing_samples)} takes the samples of a batch for the steps of a "
-            "sequence: each sample depends on those before it.",
+            f"The samples of a batch are the steps of a sequence to "
+            f"{enumerate_layers(facts.mixing_samples)}: each sample depends on those before it.",
             {"layers": len(facts.mixing_samples)},
             layer=facts.mixing_samples[0],
             since=history.first_step,
@@ -147,6 +148,36 @@ def _no_log(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symp
             remedy="Use cross_entropy on the logits, or log_softmax before nll_loss.",
             about="log",
         )
+
+
+_MISUSES = {
+    "softmax of one": (
+        "The softmax before the loss runs over an axis of one element: it is always 1.",
+        "Use sigmoid for a single output, or the axis of the classes.",
+    ),
+    "blank in targets": (
+        "The letters to be told have the one that stands for none: ctc_loss can never be right.",
+        "Number the letters from 1, as 0 is the blank; or give ctc_loss another blank.",
+    ),
+    "probabilities for logarithms": (
+        "kl_div expects logarithms of probabilities, but it is given the result of a softmax.",
+        "Use log_softmax for the first argument of kl_div.",
+    ),
+}
+
+
+def _misused_operations(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
+    for name in facts.loss.misuses:
+        if name in _MISUSES:
+            title, remedy = _MISUSES[name]
+            yield Symptom(
+                title,
+                layer=facts.outputs[0] if len(facts.outputs) == 1 else "",
+                since=history.first_step,
+                severity=Severity.ERROR,
+                remedy=remedy,
+                about=name,
+            )
 
 
 def _linear_network(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
@@ -271,6 +302,7 @@ _CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Symptom]]] = (
     *ANSWER_CHECKS,
     _softmax_over_batch,
     _no_log,
+    _misused_operations,
     _linear_network,
     *NORMALIZATION_CHECKS,
     _temperature,

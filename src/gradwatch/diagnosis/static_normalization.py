@@ -1,18 +1,24 @@
 """Normalizations that cannot work as they are used."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from gradwatch.core import LayerFacts, ModelFacts
+from gradwatch.core import Kind, LayerFacts, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.losses import Losses
-from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
+from gradwatch.diagnosis.network_order import enumerate_layers
+from gradwatch.diagnosis.static_words import about_severity, since_severity
 from gradwatch.diagnosis.validation import generalisation
 
 _LAG, _STEPS = 0.9, 50
 """The share of a normalization's initial statistics that is left after at least so many steps."""
+_NORMALIZES = re.compile(r"^(Layer|Group|Instance)\w*Norm")
+_SCALE, _CLEAR, _NOTHING = 0.1, 1e-2, 1e-3
+"""The weights of a normalization that scales; the range of what it is given, and the size of what
+it returns: that it is 0 but for rounding."""
 
 
 def _inferring_normalization(
@@ -24,8 +30,8 @@ def _inferring_normalization(
         if _has_jumped(history.losses):
             severity = Severity.ERROR
         yield Symptom(
-            f"{listed([layer.path for layer in inferring])} does not normalize: in inference mode "
-            "it uses statistics that were never computed.",
+            f"No normalization by {enumerate_layers([layer.path for layer in inferring])}: in "
+            "inference mode, statistics are used that were never computed.",
             {"layers": len(inferring)},
             layer=inferring[0].path,
             since=since_severity(history, severity),
@@ -47,8 +53,9 @@ def _lagging_statistics(history: History, facts: ModelFacts, is_flat: bool) -> I
     first, held = lagging[0], generalisation(history, facts)
     left = (first.momentum or 0.0) ** history.step
     yield Symptom(
-        f"{listed([layer.path for layer in lagging])} normalizes with other statistics in "
-        f"inference than in training: {left:.0%} of what it uses there is still its initial value.",
+        f"Inference normalizes with other statistics than training, by "
+        f"{enumerate_layers([layer.path for layer in lagging])}: {left:.0%} of what is used there "
+        "is still the initial value.",
         {"momentum": first.momentum or 0.0, "steps": history.step},
         layer=first.path,
         since=history.first_step,
@@ -77,6 +84,54 @@ def _normalization_of_one_sample(
     )
 
 
+def _normalization_of_single_values(
+    history: History, facts: ModelFacts, is_flat: bool
+) -> Iterator[Symptom]:
+    """What is left of a value that is normalized by itself is 0, whatever it is."""
+    table = history[Kind.OUTPUT]
+    layer = table.cached_per_sites(
+        "single values", lambda: _first_to_return_nothing(history, facts)
+    )
+    if layer:
+        yield Symptom(
+            f"{layer} normalizes single values, each by its own mean: nothing is left of them.",
+            {"measured steps": table.measured},
+            layer=layer,
+            since=history.first_step,
+            severity=Severity.ERROR,
+            remedy="Normalize over an axis of several values: check the axis, and how many "
+            "channels a group has.",
+            about="single values",
+        )
+
+
+def _first_to_return_nothing(history: History, facts: ModelFacts) -> str:
+    """The first normalization that returned 0 at the start, although it was given other values.
+
+    Later, its biases may have moved.
+    """
+    table = history[Kind.OUTPUT]
+    if not len(table) or table.has_forgotten or not facts.layers:
+        return ""
+    low, high = table.statistic("min", len(table))[0], table.statistic("max", len(table))[0]
+    ends = {site.layer: (low[i], high[i]) for i, site in enumerate(table.sites)}
+    scales = history[Kind.WEIGHT]
+    sizes = scales.statistic("linf", len(scales))[0] if len(scales) else np.empty(0)
+    scaled = {site.layer for site in scales.sites_where(sizes > _SCALE)}
+    before: tuple[float, float] | None = None
+    for layer in facts.layers:
+        now = ends.get(layer.path)
+        if now is None or not np.isfinite(now).all():
+            continue
+        is_norm = _NORMALIZES.search(layer.class_name or "") is not None and not layer.is_inferring
+        if is_norm and layer.path in scaled and before is not None:
+            spread = before[1] - before[0]
+            if spread > _CLEAR and max(-now[0], now[1]) < _NOTHING:
+                return layer.path
+        before = now
+    return ""
+
+
 def _has_jumped(losses: Losses) -> bool:
     """Whether the last two losses are far above the first one, or not even finite."""
     if len(losses) < 3 or not losses.values[0] > 0:
@@ -93,4 +148,5 @@ NORMALIZATION_CHECKS: Sequence[Callable[[History, ModelFacts, bool], Iterator[Sy
     _inferring_normalization,
     _lagging_statistics,
     _normalization_of_one_sample,
+    _normalization_of_single_values,
 )

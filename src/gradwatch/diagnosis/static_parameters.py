@@ -8,7 +8,8 @@ from gradwatch.core import UNTRAINED, Kind, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
-from gradwatch.diagnosis.static_words import about_severity, listed, since_severity
+from gradwatch.diagnosis.network_order import enumerate_layers
+from gradwatch.diagnosis.static_words import about_severity, since_severity
 
 _LITTLE = 0.005
 """Of all parameters; adapters that learn something have more."""
@@ -53,8 +54,8 @@ def _untrained(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
     known = facts.parameters
     if known.unregistered:
         yield Symptom(
-            f"{listed(known.unregistered)} is not trained: the module does not know that it has "
-            "these parameters.",
+            f"The module does not know the parameters of {enumerate_layers(known.unregistered)}: "
+            "they are not trained.",
             {"untrained parameters": series[-1][1]},
             layer=known.unregistered[0],
             since=history.first_step,
@@ -71,8 +72,8 @@ def _untrained(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
         severity = Severity.WARNING if is_mistake else Severity.INFO
         paths = known.fresh or known.unheld
         yield Symptom(
-            f"{listed(paths)} is not trained: no optimizer holds its parameters, although "
-            "they get gradients.",
+            f"No optimizer holds the parameters of {enumerate_layers(paths)}, although they get "
+            "gradients: they are not trained.",
             {"untrained parameters": series[-1][1]},
             layer=paths[0],
             since=since_severity(history, severity),
@@ -97,10 +98,17 @@ def _not_given(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[S
     so_far = judgement(history, facts)
     is_idle = history.has_ended and so_far.losses >= _ENOUGH and not so_far.has_learned
     severity = Severity.WARNING if is_flat or is_idle else Severity.INFO
+    with_gradient = {site.layer for site in table.sites}
+    left_out = [
+        each.path
+        for each in facts.layers
+        if each.trainable and each.units and each.path not in with_gradient
+    ]
     yield Symptom(
         f"The optimizer is given only {given:,} of {trainable:,} trainable parameters.",
         {"trainable parameters": trainable, "parameters with a gradient": given},
         sites=list(table.sites[:8]),
+        layer=left_out[0] if left_out else "",
         since=since_severity(history, severity),
         severity=severity,
         remedy="Differentiate with respect to model.trainable_variables, and give the optimizer "
@@ -114,8 +122,8 @@ def _alike_units(history: History, facts: ModelFacts, is_flat: bool) -> Iterator
     if not paths:
         return
     yield Symptom(
-        f"All units of {listed(paths)} have the same weights, and will always have: they get the "
-        "same gradients.",
+        f"All units of {enumerate_layers(paths)} have the same weights, and will always "
+        "have: they get the same gradients.",
         {"layers": len(paths)},
         layer=paths[0],
         since=history.first_step,

@@ -1,7 +1,5 @@
 """Words that the checks of a model's structure share."""
 
-from collections.abc import Sequence
-
 from gradwatch.diagnosis.finding import Severity
 from gradwatch.diagnosis.history import History
 
@@ -14,7 +12,3 @@ def about_severity(name: str, severity: Severity) -> str:
 def since_severity(history: History, severity: Severity) -> int:
     """Advice that becomes a warning explains nothing that was there before."""
     return history.step if severity is Severity.WARNING else history.first_step
-
-
-def listed(paths: Sequence[str]) -> str:
-    return paths[0] if len(paths) == 1 else f"{paths[0]} with {len(paths) - 1} more"

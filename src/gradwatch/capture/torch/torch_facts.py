@@ -13,6 +13,7 @@ from gradwatch.capture.torch.graph_nodes import ancestors, result_shape, swapped
 from gradwatch.capture.torch.layer_graph import SeenLayers, read_layers
 from gradwatch.capture.torch.loss_graph import SeenLoss, read_loss
 from gradwatch.capture.torch.loss_terms import LossTerm
+from gradwatch.capture.torch.misused import misused
 from gradwatch.capture.torch.softmax_scale import softmax_scale
 from gradwatch.capture.variable_names import unwrapped
 from gradwatch.core import (
@@ -58,7 +59,8 @@ def facts_of(module: TorchModule, optimizer: TorchOptimizer, group: str) -> Mode
 def with_graph(facts: ModelFacts, root: Any, module: TorchModule, group: str) -> ModelFacts:
     """The facts, and what the autograd graph of the loss tells; `root` is the loss's node."""
     seen = read_loss(root)
-    known = replace(facts, loss=replace(seen.facts, scale=softmax_scale(root)))
+    loss = replace(seen.facts, scale=softmax_scale(root), misuses=misused(root))
+    known = replace(facts, loss=loss)
     if seen.term is None:
         return known
     owners = owners_of(module, group)

@@ -38,6 +38,9 @@ def constant_output(history: History, facts: ModelFacts, limits: Limits) -> Symp
     if _are_all_samples_one(history, count):
         yield _one_sample(history, count)
         return
+    if facts.loss.is_through_others and are_constant(history[Kind.INPUT], count):
+        yield _constant_inputs(history[Kind.INPUT], None, count)
+        return
     # Without facts the last layer is a guess; then the loss must confirm it.
     if not facts.outputs and not judgement(history, facts).is_flat:
         return
@@ -107,12 +110,12 @@ def _one_sample(history: History, count: int) -> Symptom:
     )
 
 
-def _constant_inputs(inputs: ValueTable, output: Site, count: int) -> Symptom:
+def _constant_inputs(inputs: ValueTable, output: Site | None, count: int) -> Symptom:
     value = float(inputs.latest("max")[0])
     return Symptom(
         title=f"All inputs of a batch are the same: {value:.6g}.",
         evidence={"smallest input": float(inputs.latest("min")[0]), "largest input": value},
-        sites=[*inputs.sites, output],
+        sites=[*inputs.sites] if output is None else [*inputs.sites, output],
         since=inputs.since(count),
         remedy=_LOOK_AT_INPUTS,
         about="inputs",

@@ -47,6 +47,8 @@ def dead_units(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     # Units that are silent for one input need not be for others.
     if has_one_sample(history, int(table.steps[-1])) or are_constant(history[Kind.INPUT], 3):
         return
+    if _are_all_one_number(history, facts):
+        return
     samples = _samples_per_step(table, history)
     for i in np.flatnonzero(suspects):
         site = table.sites[i]
@@ -90,6 +92,17 @@ def dead_units(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
         )
         # Later layers may be silent because of this one.
         return
+
+
+def _are_all_one_number(history: History, facts: ModelFacts) -> bool:
+    """Whether the first layer, in which no unit can die, has always returned one number."""
+    table = history[Kind.OUTPUT]
+    path = None if facts.first_layer is None else facts.first_layer.path
+    first = next((i for i, site in enumerate(table.sites) if site.layer == path), None)
+    if first is None or _is_relu_like(facts, table.sites[first]) is not False:
+        return False
+    low, high = (table.column(name, first, len(table)) for name in ("min", "max"))
+    return bool(np.all(low == high))
 
 
 def _can_die(table: ValueTable, history: History, facts: ModelFacts) -> Mask:

@@ -300,8 +300,12 @@ def _falls_without_bound(history: History) -> bool:
     """Whether the loss falls ever faster below 0, as with a wrong sign."""
     losses = history.losses
     # The likelihood of a density may exceed 1 by far, but not like this.
-    if len(losses) < 15 or not losses.recent < -30.0 * max(abs(losses.initial), 1.0):
+    scale = max(abs(losses.initial), 1.0)
+    if len(losses) < 15 or not losses.recent < -5.0 * scale:
         return False
+    if not losses.recent < -30.0 * scale:
+        parts = [losses.last(len(losses) // part) for part in (2, 3, 4)]
+        return history.has_ended and all(map(_falls_ever_faster, parts))
     return _falls_ever_faster(losses.last(15)) or _falls_ever_faster(losses.last(len(losses) // 3))
 
 

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from gradwatch.core import ModelFacts
+from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.finding import Severity, Symptom, Symptoms
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.losses import median
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
-from gradwatch.diagnosis.spike_evidence import rate_rise, what_moved
+from gradwatch.diagnosis.spike_evidence import overwritten, rate_rise, what_moved
 from gradwatch.diagnosis.spikes import Spike
 from gradwatch.util import counted
 
@@ -17,6 +17,8 @@ _MOST = 8
 """Spikes of a run that are told; the first ones."""
 _OUTLIER = 5.0
 """Times the median loss of the batch: one sample rather than the batch."""
+_WAIT = 3
+"""Steps within which a measurement may tell which layer moved."""
 _AFTER = 25
 """Steps after a spike in which what is measured may tell more about it."""
 
@@ -38,6 +40,7 @@ _AFTER = 25
         "height without return": Threshold(1.5, "times the initial loss: worse than untrained"),
         "height at the end": Threshold(0.3, "of the jump: it was not repaired"),
         "height of an error": Threshold(3.0, "times the initial loss, without coming back"),
+        "losses of other weights": Threshold(3, "that are all high, since weights became others"),
     },
 )
 def loss_spike(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
@@ -46,12 +49,16 @@ def loss_spike(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     for spike in spikes[:_MOST]:
         if spike.jump.rarity < limits["rarity"] or not _is_current(history, spike):
             continue
+        if _awaits_weights(history, spike):
+            continue
         rise = rate_rise(history, spike)
         severity = _severity(history, spike, bool(rise), limits)
         if facts.loss.is_through_others:
             severity = Severity.INFO  # An adversary may make it rise.
         if severity is Severity.INFO and rise:
             continue  # A schedule that restarts.
+        if severity is Severity.INFO and _is_the_end(history, spike):
+            severity = Severity.WARNING
         layer, sites, moved = what_moved(history, facts, spike)
         yield Symptom(
             title=_title(spike),
@@ -69,6 +76,51 @@ def loss_spike(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
             until=None if spike.recovered is None else spike.recovered - 1,
             severity=severity,
             about=f"{spike.step}",
+        )
+    yield from _other_weights(history, facts, limits)
+
+
+def _is_the_end(history: History, spike: Spike) -> bool:
+    """Whether weights have become others by no update, and training ends with a high loss."""
+    is_open = spike.end is None and len(spike.losses) > 1
+    return history.has_ended and is_open and overwritten(history, spike.step)[0] != ""
+
+
+def _awaits_weights(history: History, spike: Spike) -> bool:
+    """Whether the weights after the jump, which tell where to look, are about to be measured."""
+    if Kind.WEIGHT not in history or history.has_ended:
+        return False
+    return history[Kind.WEIGHT].latest_step < spike.step >= history.step - _WAIT
+
+
+def _other_weights(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """Weights that no update has changed so, after which the loss is above all that it was.
+
+    Such a jump may be within what noise has done before, or be the last that is seen.
+    """
+    count, losses = int(limits["losses of other weights"]), history.losses
+    if not history.has_ended or facts.loss.is_through_others or len(losses) < 2 * _AFTER:
+        return
+    newest, steps = losses.last(2 * _AFTER), losses.steps[-2 * _AFTER :]
+    first = int(np.flatnonzero(newest <= newest[:_AFTER].max())[-1]) + 1
+    if not count <= newest.size - first < _AFTER or not losses.has_single:
+        return
+    step = int(steps[first])
+    if any(abs(spike.step - step) <= count for spike in losses.spikes.kept):
+        return  # It says so itself.
+    layer, sites = overwritten(history, step)
+    if layer:
+        yield Symptom(
+            title=f"The weights of {layer} have become others in step {step:,} or shortly before, "
+            f"by no update, and the loss has risen to {newest[-1]:.3g}.",
+            evidence={"loss before": median(newest[:first]), "loss": float(newest[-1])},
+            sites=sites,
+            layer=layer,
+            since=step,
+            severity=Severity.WARNING,
+            remedy="Look for what sets weights at this step: a checkpoint that is loaded, a layer "
+            "that is made anew, pruning, an average of weights.",
+            about="other weights",
         )
 
 

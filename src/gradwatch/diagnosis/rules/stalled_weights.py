@@ -39,6 +39,8 @@ _FROZEN_BY_MISTAKE = (
         "steps at rest": Threshold(30, "without any change, whatever the loss does"),
         "frozen share": Threshold(0.5, "of all weights; below, enough are left to train"),
         "losses": Threshold(60, "before frozen layers are blamed for a flat loss"),
+        "ratio before": Threshold(1e-3, "of update to weight, of steps that did change them"),
+        "done": Threshold(0.5, "of the constant guess's loss; what has learned more may be done"),
         "fall": Threshold(0.1, "share of the initial loss, for which frozen layers are not blamed"),
     },
     needs=[Kind.WEIGHT],
@@ -46,6 +48,7 @@ _FROZEN_BY_MISTAKE = (
 def stalled_weights(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
     """Trainable weights hardly change, or most weights are frozen, and the loss is flat."""
     yield from _frozen_on_the_way(history, facts, limits)
+    yield from _come_to_rest(history, facts, limits)
     so_far = judgement(history, facts)
     # Weights that never moved have learned nothing, however the noisy loss looks.
     is_flat = so_far.is_flat and not so_far.is_vague
@@ -78,6 +81,47 @@ def _is_at_rest(history: History, steps: int) -> bool:
     trained = {site.path for site in table.sites}
     chosen = np.array([site.path in trained for site in weights.sites], bool)
     return bool(np.all((rows == rows[-1]) | np.isnan(rows), axis=(0, 2))[chosen].all())
+
+
+def _come_to_rest(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:
+    """The weights did change, and no longer do, although gradients and learning rate are as ever.
+
+    Gradients that are clipped to nothing do so, or a loss scale that is wrong.
+    """
+    so_far, table = judgement(history, facts), history[Kind.GRADIENT]
+    if not so_far.skill.high < limits["done"] or so_far.is_falling:
+        return
+    if not history.is_fresh(Kind.UPDATE) or history.first_step > 1 or not len(table):
+        return
+    ratios = typical_ratios(history, facts)
+    count = int(limits["measured steps"])
+    # What an optimizer remembers of earlier gradients goes on for a while.
+    is_slow = np.nan_to_num(ratios, nan=np.inf) < limits["ratio"]
+    if ratios.size < 4 * count or not is_slow[-count:].all():
+        return
+    if not np.nanmax(ratios) > limits["ratio before"]:
+        return
+    norms = np.sqrt(np.nansum(table.statistic("sum_squares", len(table)), axis=1))
+    rates = [rate for _, rate in history.numbers.get("learning_rate", ())]
+    is_same_rate = not rates or rates[-1] > 0.1 * max(rates)
+    if not is_same_rate or not norms[-count:].min() > 0.1 * float(np.median(norms[:count])):
+        return
+    first = int(np.flatnonzero(~is_slow)[-1]) + 1
+    since = int(history[Kind.UPDATE].steps[-ratios.size :][first])
+    if history.step - since < limits["steps at rest"]:
+        return
+    yield Symptom(
+        title=f"The weights hardly change since step {since:,}, although there are gradients.",
+        evidence={
+            "update ratio": float(ratios[-1]),
+            "update ratio before": float(np.nanmax(ratios)),
+            "gradient norm": float(norms[-1]),
+        },
+        since=since,
+        remedy="Check what lies between gradients and weights: clipping, a loss scale, the "
+        "optimizer's epsilon.",
+        about="at rest",
+    )
 
 
 def _stalled(history: History, facts: ModelFacts, limits: Limits) -> Symptoms:

@@ -12,6 +12,7 @@ from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import ValueTable
+from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
 # Layers that accept any scale, or take integers as identifiers.
 _ACCEPTS_ANY = re.compile(
@@ -19,6 +20,10 @@ _ACCEPTS_ANY = re.compile(
 )
 # A layer that multiplies by a number that it is given; one that learns the scale is none.
 _SCALES = re.compile(r"Rescaling")
+_SAME, _PER_CLASS = 40, 3
+"""Steps that were all given the same batch, and its samples for each class, which are too few."""
+_NORMALIZES = re.compile(r"Norm")
+_LOOKS_UP = re.compile(r"Embedding(Bag)?")
 
 
 @rule(
@@ -46,7 +51,10 @@ def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
         table = history[Kind.OUTPUT]
         places = [i for i, site in enumerate(table.sites) if site.layer == first.path]
     elif first is not None and _ACCEPTS_ANY.search(first.class_name or ""):
-        return
+        # What is looked up are indices; other inputs go elsewhere.
+        if not _LOOKS_UP.fullmatch(first.class_name or ""):
+            return
+        places = [i for i in places if not _may_be_indices(table, i)]
     if table.measured < 3 or not places:
         return
     sites = [table.sites[i] for i in places]
@@ -63,6 +71,9 @@ def input_scale(history: History, facts: ModelFacts, limits: Limits) -> Symptoms
     if first is None and _may_be_indices(table, places[worst]):
         return
     is_huge = sizes[worst] > limits["huge"] and not so_far.has_learned
+    if any(_NORMALIZES.search(layer.class_name or "") for layer in facts.layers):
+        # It may be what gets the inputs that are not looked up.
+        is_huge &= first is None or not _LOOKS_UP.fullmatch(first.class_name or "")
     is_lost = bool(np.any(~np.isfinite(history.losses.values[: int(limits["losses"])])))
     if not (so_far.is_flat or is_huge or (is_lost and large[worst])):
         return
@@ -94,7 +105,7 @@ def unshuffled_data(history: History, facts: ModelFacts, limits: Limits) -> Symp
     """Most batches have a single target value, which differs from batch to batch."""
     table = history[Kind.TARGET]
     count = int(limits["measured steps"])
-    if _is_one_batch(history, count):
+    if _is_one_batch(history, facts, count):
         yield Symptom(
             title="All batches are the same: the model sees nothing else.",
             evidence={"measured steps": len(table)},
@@ -124,14 +135,16 @@ def unshuffled_data(history: History, facts: ModelFacts, limits: Limits) -> Symp
     )
 
 
-def _is_one_batch(history: History, count: int) -> bool:
+def _is_one_batch(history: History, facts: ModelFacts, count: int) -> bool:
     """Whether the steps of an epoch, of which there are several, were given the same batch.
 
-    Where epochs are not known, a batch may be all there is.
+    Where epochs are not known, a batch may be all there is, unless it is too small for that.
     """
     tables = history[Kind.INPUT], history[Kind.TARGET]
     epochs = history.epochs
-    if not epochs or epochs[0].step - history.first_step + 1 < count:
+    if not epochs:
+        return _is_no_data_set(history, facts)
+    if epochs[0].step - history.first_step + 1 < count:
         return False
     newest = [table.rows(count) for table in tables]
     return all(
@@ -141,6 +154,23 @@ def _is_one_batch(history: History, count: int) -> bool:
         and bool(np.any(table.latest("min") < table.latest("max")))
         for rows, table in zip(newest, tables, strict=True)
     )
+
+
+def _is_no_data_set(history: History, facts: ModelFacts) -> bool:
+    """Whether a loop was given the same few samples all the time, too few for so many classes.
+
+    A table of truth values is as small; its inputs are whole numbers.
+    """
+    tables, last = (history[Kind.INPUT], history[Kind.TARGET]), facts.last_layer
+    if loss_kind(facts.loss.name) is not LossKind.SPARSE or last is None or not last.units:
+        return False
+    if min(map(len, tables)) < _SAME or len(history.losses) < _SAME or not history.has_ended:
+        return False
+    samples, totals = tables[1].column("count", 0, 1)[0], tables[0].column("sum", 0, 1)
+    if samples > _PER_CLASS * last.units or np.all(totals == np.round(totals)):
+        return False
+    rows = [table.rows(len(table)) for table in tables]
+    return all(bool(np.all(each == each[0])) for each in rows)
 
 
 def _forgets(history: History, facts: ModelFacts, limits: Limits) -> bool:

@@ -28,7 +28,7 @@ from gradwatch.diagnosis.value_table import Mask, ValueTable
         "measured steps of experts": Threshold(
             12, "of several layers that are alike, some may be chosen rarely"
         ),
-        "losses": Threshold(60, "before experts or heads that nothing is given to are blamed"),
+        "losses": Threshold(60, "before experts that nothing is given to are blamed"),
     },
     needs=[Kind.GRADIENT],
 )
@@ -80,8 +80,11 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     # Behind the layer that the loss gets, a head may be for another loss, or for a later one.
     is_head = bool(reaching.size and np.flatnonzero(zero)[0] > reaching[-1])
     is_head &= facts.last_layer is not None and facts.last_layer.path in reached
-    is_flat = so_far.is_flat and so_far.losses >= limits["losses"]
-    is_harmless = is_uncalled[zero].any() or (is_head and not is_flat)
+    # It cannot be why the others learn nothing.
+    is_harmless = is_uncalled[zero].any() or is_head
+    is_harmless = bool(is_harmless) and not zero[mixing].all()
+    # If most of the network gets none, that is why nothing is learned.
+    is_most = 2 * zero.sum() >= mixing.sum()
     severity = Severity.INFO if is_harmless else None
     yield Symptom(
         title="No variable receives a gradient." if never.all() else title,
@@ -95,7 +98,7 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
         # The cause is right after the last one of them.
         layer=layers[-1],
         since=_since(table, had_any[:, zero], count),
-        severity=Severity.ERROR if zero[mixing].all() else severity,
+        severity=Severity.ERROR if is_most and not is_harmless else severity,
     )
 
 
