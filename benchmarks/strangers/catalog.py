@@ -34,10 +34,7 @@ BACKENDS = {
     "keras_notebook/autoencoder": "jax",
     "keras_homework/variational": "jax",
     "keras_homework/mixture": "jax",
-    "keras_lab/flats": "jax",
-    "keras_lab/stars": "jax",
     "keras_lab/messages": "jax",
-    "keras_lab/transfer": "jax",
     "keras_lab/sensors": "jax",
     "keras_lab/denoised": "tensorflow",
 }

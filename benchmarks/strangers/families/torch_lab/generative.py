@@ -21,7 +21,6 @@ def _rings(rng: np.random.Generator, n: int) -> np.ndarray:
 @program(
     noise=0.2,
     clean_sample=0.2,
-    velocity=0.2,
     cosine_schedule=0.2,
     average_of_weights=0.2,
     fresh_noise_in_the_loss=fault("inputs and targets out of order"),
@@ -69,19 +68,12 @@ def plane(run: Run, case: str) -> float:
     )
     monitor = run.watch(net, optimizer)
 
-    def wanted(clean, noise, kept):
-        if case == "clean_sample":
-            return clean
-        if case == "velocity":
-            return kept.sqrt() * noise - (1 - kept).sqrt() * clean
-        return noise
-
     for _ in range(400):
         clean = points[torch.randint(0, len(points), (128,))]
         level = torch.randint(0, levels, (128,))
         kept, noise = share[level, None], torch.randn(128, 2)
         noisy = kept.sqrt() * clean + (1 - kept).sqrt() * noise
-        target = wanted(clean, noise, kept)
+        target = clean if case == "clean_sample" else noise
         if case == "fresh_noise_in_the_loss":
             target = torch.randn_like(clean)
         loss = (net(noisy, level) - target) ** 2
@@ -101,7 +93,7 @@ def plane(run: Run, case: str) -> float:
     kept, noise = share[level, None], torch.randn(2000, 2)
     with torch.no_grad():
         said = judged(kept.sqrt() * clean + (1 - kept).sqrt() * noise, level)
-    target = wanted(clean, noise, kept)
+    target = clean if case == "clean_sample" else noise
     error = float(((said - target) ** 2).mean() / target.var(0).mean())
     return 1 - error if math.isfinite(error) else math.nan
 

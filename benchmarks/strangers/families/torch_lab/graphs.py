@@ -34,7 +34,6 @@ def _rings_and_trees(
     twelve_sums_without_norm=fault("exploding"),
     answers_beside_a_column=fault("broadcasting"),
     energies_of_other_molecules=fault("inputs and targets out of order"),
-    messages_in_a_plain_list=fault("modules in a plain list"),
     atoms_without_kinds=fault("information missing"),
 )
 def energies(run: Run, case: str) -> float:
@@ -70,11 +69,7 @@ def energies(run: Run, case: str) -> float:
         def __init__(self, width=32):
             super().__init__()
             self.embed = nn.Embedding(4, width)
-            layers = [Message(width) for _ in range(deep)]
-            hidden = case == "messages_in_a_plain_list"
-            self.layers = layers if hidden else nn.ModuleList(layers)
-            if hidden:
-                self.embed.requires_grad_(False)
+            self.layers = nn.ModuleList([Message(width) for _ in range(deep)])
             self.out = nn.Sequential(nn.Linear(width, 32), nn.ReLU(), nn.Linear(32, 1))
 
         def forward(self, kinds, edges, of, count):
