@@ -35,7 +35,8 @@ def sensors(run: Run, case: str) -> float:
     if case == "root_of_zero":
         h = layers.Dense(32, "relu")(inputs)
         # A sum of squares that is zero where all units are off.
-        norm = ops.sqrt(ops.sum(ops.square(layers.Dense(8, "relu")(h)), axis=-1, keepdims=True))
+        few = layers.Dense(8, "relu", bias_initializer=keras.initializers.Constant(-2.0))(h)
+        norm = ops.sqrt(ops.sum(ops.square(few), axis=-1, keepdims=True))
         h = layers.Concatenate()([h, norm])
     elif case == "linear_only_on_a_product":
         h = layers.Dense(48)(layers.Dense(48)(inputs))

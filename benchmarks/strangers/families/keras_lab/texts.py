@@ -26,7 +26,6 @@ def _messages(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]
     attention=0.4,
     one_hot_labels=0.4,
     bag_of_words=0.4,
-    softmax_twice=fault("two softmaxes"),
     binary_loss_of_four=fault("targets out of range"),
     numbers_of_words_as_numbers=fault("ids as numbers"),
     embedding_frozen_at_zero=fault("constant inputs"),
@@ -75,8 +74,6 @@ def messages(run: Run, case: str) -> float:
             h = layers.GlobalAveragePooling1D()(h)
         h = layers.Dense(32, "relu")(h)
     out = layers.Dense(4, "softmax")(h)
-    if case == "softmax_twice":
-        out = layers.Softmax()(layers.Softmax()(out))
     model = keras.Model(inputs, out)
     rate, callbacks, options = 1e-2, list(run.callbacks()), {"epochs": 8, "batch_size": 64}
     if case == "one_step_per_epoch":
