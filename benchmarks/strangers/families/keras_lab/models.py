@@ -15,7 +15,6 @@ from ...run import Run
     log_cosh=0.3,
     ensemble=0.3,
     root_of_the_error=0.3,
-    log_of_the_deviation_itself=fault("NaN forward"),
     deviation_left_alone=fault("loss without a floor"),
     root_of_zero=fault("NaN backward"),
     squared_after_the_mean=fault("loss cancels"),
@@ -45,14 +44,12 @@ def sensors(run: Run, case: str) -> float:
         h = layers.Average()(each)
     else:
         h = layers.Dense(48, "relu")(layers.Dense(48, "relu")(inputs))
-    wide = {"gaussian": 2, "bounds": 3, "log_of_the_deviation_itself": 2,
+    wide = {"gaussian": 2, "bounds": 3,
             "deviation_left_alone": 2}.get(case, 1)  # fmt: skip
     model = keras.Model(inputs, layers.Dense(wide)(h))
 
     def gaussian(truth, said):
         mean, raw = said[:, :1], said[:, 1:]
-        if case == "log_of_the_deviation_itself":
-            return ops.mean(ops.log(raw) + 0.5 * ops.square((truth - mean) / raw))
         if case == "deviation_left_alone":
             return ops.mean(raw + 0.5 * ops.square(truth - mean) * ops.exp(-2 * ops.abs(raw)))
         return ops.mean(raw + 0.5 * ops.square(truth - mean) * ops.exp(-2 * raw))
@@ -70,7 +67,7 @@ def sensors(run: Run, case: str) -> float:
         return ops.sqrt(ops.mean(ops.square(truth - said)) + 1e-6)
 
     loss = {
-        "gaussian": gaussian, "log_of_the_deviation_itself": gaussian,
+        "gaussian": gaussian,
         "deviation_left_alone": gaussian, "bounds": bounds, "log_cosh": "log_cosh",
         "root_of_the_error": root, "squared_after_the_mean": cancels,
     }.get(case, "mse")  # fmt: skip
