@@ -23,12 +23,7 @@ from gradwatch.capture.keras.optimizers import (
 from gradwatch.capture.keras.unreduced_losses import SampleLosses
 from gradwatch.capture.rest_classes import REST_GUESS, REST_LOSS, REST_SHARE
 from gradwatch.capture.site_table import Row
-from gradwatch.capture.variation_names import (
-    COPIED_CLASSES,
-    INPUT_VARIATION,
-    OUTPUT_VARIATION,
-    TARGET_VARIATION,
-)
+from gradwatch.capture.variation_names import COMPARED
 from gradwatch.core import (
     ADDED_LOSS,
     KerasModel,
@@ -46,8 +41,7 @@ BATCH_SIZE, LEARNING_RATE, LOSS_SCALE = "batch_size", "learning_rate", "loss_sca
 INPUT_SPREAD, SAMPLE_WEIGHT = "input_spread", "sample_weight"
 OF_WHOLE_BATCH = frozenset({
     CONSTANT_LOSS, ADDED_LOSS, INPUT_SPREAD, AGREEMENT, SAMPLE_WEIGHT, CLASS_GUESS, WEIGHTED_GUESS,
-    INPUT_VARIATION, OUTPUT_VARIATION, TARGET_VARIATION, REST_SHARE, REST_LOSS, REST_GUESS,
-    COPIED_CLASSES,
+    REST_SHARE, REST_LOSS, REST_GUESS, *COMPARED,
 })  # fmt: skip
 """Numbers that need all samples of a batch at once, which several devices share."""
 _ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar", Kind.SAMPLE_LOSS: "sample_loss"}

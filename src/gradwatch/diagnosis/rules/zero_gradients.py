@@ -56,7 +56,9 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     if not zero.any() or so_far.has_learned:
         return
     had_any = table.statistic("sum_abs", len(table)) > 0
-    if so_far.is_vague and (table.has_forgotten or had_any.any()):
+    if so_far.is_vague and table.has_forgotten:
+        return
+    if so_far.is_vague and had_any.any():
         # So is a policy all of whose rewards are the same; but not one that never got anything.
         if so_far.losses < limits["losses"] or table.measured < limits["measured steps of experts"]:
             return
