@@ -21,7 +21,8 @@ HELD_OUT = (
     "torch_transformers", "torch_vision_generative", "torch_mid_training",
     "torch_science", "torch_representation", "torch_control", "keras_everyday",
     "torch_frontier", "keras_recipes", "torch_daily", "keras_daily",
-    "torch_notebook", "keras_notebook", "torch_homework", "keras_homework",
+    "torch_notebook", "keras_notebook", "torch_homework", "keras_homework", "torch_lab",
+    "keras_lab",
 )  # fmt: skip
 BACKENDS = {
     "keras_regression/curve": "jax",
@@ -33,6 +34,9 @@ BACKENDS = {
     "keras_notebook/autoencoder": "jax",
     "keras_homework/variational": "jax",
     "keras_homework/mixture": "jax",
+    "keras_lab/messages": "jax",
+    "keras_lab/sensors": "jax",
+    "keras_lab/denoised": "tensorflow",
 }
 """The Keras backend of a program where it is not torch."""
 

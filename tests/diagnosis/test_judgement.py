@@ -163,6 +163,55 @@ def test_a_training_that_ends_while_its_loss_falls_too_slowly_says_how_long_it_w
     assert "steps more" in finding.evidence["reason 1"]
 
 
+@pytest.mark.parametrize(("fall", "expected"), [(0.004, ["learned-nothing"]), (0.3, [])])
+def test_a_short_training_whose_loss_only_creeps_has_learned_nothing(fall, expected):
+    assert [
+        each.rule for each in ended(1.386 - np.linspace(0, fall, 60), CLASSES).alarms
+    ] == expected
+
+
+@pytest.mark.parametrize(
+    ("fall", "scale", "word"),
+    [
+        (8e-4, 1e-3, Word.LEARNED),
+        # Without such a temperature, or if the logits have hardly moved, it is nothing.
+        (8e-4, None, Word.LEARNED_NOTHING),
+        (1e-4, 1e-3, Word.LEARNED_NOTHING),
+    ],
+)
+def test_logits_that_hardly_count_may_have_moved_by_much(fall, scale, word, rng):
+    facts = replace(CLASSES, loss=replace(CLASSES.loss, scale=scale))
+    losses = math.log(4) - fall * (1 - np.exp(-np.arange(200) / 8)) + 1e-6 * rng.normal(size=200)
+    history = history_of(losses)
+    assert judgement(history, facts).word is word
+
+
+@pytest.mark.parametrize(("agreement", "expected"), [(0.0, ["learned-nothing"]), (0.6, [])])
+def test_a_step_of_the_users_own_has_learned_nothing_if_its_answers_are_deaf(
+    agreement, expected, rng
+):
+    """Alone, a loss that rests says nothing: it may be that of an adversary."""
+    facts = facts_of([("net/out", "Dense", None, 4)])
+    facts = replace(facts, loss=replace(facts.loss, is_of_own_step=True))
+
+    def readings(numbers):
+        for step in range(1, 101):
+            rows = {Site(Kind.LOSS, "loss"): [2.3 + 0.01 * rng.standard_normal()]}
+            rows |= {Site(Kind.SCALAR, name): [value()] for name, value in numbers.items()}
+            packed = np.stack([Summary.of(np.asarray(x, "float64")).pack() for x in rows.values()])
+            yield Reading(step, 1, 0.0, list(rows), Summary.unpack(packed))
+
+    def said(numbers):
+        diagnosis = Diagnosis(facts)
+        for each in readings(numbers):
+            diagnosis.observe(each)
+        diagnosis.observe_end()
+        return [each.rule for each in diagnosis.alarms]
+
+    assert said({"agreement": lambda: agreement + 0.02 * rng.standard_normal()}) == expected
+    assert said({}) == []
+
+
 @pytest.mark.parametrize(
     ("constants", "words"),
     [

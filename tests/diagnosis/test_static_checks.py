@@ -148,6 +148,14 @@ def test_a_temperature_is_blamed_if_nothing_is_learned(scale, expected):
     assert "warning" not in severities(facts, steps=70)
 
 
+@pytest.mark.parametrize(("last", "expected"), [(2.0, ["warning", "info"]), (0.2, ["info"])])
+def test_a_temperature_is_blamed_if_all_that_falls_is_a_loss_above_that_of_a_guess(last, expected):
+    facts = ModelFacts(CLASSES, ["b"], LossFacts("sparse_categorical_crossentropy", scale=1e4))
+    late = np.linspace(1.5 * last, last, 100)
+    losses = [*np.geomspace(1e3, late[0], 60), *late]
+    assert severities(facts, lambda step: losses[step - 1], 160) == expected
+
+
 def test_a_normalization_in_inference_mode_explains_a_loss_that_blows_up():
     facts = ModelFacts([LayerFacts("n", "BatchNorm1d", is_inferring=True, is_fresh=True), *LAYERS])
     assert severities(facts, lambda step: 2.0 * 9.0**step, 4) == ["error"]

@@ -102,6 +102,18 @@ def test_of_words_the_rarer_classes_are_looked_at_by_themselves(from_logits):
     assert found["rest_guess"] == pytest.approx(guess, rel=1e-3)
 
 
+@pytest.mark.parametrize("shift", [0, 1])
+def test_how_many_words_to_tell_are_those_given_in_their_places(shift):
+    words = RNG.integers(0, 5, (48, 7)).astype("int32")
+    given, targets = (words, words) if shift == 0 else (words[:, :-1], words[:, 1:])
+    inputs = keras.Input((7 - shift,), dtype="int32")
+    model = keras.Model(inputs, layers.Dense(5)(layers.Embedding(5, 4)(inputs)))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.0), loss)
+    found, _ = numbers(model, given, targets)
+    assert found["copied_classes"] == pytest.approx((given == targets).mean(), rel=1e-5)
+
+
 class WithStep(keras.Model):
     """A step of the user's own that returns its loss, without a metric."""
 

@@ -169,6 +169,30 @@ def test_targets_that_are_the_inputs_are_found(tmp_path, shift):
     )
 
 
+@pytest.mark.parametrize(("shift", "is_alarm"), [(0, True), (1, False)])
+def test_a_decoder_that_is_told_what_it_is_to_say_is_found(tmp_path, shift, is_alarm):
+    """Its parts are called one by one; what the encoder is given may be the targets."""
+    ids = torch.randint(0, 7, (8, 9), generator=torch.Generator().manual_seed(1))
+    parts = {"embed": nn.Embedding(8, 6), "cell": nn.GRU(6, 5, batch_first=True)}
+    module = nn.ModuleDict({**parts, "out": nn.Linear(5, 7)})
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    monitor = gradwatch.watch(module, optimizer, tmp_path, every=1, sinks=[gradwatch.Store()])
+    told = torch.cat([torch.full((8, shift), 7), ids[:, : 9 - shift]], 1)
+    for _ in range(6):
+        optimizer.zero_grad()
+        state = module["cell"](module["embed"](ids))[1]
+        answers = module["out"](module["cell"](module["embed"](told), state)[0])
+        loss = F.cross_entropy(answers.transpose(1, 2), ids)
+        loss.backward()
+        optimizer.step()
+        monitor.record(loss=loss)
+    monitor.close()
+    share = gradwatch.open(tmp_path).series("scalar", "copied_classes", "value")[1]
+    np.testing.assert_allclose(share, (told == ids).double().mean(), rtol=1e-6)
+    titles = [f.title for f in monitor.findings if f.rule == "structural-mismatch"]
+    assert any("The targets are the inputs" in title for title in titles) == is_alarm
+
+
 def test_a_head_whose_body_has_no_graph_is_no_linear_network(tmp_path):
     module = Functional()
     module.forward = lambda x: module.out(module.first(x).detach())
@@ -284,6 +308,7 @@ def test_parameters_that_no_optimizer_changes_are_facts(tmp_path, held, others, 
     ("loss", "scale"),
     [
         (lambda p: F.cross_entropy(p / 50.0, CLASSES), 0.02),
+        (lambda p: F.cross_entropy((p / 50.0).masked_fill(p > 9.0, -1e9), CLASSES), 0.02),
         (lambda p: F.kl_div((p * 3.0).log_softmax(1), p.detach().softmax(1)), 3.0),
         (lambda p: F.cross_entropy(p, CLASSES) / 50.0, None),
         (lambda p: F.mse_loss(p[:, 0] / 50.0, VALUES), None),

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
+from gradwatch.diagnosis.accuracy import is_score
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.judgement import is_score, judgement
+from gradwatch.diagnosis.judgement import judgement
 from gradwatch.diagnosis.quantities import output_place
 from gradwatch.diagnosis.rising_scores import fallen
-from gradwatch.diagnosis.value_table import ValueTable
+from gradwatch.diagnosis.value_table import Array, ValueTable
 from gradwatch.diagnosis.vocabulary import LossKind, last_activation, loss_kind
 
 _SHARE, _RARE, _ENOUGH = 0.3, 20, 100
@@ -75,10 +76,24 @@ def _are_answers(history: History, facts: ModelFacts) -> bool:
     return is_sigmoid and _are_yes_or_no(history[Kind.TARGET])
 
 
+def _newest_agreement(history: History) -> Array:
+    """The correlations of outputs and targets in the last third of the measured steps."""
+    known = [value for _, value in history.numbers.get("agreement", ())]
+    return np.array(known[-max(len(known) // 3, _MEASURED) :])
+
+
+def are_deaf(history: History) -> bool:
+    """Whether outputs have certainly nothing to do with their targets, as far as both are known."""
+    newest = _newest_agreement(history)
+    if newest.size < _MEASURED:
+        return False
+    error = float(newest.std(ddof=1)) / math.sqrt(newest.size)
+    return bool(np.abs(newest.mean()) + 2.0 * error < _HARDLY)
+
+
 def _deaf_answers(history: History, facts: ModelFacts, is_flat: bool) -> Iterator[Symptom]:
     """Answers that have nothing to do with their targets, to a loss of the user's own."""
-    known = [value for _, value in history.numbers.get("agreement", ())]
-    newest = np.array(known[-max(len(known) // 3, _MEASURED) :])
+    newest = _newest_agreement(history)
     if not history.has_ended or newest.size < _MEASURED or len(history.losses) < _ENOUGH:
         return
     targets = history[Kind.TARGET]
@@ -89,8 +104,7 @@ def _deaf_answers(history: History, facts: ModelFacts, is_flat: bool) -> Iterato
         return  # It may be a distance, or the loss itself.
     share = float(np.nanmean(targets.column("mean", 0, len(targets))))
     constant = max(share, 1.0 - share)
-    error = float(newest.std(ddof=1)) / math.sqrt(newest.size)
-    is_deaf = np.abs(newest.mean()) + 2.0 * error < _HARDLY
+    is_deaf = are_deaf(history)
     # Of a distance, answers and targets are opposites, and accuracy means nothing.
     is_worse = accuracy < constant - _WORSE and newest.mean() > 0
     if not (is_deaf or is_worse):
@@ -103,7 +117,7 @@ def _deaf_answers(history: History, facts: ModelFacts, is_flat: bool) -> Iterato
     )
     yield Symptom(
         title,
-        {"correlation of outputs and targets": float(newest.mean()), "measured steps": len(known)},
+        {"correlation of outputs and targets": float(newest.mean()), "measured steps": newest.size},
         sites=list(targets.sites),
         since=history.step,
         severity=Severity.WARNING,

@@ -18,6 +18,8 @@ _STEPS = 256
 """Measured steps whose targets are looked at, at most."""
 _NOTHING = 1e-9
 """Of a guess's loss; rounding."""
+_SMALL_SCALE, _MOVED = 1e-2, 0.3
+"""A factor of logits with which they hardly count; by how much they have moved for sure."""
 _PAIRS = 10
 """Batches with both losses, that of the network and that of the guess, to compare the two."""
 
@@ -161,6 +163,15 @@ def term_skill(history: History, facts: ModelFacts) -> Level | None:
     away = values - left * guesses
     found = Level(1.0 - left, float(away.std() / guesses.mean()) / math.sqrt(len(guesses)))
     return found if facts.loss.rest != "terms" or found.low > SKILL else None
+
+
+def moves_logits(facts: ModelFacts, start: Level, now: Level) -> bool:
+    """Whether the loss has fallen by as much as logits can do that hardly count.
+
+    With a temperature of 1,000, the loss of the best answers is nearly that of a guess.
+    """
+    scale = abs(facts.loss.scale or 1.0)
+    return scale < _SMALL_SCALE and start.value - now.value > _MOVED * scale
 
 
 def _for_many_samples(value: float, history: History, facts: ModelFacts) -> float:

@@ -1,7 +1,6 @@
 """Whether a network learns: the one judgement that all rules and the verdict share."""
 
 import math
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwatch.core import ADDED_LOSS, ModelFacts
+from gradwatch.diagnosis.accuracy import newest_accuracy
 from gradwatch.diagnosis.chance import (
     SKILL,
     Level,
     constant_accuracy,
     constant_guess,
+    moves_logits,
     paired_skill,
     term_skill,
 )
@@ -37,8 +38,6 @@ _CREEPS = 5e-4
 """The share by which the loss must fall from one third of its course to the next."""
 _PLATEAU = 150
 """Losses; while other terms fall, the one that tells what is learned may rest at chance so long."""
-_SCORE = re.compile(r"(\w+_)?(acc|accuracy|auc|f1|f1_score)", re.IGNORECASE)
-_OF_VALIDATION = re.compile(r"(val|valid|validation|test|eval|dev)", re.IGNORECASE)
 
 
 class Word(StrEnum):
@@ -72,6 +71,7 @@ class Judgement:
         is_rising: whether a score that the loop reports rises, such as the return of a policy.
         is_resting: whether such scores have not risen, although there are many.
         is_of_terms: whether the loss has terms of its own kind beside the one that is known.
+        is_past_scale: whether logits have moved by much that hardly count: see `moves_logits`.
         added: what regularizers add to the loss, and all levels here are without; NaN if nothing.
     """
 
@@ -93,6 +93,7 @@ class Judgement:
     is_rising: bool = False
     is_resting: bool = False
     is_of_terms: bool = False
+    is_past_scale: bool = False
 
     @property
     def skill(self) -> Level:
@@ -120,7 +121,7 @@ class Judgement:
         if self.losses < _LEAST:
             return False
         if math.isfinite(self.skill.value):
-            return self.skill.low > SKILL or self.is_accurate
+            return self.skill.low > SKILL or self.is_accurate or self.is_past_scale
         is_far = self.is_significant and self.fall > 0.5 and not self.is_idle
         return self.is_accurate or self.is_rising or is_far
 
@@ -221,7 +222,7 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
     if len(losses) >= _LEAST and losses.initial and not facts.loss.is_through_others:
         fall = (start.value - now.value) / abs(start.value)
         is_significant = _is_significant(losses, start, now)
-    accuracy = _accuracy(history)
+    accuracy = newest_accuracy(history)
     term = term_skill(history, facts)
     steps, values = losses.steps[-2000:], losses.last(2000)
     if term is not None:
@@ -247,6 +248,7 @@ def _judged(history: History, facts: ModelFacts) -> Judgement:
         is_rising=rises(history),
         is_resting=rests(history, _PLATEAU),
         is_of_terms=facts.loss.rest == "terms",
+        is_past_scale=is_significant and moves_logits(facts, start, now),
         added=history.numbers[ADDED_LOSS][-1][1] if is_added(history, facts) else math.nan,
     )
 
@@ -327,21 +329,3 @@ def _trend(steps: Array | NDArray[np.int64], values: Array) -> tuple[bool, float
     least = (0.03 if part == 5 else _CREEPS) * abs(float(after.mean()))
     between = float(steps[-part:].mean() - steps[-2 * part : -part].mean())
     return fall > max(_SIGNIFICANT * noise, least), fall / max(between, 1.0)
-
-
-def is_score(name: str) -> bool:
-    """Whether a metric of this name is a share of right answers, or behaves like one."""
-    return _SCORE.fullmatch(name) is not None
-
-
-def _accuracy(history: History) -> float:
-    """The newest accuracy on the training data, or else on others."""
-    logs = {name: series[-1][1] for name, series in history.metrics.items()}
-    if history.epochs:
-        logs |= history.epochs[-1].logs
-    known = [
-        (_OF_VALIDATION.match(name) is not None, value)
-        for name, value in logs.items()
-        if is_score(name) and math.isfinite(value)
-    ]
-    return min(known)[1] if known else math.nan

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradwatch.core import ModelFacts
+from gradwatch.diagnosis.accuracy import is_score
 from gradwatch.diagnosis.chance import constant_accuracy, guess_of_validation
 from gradwatch.diagnosis.data_losses import added_between
 from gradwatch.diagnosis.history import History
-from gradwatch.diagnosis.judgement import is_score
 
 _LOSS = re.compile(r"(val|valid|validation|test|eval|dev)[_/. -]?loss", re.IGNORECASE)
 _PREFIX = re.compile(r"(val|valid|validation|test|eval|dev)[_/. -]?", re.IGNORECASE)

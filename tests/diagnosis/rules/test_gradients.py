@@ -92,6 +92,41 @@ def test_a_layer_that_is_not_called_is_a_spare_part():
     assert found(observed(course(8, lambda s: body, FLAT)), "zero-gradients").severity == "error"
 
 
+@pytest.mark.parametrize(
+    ("units", "bias", "losses", "severity"),
+    [
+        (1, 0.0, falling(70), "info"),
+        (1, 0.0, FLAT, "warning"),
+        # A gradient that reaches the bias alone, or several units, is no softmax over one.
+        (1, 0.5, falling(70), "warning"),
+        (2, 0.0, falling(70), "warning"),
+    ],
+)
+def test_a_head_of_one_unit_beside_others_may_get_no_gradient(units, bias, losses, severity):
+    facts = facts_of([("net/a", "Linear", None, 8), ("net/shares", "Linear", None, units),
+                      ("net/means", "Linear", None, 1)])  # fmt: skip
+    arrays = kernels({"a": 1.0, "shares": 0.0, "means": 1.0}) | {(G, "net/shares/bias"): [bias]}
+    readings = course(70, lambda s: arrays, losses)
+    diagnosis = observed(readings if losses is FLAT else readings[:5], facts)
+    worst = next(each for each in diagnosis.findings if each.rule == "zero-gradients")
+    assert worst.severity == severity
+
+
+@pytest.mark.parametrize(("never", "expected"), [(True, ["zero-gradients"]), (False, [])])
+def test_a_policy_that_never_gets_a_gradient_is_told_from_one_whose_rewards_are_the_same(
+    never, expected
+):
+    """Losses of policies are signed, and beside the critic nothing tells what is learned."""
+
+    def arrays(step):
+        policy = 0.0 if never or step > 9 else 1.0
+        return kernels({"policy": policy, "critic": 1.0})
+
+    losses = [0.1 * (-1) ** step for step in range(70)]
+    assert rules_of(course(70, arrays, losses)) == expected
+    assert rules_of(course(50, arrays, losses)) == []
+
+
 @pytest.mark.parametrize(("size", "wanted"), [(2, "info"), (400, "warning")])
 def test_a_few_numbers_that_no_loss_comes_from_are_spare(size, wanted):
     """Weights of losses, which a module holds itself; a matrix that it holds should learn."""

@@ -95,6 +95,27 @@ def test_a_constant_output_is_blamed_on_the_inputs_if_these_are_constant():
     assert "Check that the samples of a batch differ" in finding.remedy
 
 
+@pytest.mark.parametrize(("spread", "losses", "expected"), [
+    (0.0, FLAT, ["constant-output"]), (1.0, FLAT, []), (0.0, falling(30), []),
+])  # fmt: skip
+def test_inputs_that_are_always_one_number_are_said_if_nothing_is_learned(spread, losses, expected):
+    """Outputs for several places differ from place to place all the same."""
+    rng = np.random.default_rng(2)
+
+    def at(step):
+        return {
+            (Kind.INPUT, "input"): spread * rng.normal(size=8) + 0.5,
+            (OUT, "net/b"): [0.1, 0.2, 0.3],
+            (Kind.TARGET, "target"): rng.normal(size=12),
+        }
+
+    diagnosis = observed(course(30, at, losses), facts_of([("net/b", "Linear", None, 3)]))
+    assert [f.rule for f in diagnosis.findings if f.rule == "constant-output"] == expected
+    if expected:
+        title = "All inputs of a batch are the same: 0.5."
+        assert found(diagnosis, "constant-output").title == title
+
+
 def test_evidence_that_is_not_known_yet_is_left_out():
     diagnosis = observed(course(6, lambda s: units(1.0), FLAT))
     assert "loss improvement" not in found(diagnosis, "dead-units").evidence

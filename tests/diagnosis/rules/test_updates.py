@@ -1,9 +1,12 @@
 """Updates that are too large, too small, or none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gradwatch import Kind
+from gradwatch.core import ParameterFacts
 
 from ..support import FLAT, course, facts_of, falling, found, kernels, observed, rules_of, updates
 
@@ -196,3 +199,31 @@ def test_steps_that_replace_all_weights_by_huge_ones_are_too_large_whatever_the_
     assert (finding.severity, finding.since, finding.detected) == ("error", 1, 1)
     # So do the first steps from zero, of the usual size.
     assert blown_up(0.01, [0.02, *[0.0] * 11]).findings == []
+
+
+@pytest.mark.parametrize(
+    ("is_own", "moves", "gradients", "expected"),
+    [
+        (True, 0.0, {}, ["stalled-weights"]),
+        (True, 1e-3, {}, []),
+        # Another loop may measure weights only, and optimizers may have been given gradients.
+        (False, 0.0, {}, []),
+        (True, 0.0, {(Kind.GRADIENT, "net/a/kernel"): [1.0]}, None),
+    ],
+)
+def test_a_step_that_gives_its_gradients_to_no_optimizer_is_said(
+    is_own, moves, gradients, expected
+):
+    facts = facts_of([("net/a", "Dense", None, 4)], parameters=ParameterFacts(20, 20))
+    facts = replace(facts, loss=replace(facts.loss, is_of_own_step=is_own))
+
+    def at(step):
+        return kernels({"a": 1.0 + moves * step}, Kind.WEIGHT) | gradients
+
+    diagnosis = observed(course(40, at, FLAT), facts)
+    titles = [each.title for each in diagnosis.findings if each.rule == "stalled-weights"]
+    is_said = any("gives its gradients to no optimizer" in title for title in titles)
+    assert is_said == (expected == ["stalled-weights"])
+    if is_said:
+        finding = found(diagnosis, "stalled-weights")
+        assert (finding.severity, finding.since, finding.layer) == ("error", 1, "net/a")

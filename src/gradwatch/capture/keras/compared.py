@@ -4,9 +4,15 @@ import math
 from collections.abc import Iterator
 
 from keras import ops
+from keras.backend import standardize_dtype
 
 from gradwatch.capture.rest_classes import rest_numbers
-from gradwatch.capture.variation_names import INPUT_VARIATION, OUTPUT_VARIATION, TARGET_VARIATION
+from gradwatch.capture.variation_names import (
+    COPIED_CLASSES,
+    INPUT_VARIATION,
+    OUTPUT_VARIATION,
+    TARGET_VARIATION,
+)
 from gradwatch.compat.keras_facts import OPS
 from gradwatch.core import LossFacts, Tensor
 
@@ -33,6 +39,9 @@ def compared_numbers(
         yield OUTPUTS_OF_TARGET, ops.convert_to_tensor(count, "float32")
     if loss.name == "sparse_categorical_crossentropy":
         yield from _rest(loss, targets, outputs, weights)
+        copied = _copied(x, targets, weights)
+        if copied is not None:
+            yield COPIED_CLASSES, copied
     else:
         given = {INPUT_VARIATION: x, OUTPUT_VARIATION: outputs, TARGET_VARIATION: targets}
         found = {name: None if y is None else _variation(y) for name, y in given.items()}
@@ -55,6 +64,21 @@ def _rest(
             return
         weights = ops.reshape(ops.cast(weights, "float32"), (-1,))
     yield from rest_numbers(OPS, logs, labels, weights).items()
+
+
+def _copied(x: Tensor | None, targets: Tensor, weights: Tensor | None) -> Tensor | None:
+    """The share of the classes that are the ids in the same places of the input.
+
+    None if there are no ids in the places of several targets of a sample; or if there are weights,
+    which may leave out any of them.
+    """
+    if x is None or weights is not None or "int" not in standardize_dtype(x.dtype):
+        return None
+    given, wanted = tuple(x.shape)[1:], tuple(targets.shape)[1:]
+    if None in given or wanted not in (given, (*given, 1)) or math.prod(given) < _FEWEST:
+        return None
+    ids, targets = (ops.reshape(ops.cast(each, "float32"), (-1,)) for each in (x, targets))
+    return ops.mean(ops.cast(ops.equal(ids, targets), "float32"))
 
 
 def _variation(tensor: Tensor) -> Tensor | None:

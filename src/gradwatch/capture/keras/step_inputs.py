@@ -23,7 +23,7 @@ from gradwatch.capture.keras.optimizers import (
 from gradwatch.capture.keras.unreduced_losses import SampleLosses
 from gradwatch.capture.rest_classes import REST_GUESS, REST_LOSS, REST_SHARE
 from gradwatch.capture.site_table import Row
-from gradwatch.capture.variation_names import INPUT_VARIATION, OUTPUT_VARIATION, TARGET_VARIATION
+from gradwatch.capture.variation_names import COMPARED
 from gradwatch.core import (
     ADDED_LOSS,
     KerasModel,
@@ -41,7 +41,7 @@ BATCH_SIZE, LEARNING_RATE, LOSS_SCALE = "batch_size", "learning_rate", "loss_sca
 INPUT_SPREAD, SAMPLE_WEIGHT = "input_spread", "sample_weight"
 OF_WHOLE_BATCH = frozenset({
     CONSTANT_LOSS, ADDED_LOSS, INPUT_SPREAD, AGREEMENT, SAMPLE_WEIGHT, CLASS_GUESS, WEIGHTED_GUESS,
-    INPUT_VARIATION, OUTPUT_VARIATION, TARGET_VARIATION, REST_SHARE, REST_LOSS, REST_GUESS,
+    REST_SHARE, REST_LOSS, REST_GUESS, *COMPARED,
 })  # fmt: skip
 """Numbers that need all samples of a batch at once, which several devices share."""
 _ROOTS = ROOTS | {Kind.LOSS: LOSS, Kind.SCALAR: "scalar", Kind.SAMPLE_LOSS: "sample_loss"}
@@ -237,7 +237,7 @@ class StepInputs:
             return
         x, _, weights = keras.utils.unpack_x_y_sample_weight(self._data)
         first = keras.tree.flatten(x)
-        given = _as_number(first[0]) if first else None
+        given = first[0] if first and _as_number(first[0]) is not None else None
         weights = _as_number(weights)
         for name, number in compared_numbers(self._loss, given, *compared, weights):
             yield name, keras.ops.stop_gradient(number)

@@ -6,27 +6,26 @@ from typing import Any
 import torch
 
 from gradwatch.capture.torch.loss_terms import SPARSE, LossTerm, ignored_class
+from gradwatch.capture.variation_names import COPIED_CLASSES
 
-COPIED_CLASSES = "copied_classes"
-"""The share of the targets that are equal to the input in their place."""
 _FEWEST = 32
 """Of fewer targets, all may be equal by chance."""
 
 
-def copied_classes(term: LossTerm, inputs: Sequence[Any]) -> Any | None:
-    """The share of classes that are the ids in the same places of an input; None if none has such.
+def copied_classes(term: LossTerm, inputs: Sequence[Any]) -> dict[str, Any]:
+    """The share of classes that are the ids in the same places of an input, if any has such.
 
     Classes that the loss ignores are left out.
     """
     target = getattr(term.chosen, "_saved_target", None)
     if term.name != SPARSE or target is None or target.numel() < _FEWEST:
-        return None
+        return {}
     found = [
         _share(x, target, ignored_class(term.chosen))
         for x in inputs
         if not x.is_floating_point() and x.numel() == target.numel()
     ]
-    return torch.stack(found).max() if found else None
+    return {COPIED_CLASSES: torch.stack(found).max()} if found else {}
 
 
 def _share(ids: Any, target: Any, ignored: int) -> Any:

@@ -13,7 +13,7 @@ from gradwatch.capture.step_tensors import under
 from gradwatch.capture.torch import backward_tap, module_calls
 from gradwatch.capture.torch.attention import ATTENTION_PEAK, EarlyAttention
 from gradwatch.capture.torch.called_modules import CalledModules
-from gradwatch.capture.torch.copied_classes import COPIED_CLASSES, copied_classes
+from gradwatch.capture.torch.copied_classes import copied_classes
 from gradwatch.capture.torch.graph_nodes import form, nodes_of
 from gradwatch.capture.torch.loss_graph import read_loss
 from gradwatch.capture.torch.loss_parts import numbers_of_outputs, output_names
@@ -318,11 +318,10 @@ class LossWatch:
         # On a GPU, classes that the loss ignores are among the targets.
         if target.is_cuda and term.name == SPARSE:
             return
-        copied = copied_classes(term, self._inputs)
-        if copied is not None:
-            self._note_value(COPIED_CLASSES, copied)
-        rest = rest_of_classes(term, self._batch_size or target.numel())
-        for name, number in {**term_numbers(term, target), **rest}.items():
+        given = self._inputs if self._parts is None else self._parts.last_ids()
+        others = copied_classes(term, given)
+        others |= rest_of_classes(term, self._batch_size or target.numel())
+        for name, number in {**term_numbers(term, target), **others}.items():
             self._note_value(name, number)
 
     def _read_outputs(self, terms: Sequence[LossTerm]) -> None:

@@ -50,6 +50,17 @@ class PartCalls:
         """What any part was given."""
         return [x for given, _ in self._calls for x in given if x.is_floating_point()]
 
+    def last_ids(self) -> list[Any]:
+        """The whole numbers that the last part to be given any was given.
+
+        Of an encoder and a decoder, it is the decoder that predicts what it is told next.
+        """
+        for given, _ in reversed(self._calls):
+            ids = [x for x in given if not x.is_floating_point() and x.dtype != torch.bool]
+            if ids:
+                return ids
+        return []
+
     def outputs(self) -> list[Any]:
         """What any part has returned."""
         return [x for _, results in self._calls for x in results]

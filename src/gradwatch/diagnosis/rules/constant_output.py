@@ -10,6 +10,8 @@ from gradwatch.diagnosis.quantities import are_constant, has_one_sample
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask, ValueTable
 
+_MEASURED = 8
+"""Measured steps, in which inputs that are to differ have differed."""
 _LOOK_AT_INPUTS = (
     "The model gets nothing to tell samples apart by: check how the inputs are loaded and scaled."
 )
@@ -38,7 +40,8 @@ def constant_output(history: History, facts: ModelFacts, limits: Limits) -> Symp
     if _are_all_samples_one(history, count):
         yield _one_sample(history, count)
         return
-    if facts.loss.is_through_others and are_constant(history[Kind.INPUT], count):
+    is_generator = facts.loss.is_through_others and are_constant(history[Kind.INPUT], count)
+    if is_generator or _are_inputs_one(history, facts, count):
         yield _constant_inputs(history[Kind.INPUT], None, count)
         return
     # Without facts the last layer is a guess; then the loss must confirm it.
@@ -110,8 +113,19 @@ def _one_sample(history: History, count: int) -> Symptom:
     )
 
 
+def _are_inputs_one(history: History, facts: ModelFacts, count: int) -> bool:
+    """Whether the model was always given one number in all places, for targets that differ.
+
+    Its outputs may differ from place to place, and teach nothing about samples.
+    """
+    inputs, targets = history[Kind.INPUT], history[Kind.TARGET]
+    if inputs.measured < _MEASURED or not len(targets) or not judgement(history, facts).is_flat:
+        return False
+    return are_constant(inputs, len(inputs)) and not _is_one_number(targets, count)
+
+
 def _constant_inputs(inputs: ValueTable, output: Site | None, count: int) -> Symptom:
-    value = float(inputs.latest("max")[0])
+    value = float(inputs.latest("max")[0]) + 0.0  # Not -0.
     return Symptom(
         title=f"All inputs of a batch are the same: {value:.6g}.",
         evidence={"smallest input": float(inputs.latest("min")[0]), "largest input": value},

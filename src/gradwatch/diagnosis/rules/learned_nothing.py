@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from gradwatch.core import Kind, ModelFacts
+from gradwatch.diagnosis.answer_checks import are_deaf
 from gradwatch.diagnosis.chance import SKILL
 from gradwatch.diagnosis.data_losses import data_losses
 from gradwatch.diagnosis.finding import Symptom, Symptoms
@@ -32,6 +33,7 @@ _ON_ITS_WAY = 0.2
         "losses": Threshold(50, "steps in which a network that can learn shows it"),
         "losses of unknown scale": Threshold(150, "if the best constant guess is not known"),
         "losses to fall": Threshold(75, "a loss that falls still, may be about to learn"),
+        "times longer": Threshold(10, "for half of the guess's loss; then it only creeps"),
         "losses on a frozen base": Threshold(150, "if better than a guess: the base may be next"),
         "usual class": Threshold(0.5, "of the targets; then little else shows in the loss"),
         "validations": Threshold(3, "single ones may be odd"),
@@ -41,13 +43,20 @@ def learned_nothing(history: History, facts: ModelFacts, limits: Limits) -> Symp
     """At the end the model is no better than a constant guess, or than it was at the start."""
     if not history.has_ended or history.first_step > 1:
         return
-    # A loss that depends on others, or is one of its own kind, need not fall.
-    if facts.loss.is_of_own_step or facts.loss.is_through_others:
+    # A loss that depends on others need not fall.
+    if facts.loss.is_through_others:
         return
     so_far = judgement(history, facts)
-    is_known = math.isfinite(so_far.skill.value)
+    # Nor one of its own kind, unless the answers have nothing to do with their targets either.
+    is_own = bool(facts.loss.is_of_own_step)
+    if is_own and not are_deaf(history):
+        return
+    is_known = is_own or math.isfinite(so_far.skill.value)
     least = limits["losses" if is_known else "losses of unknown scale"]
-    if so_far.losses < least or (so_far.is_falling and so_far.losses < limits["losses to fall"]):
+    if so_far.losses < least:
+        return
+    is_early = so_far.is_falling and so_far.losses < limits["losses to fall"]
+    if is_early and not _is_crawling(so_far, history.step * limits["times longer"]):
         return
     # The first fit of a new head is short, and what is frozen may not suit it.
     is_begun = so_far.is_falling or so_far.skill.low > 0
@@ -118,6 +127,12 @@ def _about_output(idle: IdleOutput, steps: int) -> Symptom:
         remedy=f"Check {look}",
         about=f"output {idle.name}",
     )
+
+
+def _is_crawling(so_far: Judgement, steps: float) -> bool:
+    """Whether the loss falls so slowly that nothing is learned in so many steps either."""
+    needed = so_far.now.value - 0.5 * so_far.chance.value
+    return so_far.skill.high < _HARDLY and needed > steps * so_far.slope > 0
 
 
 def _has_base(facts: ModelFacts) -> bool:

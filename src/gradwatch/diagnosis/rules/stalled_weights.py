@@ -20,6 +20,7 @@ from gradwatch.diagnosis.quantities import (
 )
 from gradwatch.diagnosis.rule import Limits, Threshold, rule
 from gradwatch.diagnosis.value_table import Mask, ValueTable
+from gradwatch.diagnosis.without_updates import without_updates
 
 _FROZEN_BY_MISTAKE = (
     "trainable (torch: requires_grad) was set to False on the way: set it for those only that are "
@@ -49,6 +50,7 @@ def stalled_weights(history: History, facts: ModelFacts, limits: Limits) -> Symp
     """Trainable weights hardly change, or most weights are frozen, and the loss is flat."""
     yield from _frozen_on_the_way(history, facts, limits)
     yield from _come_to_rest(history, facts, limits)
+    yield from without_updates(history, facts)
     so_far = judgement(history, facts)
     # Weights that never moved have learned nothing, however the noisy loss looks.
     is_flat = so_far.is_flat and not so_far.is_vague

@@ -297,14 +297,17 @@ def _learns_nothing(history: History, facts: ModelFacts, limits: Limits) -> tupl
 
 
 def _is_little(so_far: Judgement) -> bool:
-    """Whether the loss has come to rest, and little of the constant guess's is removed.
+    """Whether the loss rests where little of the constant guess's is removed, or is above that.
 
     If that guess is not known, little of the initial loss.
     """
     if not math.isfinite(so_far.skill.value):
         return 0.0 <= so_far.fall < _LITTLE and not (so_far.is_falling or so_far.is_vague)
     gain = (so_far.accuracy - so_far.best_constant) / max(1.0 - so_far.best_constant, 0.05)
-    return not so_far.is_falling and so_far.skill.high < _LITTLE and not gain > _LITTLE
+    is_done = not so_far.is_falling or so_far.skill.high < 0.0
+    if so_far.is_past_scale or not is_done:
+        return False
+    return so_far.skill.high < _LITTLE and not gain > _LITTLE
 
 
 def _model_end(history: History, facts: ModelFacts, slack: float) -> ModelEnd | None:

@@ -1,6 +1,7 @@
 """Variables that receive no gradient at all."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +56,13 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     if not zero.any() or so_far.has_learned:
         return
     had_any = table.statistic("sum_abs", len(table)) > 0
-    # So is a policy all of whose rewards are the same.
-    if so_far.is_vague and (table.has_forgotten or had_any.any()):
+    if so_far.is_vague and table.has_forgotten:
         return
+    if so_far.is_vague and had_any.any():
+        # So is a policy all of whose rewards are the same; but not one that never got anything.
+        if so_far.losses < limits["losses"] or table.measured < limits["measured steps of experts"]:
+            return
+        zero &= ~had_any.any(axis=0)
     if not so_far.is_flat:
         # Parts that are used in turns, such as the heads of several tasks, get gradients in turns.
         zero &= ~had_any.any(axis=0)
@@ -80,9 +85,10 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
     # Behind the layer that the loss gets, a head may be for another loss, or for a later one.
     is_head = bool(reaching.size and np.flatnonzero(zero)[0] > reaching[-1])
     is_head &= facts.last_layer is not None and facts.last_layer.path in reached
-    # It cannot be why the others learn nothing.
-    is_harmless = is_uncalled[zero].any() or is_head
-    is_harmless = bool(is_harmless) and not zero[mixing].all()
+    is_flat = so_far.is_flat and so_far.losses >= limits["losses"]
+    is_single = not is_flat and _are_single_units(layers, reached, facts)
+    # Neither can be why the others learn nothing.
+    is_harmless = bool(is_uncalled[zero].any() or is_head or is_single) and not zero[mixing].all()
     # If most of the network gets none, that is why nothing is learned.
     is_most = 2 * zero.sum() >= mixing.sum()
     severity = Severity.INFO if is_harmless else None
@@ -100,6 +106,16 @@ def zero_gradients(history: History, facts: ModelFacts, limits: Limits) -> Sympt
         since=_since(table, had_any[:, zero], count),
         severity=Severity.ERROR if is_most and not is_harmless else severity,
     )
+
+
+def _are_single_units(layers: Sequence[str], reached: AbstractSet[str], facts: ModelFacts) -> bool:
+    """Whether each of the layers has one unit, and not even its bias gets a gradient.
+
+    Beside other heads, a softmax over one unit is such a layer: the share of the only component of
+    a mixture, which is 1 whatever the weights are.
+    """
+    known = [facts.layer(layer) for layer in layers]
+    return reached.isdisjoint(layers) and all(each and each.units == 1 for each in known)
 
 
 def _since(table: ValueTable, had_any: Mask, count: int) -> int:
