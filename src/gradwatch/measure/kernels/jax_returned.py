@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gradwatch.core import Tensor
 from gradwatch.measure.host_work import HostWork
 from gradwatch.measure.kernels import numpy_rows
+from gradwatch.measure.kernels.jax_bits import require_real
 
 TOGETHER, SMALL = 64, 1 << 14
 """So many tensors leave a step as one array, of at most so many elements each."""
@@ -76,6 +77,8 @@ class HostRows:
     @classmethod
     def of(cls, tensors: Sequence[Tensor | Later | None]) -> "HostRows":
         given = {id(x): x for each in tensors if each is not None for x in _given(each)}
+        for x in given.values():
+            require_real(x)
         # Without the barrier XLA may compute them again where they are copied.
         flat = lax.optimization_barrier([x.reshape(-1) for x in given.values()])
         known = dict(zip(given, flat, strict=True))
@@ -113,21 +116,22 @@ class HostCells:
 
 def host_work(measured: Mapping[str, Any], names: Sequence[str]) -> HostWork:
     """What measures the tensors of a step that has returned them as they are."""
-    rows, cells = measured["rows"], measured["cells"] if "cells" in names else None
+    arrays, known = measured["rows"].arrays, measured["rows"].tensors
+    cells = measured["cells"] if "cells" in names else None
     others = {name: measured[name] for name in names if name not in ("rows", "cells")}
 
     def wait() -> Any:
-        return [np.asarray(x) for x in rows.arrays], {k: np.asarray(x) for k, x in others.items()}
+        return [np.asarray(x) for x in arrays], {k: np.asarray(x) for k, x in others.items()}
 
     def measure(arrived: Any) -> dict[str, Any]:
-        arrays, found = arrived
-        tensors = [None if x is None else x.found(arrays) for x in rows.tensors]
+        on_host, found = arrived
+        tensors = [None if x is None else x.found(on_host) for x in known]
         found["rows"] = numpy_rows.summarize(tensors)
         if cells is not None:
             found["cells"] = numpy_rows.count_cells([tensors[i] for i in cells.counted])
         return dict(found)
 
-    return HostWork(rows.nbytes, wait, measure)
+    return HostWork(measured["rows"].nbytes, wait, measure)
 
 
 def _given(x: Tensor | Later) -> tuple[Tensor, ...]:
