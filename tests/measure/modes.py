@@ -10,8 +10,9 @@ import tensorflow as tf
 import torch
 
 from gradwatch.compat.versions import numbers_of
-from gradwatch.measure import Framework
+from gradwatch.measure import Framework, jax_on_host
 from gradwatch.measure import jax as in_jax
+from gradwatch.measure import numpy as in_numpy
 from gradwatch.measure import tensorflow as in_tensorflow
 from gradwatch.measure import torch as in_torch
 from gradwatch.measure.kernels import torch_plain
@@ -53,6 +54,23 @@ def _jax(name: str, tensors: list[Any], compiled: bool) -> Any:
     return function(*[jnp.asarray(x) for x in tensors if x is not None])
 
 
+def _jax_on_host(name: str, tensors: list[Any]) -> Any:
+    """A compiled function returns the tensors, and NumPy measures them."""
+
+    def measure(*present: Any) -> Any:
+        given = _with_none(tensors, present)
+        rows, cells = jax_on_host.measure(given, range(len(tensors)), jnp.array(True))
+        return {"rows": rows, "cells": cells}
+
+    measured = jax.jit(measure)(*[jnp.asarray(x) for x in tensors if x is not None])
+    found = jax_on_host.fetch(measured, ["rows", "cells"])()
+    return found["rows" if name == "summarize" else "cells"]
+
+
+def _numpy(name: str, tensors: list[Any]) -> Any:
+    return _measure(in_numpy, name, [None if x is None else np.asarray(x) for x in tensors])
+
+
 def _torch(name: str, tensors: list[Any]) -> Any:
     return _measure(in_torch, name, [None if x is None else as_torch(x) for x in tensors])
 
@@ -74,6 +92,8 @@ MODES = {
     "tensorflow xla": lambda name, xs: _tensorflow(name, xs, jit_compile=True),
     "jax eager": lambda name, xs: _jax(name, xs, compiled=False),
     "jax jit": lambda name, xs: _jax(name, xs, compiled=True),
+    "jax on host": _jax_on_host,
+    "numpy": _numpy,
     "torch eager": lambda name, xs: _torch(name, xs),
     "torch plain": lambda name, xs: _torch_plain(name, xs),
 }

@@ -41,7 +41,7 @@ STRANGE = {
     "around 1000", "float8_e5m2",
 }  # fmt: skip
 # JAX has float64 arrays only with x64 enabled: see test_jax.py.
-ONLY_ELSEWHERE = {"jax eager": {"float64"}, "jax jit": {"float64"}}
+ONLY_ELSEWHERE = {mode: {"float64"} for mode in ("jax eager", "jax jit", "jax on host")}
 
 
 def measured(mode, function):

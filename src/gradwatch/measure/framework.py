@@ -63,6 +63,9 @@ class Framework(Protocol):
         None if there is no other axis, or their number is unknown.
         """
 
+    def outside(self, x: Tensor, low: float, high: float) -> Tensor:
+        """For each element 1.0 if it is at most `low` or at least `high`, else 0.0; in float32."""
+
     def expert_load(self, scores: Tensor, choices: int) -> Tensor:
         """For each place of the last axis, how often it is among the highest, in float32."""
 
@@ -96,6 +99,8 @@ class Framework(Protocol):
 
 
 _ROOTS = {"tensorflow": "tensorflow", "jax": "jax", "jaxlib": "jax", "torch": "torch"}
+_LIBRARIES = {"jax_on_host": "jax"}
+"""Whose arrays a module measures, if that is not its name."""
 
 
 def vector_axes(axes: int) -> tuple[int, ...]:
@@ -106,7 +111,7 @@ def vector_axes(axes: int) -> tuple[int, ...]:
 @cache
 def framework(name: str) -> Framework:
     """The module of a framework, imported only now; an ImportError if its version is too old."""
-    compat.require_supported(name)
+    compat.require_supported(_LIBRARIES.get(name, name))
     return cast(Framework, import_module(f"gradwatch.measure.{name}"))
 
 

@@ -16,6 +16,7 @@ from gradwatch.measure.framework import Fetched, vector_axes
 from gradwatch.measure.jax_parts import DeadUnits, array_of
 from gradwatch.measure.kernels import jax_cells, jax_local, jax_moments
 from gradwatch.measure.kernels.jax_computed import Below, Computed, Cosine, Normalized, value_of
+from gradwatch.measure.kernels.jax_returned import HostRows, host_work
 from gradwatch.measure.tensor_groups import measure_groups
 from gradwatch.util import say
 
@@ -181,6 +182,11 @@ def dead_units(outputs: Tensor, axis: int) -> Tensor | DeadUnits | None:
     return units.flags() if _is_on_one_device() else units
 
 
+def outside(x: Tensor, low: float, high: float) -> Tensor:
+    x = x.astype(jnp.float32)
+    return ((x <= low) | (x >= high)).astype(jnp.float32)
+
+
 def expert_load(scores: Tensor, choices: int) -> Tensor:
     experts = scores.shape[-1]
     _, chosen = jax.lax.top_k(scores, min(choices, experts))
@@ -214,6 +220,8 @@ def fetch_number(number: Tensor) -> Callable[[], float]:
 
 
 def fetch(measured: Mapping[str, Tensor], names: Sequence[str]) -> Fetched:
+    if isinstance(measured.get("rows"), HostRows) and "rows" in names:
+        return host_work(measured, names)
     available = [name for name in names if _is_available(measured[name])]
     if len(available) < len(names):
         _say_not_available()

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwatch.core import CELLS, IDENTITY, Tensor, Tree, reference
+from gradwatch.core import Tensor, Tree
 from gradwatch.measure.framework import Fetched, vector_axes
+from gradwatch.measure.kernels import numpy_rows
 
 NAME = "numpy"
 
@@ -15,14 +16,8 @@ NAME = "numpy"
 def measure(
     tensors: Sequence[Tensor | None], with_cells: Sequence[int] = (), due: Any = True
 ) -> tuple[Tensor, Tensor]:
-    rows, cells = np.tile(IDENTITY, (len(tensors), 1)), np.zeros((len(with_cells), CELLS))
-    for i, x in enumerate(tensors):
-        if x is not None:
-            rows[i] = reference.summarize(x)
-    for at, i in enumerate(with_cells if due else ()):
-        if tensors[i] is not None:
-            cells[at] = reference.count_cells(tensors[i])
-    return rows, cells
+    counted = [tensors[i] if due else None for i in with_cells]
+    return numpy_rows.summarize(tensors), numpy_rows.count_cells(counted)
 
 
 def measure_one(tensor: Tensor) -> Tensor:
@@ -71,6 +66,11 @@ def dead_units(outputs: Tensor, axis: int) -> Tensor | None:
     if x.ndim < 2:
         return None
     return np.all(x == 0, axis=tuple(a for a in range(x.ndim) if a != axis % x.ndim)).astype(float)
+
+
+def outside(x: Tensor, low: float, high: float) -> Tensor:
+    x = np.asarray(x, np.float32)
+    return ((x <= low) | (x >= high)).astype(np.float32)
 
 
 def expert_load(scores: Tensor, choices: int) -> Tensor:

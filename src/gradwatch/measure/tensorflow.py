@@ -101,6 +101,11 @@ def dead_units(outputs: Tensor, axis: int) -> Tensor | None:
     return tf.cast(tf.reduce_all(is_zero, others), tf.float32)
 
 
+def outside(x: Tensor, low: float, high: float) -> Tensor:
+    x = tf.cast(x, tf.float32)
+    return tf.cast((x <= low) | (x >= high), tf.float32)
+
+
 def expert_load(scores: Tensor, choices: int) -> Tensor:
     experts = int(scores.shape[-1])
     chosen = tf.reshape(tf.math.top_k(scores, min(choices, experts)).indices, [-1])

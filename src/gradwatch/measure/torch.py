@@ -201,6 +201,11 @@ def dead_units(outputs: Tensor, axis: int) -> Tensor | None:
     return x.any(dim=others).logical_not().float()
 
 
+def outside(x: Tensor, low: float, high: float) -> Tensor:
+    x = x.float()
+    return ((x <= low) | (x >= high)).float()
+
+
 def expert_load(scores: Tensor, choices: int) -> Tensor:
     experts = scores.shape[-1]
     chosen = scores.detach().topk(min(choices, experts), dim=-1).indices.flatten()

@@ -13,11 +13,12 @@ from gradwatch.capture.keras.describe_model import facts_of
 from gradwatch.capture.keras.first_steps import FirstSteps
 from gradwatch.capture.keras.fit_reports import FitReports, numbers_in
 from gradwatch.capture.keras.fit_words import NO_REPLICAS, RANDOM_STATE, STILL_COMPILING, Announce
+from gradwatch.capture.keras.measured_call import MeasuredCall
 from gradwatch.capture.keras.optimizers import find_optimizers
 from gradwatch.capture.keras.replica_refusal import replicas_of
 from gradwatch.capture.keras.slow_start import SlowStart
 from gradwatch.capture.keras.stand_in import StandIn, restored_train_function
-from gradwatch.capture.keras.step import MeasuredCall, MeasuredStep
+from gradwatch.capture.keras.step import MeasuredStep
 from gradwatch.capture.keras.step_counter import FitStepCounter
 from gradwatch.capture.keras.step_request import Observer, StepRequest
 from gradwatch.capture.keras.step_view import StepView
@@ -62,8 +63,7 @@ class FitCapture:
         self._reporter = reporter
         self._reports, self._numbers = FitReports(), NumberLog(submit)
         self._signs = LossSigns(pacer)
-        self._announce = announce
-        self._batch = 0
+        self._announce, self._batch = announce, 0
         self._own_start: SlowStart | None = None
         self._backend = make_backend(model)
         if pacer.budget is not None and not self._timetable.is_due(Moment(_FAR)):
@@ -78,7 +78,7 @@ class FitCapture:
         if keeper is not None:
             self._reruns = Reruns(keeper, self._step_search, self._send_rerun, self._say, reporter)
         tracer = make_tracer(model, keeper)
-        self._measured_step = MeasuredStep(model, self._backend, keeper, tracer)
+        self._measured_step = MeasuredStep(model, self._own_function, self._backend, keeper, tracer)
         self._first_steps = FirstSteps(self._measured_step, tracer, self._own_function, pacer)
 
         def view(timetable: Timetable, name: str, is_spare: bool) -> StepView:
@@ -279,7 +279,7 @@ class FitCapture:
         restored_train_function(self._model)
 
     def _measure_next(self, moments: list[Moment], *, every: bool) -> None:
-        if self._whole.plan.is_outdated:
+        if not self._measured_step.is_settled and self._whole.plan.is_outdated:
             for view in self._views:
                 view.renew()
         due = [every or self._timetable.is_due(moment) for moment in moments]

@@ -41,7 +41,7 @@ class Observation:
         self.plan = plan
         self._backend = backend
         self._recorder = recorder
-        self._framework = backend.framework
+        self.framework = backend.framework
         self._kinds = kinds = plan.timetable.kinds
         self._gradients = Gradients()
         self._known_optimizers: tuple[Any, list[KerasOptimizer]] | None = None
@@ -157,7 +157,7 @@ class Observation:
         if self._eager is not None:
             copies: Sequence[Tensor] = self._eager.snapshots(values)
             return copies
-        return [self._framework.snapshot(value) for value in values]
+        return [self.framework.snapshot(value) for value in values]
 
     def give(self, data: Any) -> None:
         """Take the data of the step, where it is known only after `watching` has begun."""
@@ -216,7 +216,7 @@ class Observation:
             return {}
 
     def _measured(self, plan: Plan, rows: list[Row], histograms_due: Any) -> dict[str, Any]:
-        table, own = self.table(plan, rows), self._framework
+        table, own = self.table(plan, rows), self.framework
         measured = self._recorder.measure(own, table, rows, histograms_due, self._eager)
         return measured | self.tap_arrays(self._taps.take)
 
@@ -228,7 +228,7 @@ class Observation:
             if taps.parts and self._is_scaled():
                 self.reporter.notice(SCALED)
             layers = self.plan.require().layer_paths
-            arrays |= self._recorder.tap_arrays(self._framework, taps, layers=layers)
+            arrays |= self._recorder.tap_arrays(self._backend.framework, taps, layers=layers)
         return arrays
 
     def table(self, plan: Plan, rows: Sequence[Row]) -> SiteTable:
@@ -251,7 +251,7 @@ class Observation:
         """After the train step: outputs of layers, and what surrounds the network."""
         rows: list[Row] = []
         if self._outputs is not None:
-            rows += self._outputs.rows(plan.sites, self._unscaled)
+            rows += self._outputs.rows(self.framework, plan.sites, self._unscaled)
         if self._inputs is not None:
             rows += self._inputs.rows(plan.sites, state)
         return rows
@@ -270,7 +270,7 @@ class Observation:
             values = dict(zip(keys, current_values(found.valued), strict=True))
         else:
             values = self._values_in(state)
-        tensor = self._state.reader(self._framework, self._eager, state)
+        tensor = self._state.reader(self.framework, self._eager, state)
         return found.rows(values, self._gradients, self._changes(found, values), reduced, tensor)
 
     def _rows_in(self, plan: Plan) -> VariableRows:
@@ -285,7 +285,7 @@ class Observation:
         wanted = (found.updated & seen.applications.keys()) - seen.lost
         before = {k: x for k, x in seen.before.items() if k in wanted}
         if self._eager is None:
-            return {k: self._framework.difference(values[k], x) for k, x in before.items()}
+            return {k: self.framework.difference(values[k], x) for k, x in before.items()}
         keys, keep = list(before), found.keeping(self._eager.add)
         changes: list[Tensor] = self._eager.changes(
             [values[key] for key in keys],

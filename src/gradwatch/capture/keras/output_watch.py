@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+import keras
+
 from gradwatch.capture.keras.keras_vitals import VITALS, VitalPlace, VitalTap, places_of
 from gradwatch.capture.keras.layers import KnownLayers, LayersOf, ModelLayer
 from gradwatch.capture.keras.outputs import LayerTap, measured_tensor
@@ -21,6 +23,7 @@ from gradwatch.capture.taps.calls import (
     unseen_attention,
 )
 from gradwatch.core import KerasLayer, KerasModel, Kind, Site, Tensor
+from gradwatch.measure import Framework, framework
 from gradwatch.util import Reporter
 from gradwatch.watches import ATTENTION_KINDS
 
@@ -133,11 +136,12 @@ class OutputWatch:
         model_layer, places = chosen.of[id(layer)]
         if measuring.kept and any(position in measuring.kept for position in places.values()):
             return
+        own = framework(keras.backend.backend())
         for kind, position in places.items():
             if kind in ATTENTION_KINDS and passage.attention is None:
                 continue
             if kind is not Kind.OUTPUT_GRADIENT:
-                tensor = measured_tensor(kind, model_layer, passage, None)
+                tensor = measured_tensor(own, kind, model_layer, passage, None)
                 counted = position in measuring.with_histogram
                 passage.measured[kind] = measuring.add(tensor, counted)
         if Kind.OUTPUT_GRADIENT in places and not measuring.scaled:
@@ -150,7 +154,9 @@ class OutputWatch:
             passage.measure_gradient, passage.reporter = measure_gradient, self._reporter
         passage.output, passage.attention = MEASURED, None
 
-    def rows(self, sites: Sequence[Site], unscaled: Callable[[Any], Any]) -> list[Row]:
+    def rows(
+        self, own: Framework, sites: Sequence[Site], unscaled: Callable[[Any], Any]
+    ) -> list[Row]:
         """After the train step: the tensors of those of the sites that are of layers.
 
         A loss scale is divided out of gradients by `unscaled`.
@@ -167,7 +173,7 @@ class OutputWatch:
             Row(
                 position,
                 self._site(site.kind, attention_path(site.kind, path)),
-                self._tensor(position, site.kind, layers[site.path], passage, unscaled),
+                self._tensor(own, position, site.kind, layers[site.path], passage, unscaled),
             )
             for position, site in enumerate(sites)
             if _is_of_call(site.kind)
@@ -192,13 +198,14 @@ class OutputWatch:
 
     def _tensor(
         self,
+        own: Framework,
         position: int,
         kind: Kind,
         layer: ModelLayer,
         passage: Passage,
         unscaled: Callable[[Any], Any],
     ) -> Any:
-        tensor = measured_tensor(kind, layer, passage, unscaled)
+        tensor = measured_tensor(own, kind, layer, passage, unscaled)
         measuring = self._measuring
         if measuring is None or not measuring.scaled or position in measuring.kept:
             return tensor

@@ -15,7 +15,7 @@ from gradwatch.capture.keras.model_parts import fact
 from gradwatch.capture.taps import Passage, Tap, always
 from gradwatch.capture.taps.calls import MOST_CALLS, SATURATION_MARGIN, Call
 from gradwatch.core import KerasLayer, Kind, Tensor
-from gradwatch.measure import framework
+from gradwatch.measure import Framework
 from gradwatch.util import Reporter
 from gradwatch.watches import ATTENTION_KINDS
 
@@ -167,7 +167,9 @@ class LayerTap:
         return passed
 
 
-def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: Any) -> Tensor:
+def measured_tensor(
+    own: Framework, kind: Kind, layer: ModelLayer, passage: Passage, unscaled: Any
+) -> Tensor:
     """The tensor of a kind that one passage through a layer's tap yields, or its row's place.
 
     A loss scale is divided out of gradients by `unscaled`; other kinds do not need it.
@@ -183,9 +185,8 @@ def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: A
     if kind is Kind.OUTPUT_GRADIENT:
         return None if passage.gradient is None else unscaled(passage.gradient)
     if kind is Kind.DEAD_UNIT:
-        backend = keras.backend.backend()
-        if backend in ("jax", "torch"):
-            return framework(backend).dead_units(x, layer.unit_axis)
+        if own.NAME in ("jax", "torch"):
+            return own.dead_units(x, layer.unit_axis)
         rank = len(x.shape)
         if rank < 2:
             return None
@@ -194,9 +195,7 @@ def measured_tensor(kind: Kind, layer: ModelLayer, passage: Passage, unscaled: A
         return ops.cast(dead, "float32")
     assert layer.bounds is not None
     low, high = layer.bounds
-    wide = ops.cast(x, "float32")
-    near = ops.logical_or(wide <= low + SATURATION_MARGIN, wide >= high - SATURATION_MARGIN)
-    return ops.cast(near, "float32")
+    return own.outside(x, low + SATURATION_MARGIN, high - SATURATION_MARGIN)
 
 
 def _ids(given: Any) -> Iterator[int]:

@@ -48,9 +48,9 @@ class FirstCalls:
             return math.inf
         return self._seconds[0] - self._seconds[1]
 
-    def end(self) -> None:
-        """It was compiled elsewhere: there is nothing to watch."""
-        self._seconds = [0.0, 0.0]
+    def end(self, seconds: float) -> None:
+        """It was compiled elsewhere, in so many seconds: there is nothing to watch."""
+        self._seconds = [seconds, 0.0]
 
     @contextmanager
     def watched(

@@ -10,8 +10,8 @@ from gradwatch.capture.keras.again import StepKeeper, UserErrors
 from gradwatch.capture.keras.ahead import CompiledAhead, Taken, Tracer
 from gradwatch.capture.keras.attributes import attributes
 from gradwatch.capture.keras.backends.keras_backend import KerasBackend
+from gradwatch.capture.keras.on_host import OnHost
 from gradwatch.capture.keras.slow_start import FirstCalls
-from gradwatch.capture.keras.stand_in import StandIn
 from gradwatch.capture.keras.started_step import StartedStep
 from gradwatch.capture.keras.step_request import (
     Observer,
@@ -19,82 +19,8 @@ from gradwatch.capture.keras.step_request import (
     instead_of,
     report_failure,
 )
-from gradwatch.capture.keras.variables import fit_of
 from gradwatch.core import KerasModel, SelectionError
-
-
-class MeasuredCall(StandIn):
-    """Runs the measured twin of a model's train function.
-
-    The requests are the measurements of each step of that call.
-    """
-
-    def __init__(
-        self, step: MeasuredStep, model: KerasModel, requests: Sequence[Sequence[StepRequest]]
-    ) -> None:
-        super().__init__(model)
-        self._step = step
-        self._requests = [list(each) for each in requests]
-        self._fit = fit_of(model)
-
-    def join(self, requests: Sequence[Sequence[StepRequest]]) -> None:
-        """Measure for another monitor of the same `fit` as well."""
-        for own, others in zip(self._requests, requests, strict=True):
-            # Not a step compiled for each combination.
-            own[:] = [request.instead or request for request in (*own, *others)]
-
-    def __call__(self, *args: Any) -> Any:
-        # Before the model's step is run, nothing of gradwatch is called outside of this `try`:
-        # the step is run in any case, and once. It may be traced before, and raise.
-        self._model.__dict__["train_function"] = self._own_function
-        self._step.errors.have_come = False
-        call, tracer = None, None
-        try:
-            # Another callback may have raised after the request was made. The step was
-            # then never run, and this is one of another `fit`.
-            wanted = [*self._requests, *filter(None, map(instead_of, self._requests))]
-            if fit_of(self._model) is self._fit and self._step.prepare(wanted):
-                tracer = self._step.tracer_for(self._requests)
-                if tracer is not None and not tracer.suits(self._step.traced(self._requests), args):
-                    tracer = None
-                if tracer is None:
-                    call = self._step.call_of(self._requests, self._own_function)
-            if self._step.keeper is not None:
-                noted = self._step.noted(self._requests, self._own_function)
-                args = self._step.keeper.before(noted, args)
-        except SelectionError:  # Raised to the user.
-            raise
-        except Exception as error:
-            if self._step.errors.have_come:
-                raise
-            tracer = None
-            report_failure(self._requests, error, "preparing a measured step")
-        if tracer is None:
-            return (call or self._own_function)(*args)
-        return self._call_ahead(tracer, tracer.take(args))
-
-    def _call_ahead(self, tracer: Tracer, taken: Taken) -> Any:
-        """Run the measured twin if it is compiled, else the model's own step."""
-        own, call, failure = tracer.on_batch(self._own_function, taken), None, None
-        try:
-            call = self._step.call_ahead(self._requests[0], taken, own)
-            if call is None and (instead := instead_of(self._requests[0])):
-                call = self._step.call_ahead(instead, taken, own)
-            if call is None:
-                self._step.own_came_first |= not self._step.has_run
-                for request in self._requests[0]:
-                    if request.is_due:
-                        request.observer.missed()
-        except SelectionError:  # Raised to the user.
-            raise
-        except Exception as error:
-            if self._step.errors.have_come:
-                raise
-            failure = error
-        result = (call or own)(*tracer.arguments(taken))
-        if failure is not None and not any(r.observer.is_refused for r in self._requests[0]):
-            report_failure(self._requests, failure, "compiling a measured step")
-        return result
+from gradwatch.measure import Fetched, HostWork
 
 
 class MeasuredStep:
@@ -107,6 +33,7 @@ class MeasuredStep:
     def __init__(
         self,
         model: KerasModel,
+        own_function: Any,
         backend: KerasBackend,
         keeper: StepKeeper | None = None,
         tracer: Tracer | None = None,
@@ -117,7 +44,10 @@ class MeasuredStep:
         self._model = model
         self._backend = backend
         self._train_step = model.train_step
+        self._own_function = own_function
         self._compiled: dict[tuple[Observer, ...], StartedStep] = {}
+        self._later: dict[tuple[Observer, ...], StartedStep] = {}
+        """What is compiled on a thread to measure its tensors itself, see `OnHost`."""
         self._failed: set[tuple[Observer, ...]] = set()
         self.has_run = self.own_came_first = False
         """Whether any measured step was run, and whether the model's own ran instead of it."""
@@ -128,6 +58,11 @@ class MeasuredStep:
     def is_compiled(self) -> bool:
         """Whether the model's steps are compiled at all."""
         return bool(not self._model.run_eagerly and self._backend.compiles(self._model))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no layer can be built any more: the state is an argument of a compiled step."""
+        return self._backend.has_state and self.has_run
 
     def tracer_for(self, requests: Sequence[Sequence[StepRequest]]) -> Tracer | None:
         """What compiles the measured step on a thread; None if that is waited for."""
@@ -161,6 +96,15 @@ class MeasuredStep:
     def started_for(self, observer: Observer) -> StartedStep | None:
         """What has been made to measure for this observer, perhaps with others."""
         return next((each for key, each in self._compiled.items() if observer in key), None)
+
+    def fetched(self, observer: Observer, wait: Fetched) -> Fetched:
+        """What waits for the arrays of a step, once the time that it takes is counted."""
+        started = self._compiled.get((observer,))
+        if isinstance(wait, HostWork) and started is not None and started.on_host is not None:
+            wait.spent = started.on_host.spent
+            if not wait.has_room():
+                wait()  # Rather than that their memory is kept.
+        return wait
 
     def is_there(self, observer: Observer) -> bool:
         """Whether what measures for this observer alone can be called, for some kind of batch."""
@@ -232,15 +176,33 @@ class MeasuredStep:
         args = self._tracer.arguments(taken)
         for request in requests:
             args = request.observer.backend.arguments(args, request.histograms)
+        if compiled.on_host is not None and compiled.on_host.is_dear(compiled.first_calls):
+            compiled = self._exchanged(compiled, [r.observer for r in requests], taken, args)
+            function = self._tracer.on_batch(compiled.function, taken)
         waits = any(request.may_wait for request in requests)
-        if not waits and not compiled.ahead.is_ready(function, args):
+        if not waits and compiled.ahead is not None and not compiled.ahead.is_ready(function, args):
             return None
-        seconds = compiled.ahead.take_seconds()
+        seconds = None if compiled.ahead is None else compiled.ahead.take_seconds()
         if seconds is not None:
-            compiled.first_calls.end()
+            compiled.first_calls.end(seconds)
             for request in requests:
                 request.observer.compiled(seconds)
         return self._one(requests, plain, function)
+
+    def _exchanged(
+        self, compiled: StartedStep, observers: Sequence[Observer], taken: Taken, args: Any
+    ) -> StartedStep:
+        """A step that measures its tensors itself, as soon as it is compiled, for one that does
+        not."""
+        key = tuple(observers)
+        if key not in self._later:
+            self._later[key] = self._compile(key, is_later=True)
+        later = self._later[key]
+        assert self._tracer is not None
+        assert later.ahead is not None
+        if later.ahead.is_ready(self._tracer.on_batch(later.function, taken), args):
+            compiled = self._compiled[key] = self._later.pop(key)
+        return compiled
 
     def _one(
         self, requests: Sequence[StepRequest], plain: Any, function: Any = None
@@ -325,16 +287,28 @@ class MeasuredStep:
             compiled.ahead.wait()
         return None if compiled is None else compiled.function
 
-    def _compile(self, observers: Sequence[Observer]) -> StartedStep:
-        """A train function that measures for all of them."""
+    def _compile(self, observers: Sequence[Observer], *, is_later: bool = False) -> StartedStep:
+        """A train function that measures for all of them, at first on the host if possible."""
         model, train_step = self._model, self.errors.noted(self._train_step)
+        is_spare = is_later or any(observer.is_spare for observer in observers)
+        on_host = None
         for observer in observers:
             train_step = observer.backend.wrap(train_step, observer.observation)
+            framework = observer.backend.on_host(model) if self._tracer is not None else None
+            if framework is not None and len(observers) == 1 and not is_spare:
+                on_host = OnHost(framework)
+                train_step = on_host.wrap(train_step, observer.observation)
         given = {"train_step": train_step, "train_function": None, **self._backend.while_compiling}
         with attributes(model, **given):
             model.make_train_function(force=True)
             function = model.train_function
         noting = function if self.keeper is None else self.keeper.noting(function)
-        is_spare = any(observer.is_spare for observer in observers)
-        ahead = None if self._tracer is None else CompiledAhead(self._tracer, waits=not is_spare)
-        return StartedStep(function, noting, train_step, FirstCalls(self.is_compiled), ahead)
+        # It is called on batches, so that it can be compiled on a thread.
+        self.takes_batches |= on_host is not None
+        ahead = None
+        if self._tracer is not None:
+            # Keras's own step takes as long, and is put off then, see `FirstSteps`.
+            is_quick = on_host is not None and not self._tracer.has_compiled(self._own_function)
+            ahead = CompiledAhead(self._tracer, waits=not is_spare, is_quick=is_quick)
+        first_calls = FirstCalls(self.is_compiled)
+        return StartedStep(function, noting, train_step, first_calls, ahead, on_host)

@@ -97,7 +97,7 @@ class StepView:
             if not due.summaries:
                 return  # It was measured for the sake of its random numbers alone.
             fetch = self._backend.framework.fetch
-            wait = fetch(measured, names_due(due, measured))
+            wait = self._step.fetched(self.observer, fetch(measured, names_due(due, measured)))
             self._measured(self, moment, wait)
             self.recorder.send(
                 moment,

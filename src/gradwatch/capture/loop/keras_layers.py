@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
+import keras
+
 from gradwatch.capture.keras.layers import output_sites_of
 from gradwatch.capture.keras.output_watch import OutputWatch
 from gradwatch.core import KerasModel, Site, SiteInfo, Tensor
+from gradwatch.measure import framework
 from gradwatch.util import Reporter
 
 
@@ -31,5 +34,6 @@ class KerasLayers:
 
     def taken(self, sites: Sequence[Site]) -> Sequence[tuple[Site, Site, Tensor]]:
         # The loss is the loop's own: whether it was scaled, only the loop knows.
-        rows = self._watch.rows(sites, lambda gradient: gradient)
+        own = framework(keras.backend.backend())
+        rows = self._watch.rows(own, sites, lambda gradient: gradient)
         return [(sites[row.position], row.site, row.tensor) for row in rows]

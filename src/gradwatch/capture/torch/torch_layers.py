@@ -334,4 +334,4 @@ def _tensor(kind: Kind, module: Any, passage: Passage, function: str | None = No
     else:
         apply, (low, high) = _FUNCTIONS[function or ""]
         wide = apply(wide)
-    return ((wide <= low + SATURATION_MARGIN) | (wide >= high - SATURATION_MARGIN)).float()
+    return framework("torch").outside(wide, low + SATURATION_MARGIN, high - SATURATION_MARGIN)

@@ -12,10 +12,14 @@ from gradwatch.core import Tensor
 from gradwatch.measure.kernels.float_bits import FLOAT32_BITS, FLOAT64_BITS, FloatBits
 
 
-def widen(x: Tensor) -> Tensor:
-    """float32 for the narrower floats, which is exact; float64 for whole numbers."""
+def require_real(x: Tensor) -> None:
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         raise TypeError(f"Complex tensors cannot be summarised. Received: dtype={x.dtype}")
+
+
+def widen(x: Tensor) -> Tensor:
+    """float32 for the narrower floats, which is exact; float64 for whole numbers."""
+    require_real(x)
     if jnp.issubdtype(x.dtype, jnp.floating):
         return x if x.dtype == jnp.float64 else x.astype(jnp.float32)
     return x.astype(jnp.float64)

@@ -18,7 +18,7 @@ SHARE = 0.05
 class CompiledAhead:
     """Begins to compile a train function for each kind of batch, and knows which are there.
 
-    What is traced quickly is waited for, if `waits`.
+    What is traced quickly is waited for, if `waits`; all is taken to be if it `is_quick`.
     """
 
     def __init__(
@@ -27,10 +27,11 @@ class CompiledAhead:
         clock: Callable[[], float] = time.perf_counter,
         own_clock: Callable[[], float] = time.thread_time,
         waits: bool = True,
+        is_quick: bool = False,
     ) -> None:
         self.tracer = tracer
         """Of the `fit` that is under way: another may use what was compiled in one before."""
-        self._waits = waits
+        self._waits, self._is_quick = waits, is_quick
         self._clock = clock
         self._own_clock = own_clock
         self._programs: dict[Hashable, _Program] = {}
@@ -86,7 +87,7 @@ class CompiledAhead:
         self.tracing += seconds
         # By the thread's own time: also on a busy machine, the first steps are measured.
         own_seconds = self._own_clock() - own + traced_before
-        is_quick = self._waits and own_seconds < QUICK[self.tracer.way]
+        is_quick = self._waits and (self._is_quick or own_seconds < QUICK[self.tracer.way])
         return _Program(None if is_quick else compile_it, seconds)
 
 

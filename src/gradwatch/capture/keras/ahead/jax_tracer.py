@@ -16,6 +16,9 @@ class JaxTracer(Tracer):
 
     way = "jax"
 
+    def __init__(self) -> None:
+        self._kinds_of_state: list[Hashable] = []
+
     def has_compiled(self, function: Any) -> bool:
         return bool(jitted_step(function)._cache_size())
 
@@ -30,8 +33,12 @@ class JaxTracer(Tracer):
         return function
 
     def kind_of(self, args: Any) -> Hashable:
-        leaves, structure = jax.tree.flatten(_peeked(args))
-        return structure, tuple(map(_kind, leaves))
+        state, batch = _peeked(args)
+        known = self._kinds_of_state
+        # A state has hundreds of leaves. What a step returns is like what another step returns.
+        if len(known) < 3 or known[-1] != known[-2]:
+            known.append(_kinds(state))
+        return known[-1], _kinds(batch)
 
     def trace(self, function: Any, args: Any) -> Callable[[], object]:
         state, batch = _peeked(args)
@@ -46,6 +53,11 @@ class JaxTracer(Tracer):
 def _peeked(args: Any) -> Any:
     state, batches = args
     return state, next(copy(batches))
+
+
+def _kinds(tree: Any) -> Hashable:
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, tuple(map(_kind, leaves))
 
 
 def _kind(leaf: Any) -> Hashable:

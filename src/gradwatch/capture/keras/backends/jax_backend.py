@@ -1,5 +1,6 @@
 """A Keras training step on JAX."""
 
+import math
 import warnings
 from typing import Any
 
@@ -13,12 +14,16 @@ from gradwatch.capture.user_taps import STATE
 from gradwatch.capture.user_taps.traced_taps import call_traced
 from gradwatch.compat import jax_names
 from gradwatch.core import KerasModel
-from gradwatch.measure import framework
+from gradwatch.measure import Framework, framework
 
 _EAGER = (
     "Taps are not recorded in steps of JAX that are not compiled. Compile the model without "
     "run_eagerly=True and jit_compile=False."
 )
+
+
+MOST_ON_HOST = 1 << 27
+"""Bytes of gradients, weights before and weights after a step that are measured on the host."""
 
 
 class JaxBackend(KerasBackend):
@@ -61,6 +66,12 @@ class JaxBackend(KerasBackend):
             return result, state
 
         return tapped if self._compiled else not_compiled
+
+    def on_host(self, model: KerasModel) -> Framework | None:
+        if not self._compiled or jax.default_backend() != "cpu" or jax.device_count() > 1:
+            return None
+        size = 3 * 4 * sum(math.prod(variable.shape) for variable in model.trainable_variables)
+        return framework("jax_on_host") if size <= MOST_ON_HOST else None
 
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         state, iterator = args

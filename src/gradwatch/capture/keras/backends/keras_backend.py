@@ -35,6 +35,13 @@ class KerasBackend(ABC):
     def wrap(self, train_step: Any, observation: Any) -> Any:
         """A train step that returns `{"logs": ..., "measured": ...}` for its logs."""
 
+    def on_host(self, model: KerasModel) -> Framework | None:
+        """What measures the tensors of a step on the host, for a step that is soon compiled.
+
+        None where the step measures them itself, or must.
+        """
+        return None
+
     @abstractmethod
     def arguments(self, args: Any, histograms_due: bool) -> Any:
         """The arguments for a train function made from a wrapped step."""
