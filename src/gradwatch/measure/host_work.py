@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 MOST_WAITING = 32_000_000
 """Bytes of the tensors that wait for that on another thread, at most; training waits for others."""
@@ -16,22 +16,23 @@ class HostWork:
     `spent` is told the seconds that a thread has measured.
     """
 
-    _waiting, _lock = 0, threading.Lock()
+    # Without a lock: it may be dropped by the collector of garbage, in the midst of another call.
+    _waiting: ClassVar[dict[int, int]] = {}
 
     def __init__(
         self, size: int, wait: Callable[[], Any], measure: Callable[[Any], dict[str, Any]]
     ) -> None:
         self.spent: Callable[[float], object] = lambda seconds: None
-        self._size, self._measure = size, measure
+        self._measure = measure
         self._wait: Callable[[], Any] | None = wait
         self._found: dict[str, Any] = {}
         self._once = threading.Lock()
-        self._add(size)
+        self._waiting[id(self)] = size
 
     @staticmethod
     def has_room() -> bool:
         """Whether those that wait to be called may hold as much memory as they do."""
-        return HostWork._waiting <= MOST_WAITING
+        return sum(list(HostWork._waiting.values())) <= MOST_WAITING
 
     def __call__(self) -> dict[str, Any]:
         with self._once:
@@ -43,14 +44,11 @@ class HostWork:
                     self._found = self._measure(tensors)
                     self.spent(time.thread_time() - began)
                 finally:
-                    self._add(-self._size)
+                    self._no_longer_waits()
         return self._found
 
     def __del__(self) -> None:
-        if self._wait is not None:  # It was dropped without being called.
-            self._add(-self._size)
+        self._no_longer_waits()
 
-    @classmethod
-    def _add(cls, size: int) -> None:
-        with cls._lock:
-            HostWork._waiting += size
+    def _no_longer_waits(self) -> None:
+        self._waiting.pop(id(self), None)
