@@ -38,10 +38,12 @@ run() {
     -W ignore::DeprecationWarning -W ignore::FutureWarning \
     -W 'ignore:The value of the smallest subnormal' -W 'ignore:Guards may run slower' ${chosen[@]+"${chosen[@]}"} "$@"
 }
+failed=0 # All of them run, whatever fails.
 for backend in ${VERSION_BACKENDS:-$default}; do
-  KERAS_BACKEND=$backend run tests/keras
+  KERAS_BACKEND=$backend run tests/keras || failed=1
 done
 # Left out: the page in a browser, the sources, and what injects faults or starts many processes.
 KERAS_BACKEND=torch run tests --ignore=tests/keras --ignore=tests/distributed \
   --ignore=tests/faults --ignore=tests/view/browser --ignore=tests/view/report \
-  --ignore=tests/test_architecture.py
+  --ignore=tests/test_architecture.py || failed=1
+exit $failed
