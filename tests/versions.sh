@@ -29,6 +29,9 @@ install=(uv pip install --quiet --python $python --excludes build/excluded.txt)
 # The tools are new ones, and leave the others as they are.
 uv pip freeze --quiet --python $python --exclude-editable >build/frozen-$end.txt
 "${install[@]}" --constraints build/frozen-$end.txt "${tools[@]}"
+# The legacy Keras is that of this TensorFlow.
+legacy=$(sed -n 's/^tensorflow-cpu==\([0-9]*\.[0-9]*\)\..*/tf_keras==\1.*/p' build/frozen-$end.txt)
+"${install[@]}" --no-deps "$legacy"
 
 # What old and new packages say of each other is no error. NumPy 1 says of torch and JAX in one
 # process that they round subnormal numbers to 0, torch of Python 3.13.0 that it is slower.
