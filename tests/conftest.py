@@ -68,6 +68,13 @@ def _no_module_is_listened_to() -> Iterator[None]:
         assert calls._remove is None, "This test has left a torch module watched."
 
 
+@pytest.fixture(autouse=True)
+def _subnormal_numbers_are_kept() -> None:
+    """torch before 2.6 has a thread that has compiled anything round them to 0 from then on."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_flush_denormal(False)
+
+
 @pytest.fixture
 def closing_time() -> float:
     """Seconds for which what hangs holds users up at the end, outside of these tests."""

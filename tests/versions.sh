@@ -29,6 +29,9 @@ install=(uv pip install --quiet --python $python --excludes build/excluded.txt)
 # The tools are new ones, and leave the others as they are.
 uv pip freeze --quiet --python $python --exclude-editable >build/frozen-$end.txt
 "${install[@]}" --constraints build/frozen-$end.txt "${tools[@]}"
+# The legacy Keras is that of this TensorFlow.
+legacy=$(sed -n 's/^tensorflow-cpu==\([0-9]*\.[0-9]*\)\..*/tf_keras==\1.*/p' build/frozen-$end.txt)
+"${install[@]}" --no-deps "$legacy"
 
 # What old and new packages say of each other is no error. NumPy 1 says of torch and JAX in one
 # process that they round subnormal numbers to 0, torch of Python 3.13.0 that it is slower.
@@ -38,10 +41,12 @@ run() {
     -W ignore::DeprecationWarning -W ignore::FutureWarning \
     -W 'ignore:The value of the smallest subnormal' -W 'ignore:Guards may run slower' ${chosen[@]+"${chosen[@]}"} "$@"
 }
+failed=0 # All of them run, whatever fails.
 for backend in ${VERSION_BACKENDS:-$default}; do
-  KERAS_BACKEND=$backend run tests/keras
+  KERAS_BACKEND=$backend run tests/keras || failed=1
 done
 # Left out: the page in a browser, the sources, and what injects faults or starts many processes.
 KERAS_BACKEND=torch run tests --ignore=tests/keras --ignore=tests/distributed \
   --ignore=tests/faults --ignore=tests/view/browser --ignore=tests/view/report \
-  --ignore=tests/test_architecture.py
+  --ignore=tests/test_architecture.py || failed=1
+exit $failed

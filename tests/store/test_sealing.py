@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -269,3 +270,29 @@ def test_a_manifest_knows_what_the_newest_journal_said(tmp_path, make_reading):
     assert manifest["pid"] == os.getpid()
     assert manifest["writer"] == writer.name
     assert not list(Path(tmp_path).glob("*.gwj"))
+
+
+BUSY_DATABASE = """
+    import sys, threading, duckdb
+    from gradwatch.store import sealing
+
+    begun = threading.Event()
+
+    def seal_for_ever():
+        sealing.sealer._stopper.is_in_database = True
+        database = duckdb.connect()
+        begun.set()
+        while True:
+            database.execute("SELECT sum(range) FROM range(100_000)")
+
+    sealing.sealer.later("journal", 0.0, seal_for_ever)
+    begun.wait()
+    print("flushed")
+    sys.exit(7)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the C library of Linux")
+def test_a_process_that_ends_in_the_midst_of_sealing_keeps_its_own_status(run_script):
+    done = run_script(BUSY_DATABASE)
+    assert (done.returncode, done.stdout) == (7, "flushed\n"), done.stderr

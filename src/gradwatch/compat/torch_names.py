@@ -18,3 +18,17 @@ def change_recompile_limit(change: Callable[[int], int]) -> bool:
 def recompile_limit_name(config: Any) -> str:
     """The name of this limit in torch's settings."""
     return "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
+
+
+def saved_tensors_hooks_are_on() -> bool:
+    """Whether hooks decide what graphs keep, as under checkpointing."""
+    import torch
+
+    top: Any = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+    if top is not None:
+        return top(True) is not None
+    try:  # before 2.6: hooks that are on cannot be forbidden
+        with torch.autograd.graph.disable_saved_tensors_hooks("gradwatch asks for them"):
+            return False
+    except RuntimeError:
+        return True

@@ -14,7 +14,7 @@ from gradwatch.store import file_names as names
 from gradwatch.store import manifest, process, segments
 from gradwatch.store.journal import Journal
 from gradwatch.store.segments import Interrupted, Stopper
-from gradwatch.util import Background, exits
+from gradwatch.util import Background, exits, leaving
 from gradwatch.util.files import DamagedError
 
 RETRY, RETRY_AT_MOST = 30.0, 600.0
@@ -102,7 +102,7 @@ class Sealer:
         self._background.stop()
         self._stopper.stop()
         is_done = self._background.finish(time.monotonic() + GRACE)
-        if not is_done and self._stopper.is_in_database:
+        if not is_done and self._stopper.is_in_database and not leaving.skip_destructors():
             # When the interpreter ends while a thread is in the database, the process is
             # aborted. So here, on a machine that is very busy, it is worth to wait.
             self._background.finish(time.monotonic() + GRACE_IN_DATABASE)

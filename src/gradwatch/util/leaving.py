@@ -1,10 +1,11 @@
-"""Ends the process while a thread is inside a compiler that nothing can interrupt.
+"""Ends the process while a thread is inside a library that nothing can interrupt.
 
-XLA compiles for seconds or minutes. If the process ends in the meantime, the libraries are torn
-down under the thread that compiles, and the process dies of a segmentation fault; or Python ends
-that thread inside of C++, which aborts. Where the C library allows it, the process is left as soon
-as Python has ended, with its exit status and all files flushed, and without the destructors of
-libraries. Elsewhere the end of the process waits for the thread.
+XLA compiles for seconds or minutes, and on a busy machine DuckDB does not stop at once. If the
+process ends in the meantime, the libraries are torn down under that thread, and the process dies of
+a segmentation fault; or Python ends the thread inside of C++, which aborts. Where the C library
+allows it, the process is left as soon as Python has ended, with its exit status and all files
+flushed, and without the destructors of libraries. Elsewhere the end of the process waits for the
+thread.
 """
 
 import atexit
@@ -12,7 +13,6 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 _threads: set[threading.Thread] = set()
@@ -40,13 +40,18 @@ def start(work: Callable[[], object], name: str) -> threading.Thread:
 @atexit.register
 def _leave() -> None:
     running = [thread for thread in list(_threads) if thread.is_alive()]
-    if not running:
-        return
-    with suppress(Exception):
+    if running and not skip_destructors():
+        for thread in running:
+            thread.join()
+
+
+def skip_destructors() -> bool:
+    """Leave the process as soon as Python has ended; whether that is possible on this system."""
+    try:
         _skip_destructors()
-        return
-    for thread in running:
-        thread.join()
+    except Exception:
+        return False
+    return True
 
 
 def _skip_destructors() -> None:

@@ -8,6 +8,7 @@ import torch
 from gradwatch.capture.torch import module_calls
 from gradwatch.capture.torch.module_paths import compiled_paths, modules_of
 from gradwatch.capture.variable_names import unwrapped
+from gradwatch.compat.torch_names import saved_tensors_hooks_are_on
 from gradwatch.util import Reporter
 
 
@@ -30,7 +31,7 @@ class CalledModules:
         is_time_first = getattr(self._modules[path], "batch_first", None) is False
         if is_time_first and isinstance(x, torch.Tensor) and x.ndim == 3:
             self._time_first[path] = int(x.shape[0]), int(x.shape[1])
-        self.are_tensors_kept &= not _has_hooks()
+        self.are_tensors_kept &= not saved_tensors_hooks_are_on()
 
     def uncalled(self) -> Sequence[str]:
         """The paths of submodules with parameters of their own that were not called so far."""
@@ -55,9 +56,3 @@ class CalledModules:
             return has_called
         # Of a list, such as experts or heads, some may be called by other steps.
         return not has_called
-
-
-def _has_hooks() -> bool:
-    """Whether hooks decide what graphs keep; True if this version of torch does not tell."""
-    top: Any = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
-    return top is None or top(True) is not None
