@@ -31,6 +31,8 @@ def spoken(letters):
             ["softmax of one"],
         ),
         (lambda: F.cross_entropy(ONE(X), 0 * CLASSES), ["softmax of one"]),
+        # The only component of a mixture: its share is 1, and the mean learns.
+        (lambda: ((HEAD(X) - SHARES) ** 2 - ONE(X).log_softmax(1)).mean(), []),
         # A query that has one key to look at is before the last layer.
         (lambda: F.mse_loss(HEAD(X * ONE(X).softmax(1)), SHARES), []),
         (lambda: F.kl_div(HEAD(X).log_softmax(1), SHARES, reduction="batchmean"), []),

@@ -1,6 +1,6 @@
 """Operations between the last layers and the loss that cannot be meant as they are called."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gradwatch.capture.torch.graph_nodes import (
@@ -21,18 +21,23 @@ _MOST = 200
 
 def misused(root: Any) -> list[str]:
     """The names of the misuses in the graph of a loss, given by the loss's node, each once."""
-    checks = (_softmax_of_one, _blank_in_targets, _probabilities_for_logs)
-    found = (name for node in _behind_layers(root) for check in checks for name in check(node))
+    checks = (_blank_in_targets, _probabilities_for_logs)
+    nodes = list(_behind_layers(root))
+    found = [name for node in nodes for check in checks for name in check(node)]
+    # Beside other ways to the layers, it is the share of the only component of a mixture.
+    others = _behind_layers(root, _is_softmax_of_one)
+    if any(map(_is_softmax_of_one, nodes)) and not any(map(uses_parameters, others)):
+        found.append(SOFTMAX_OF_ONE)
     return list(dict.fromkeys(found))
 
 
-def _behind_layers(root: Any) -> Iterator[Any]:
-    """The nodes up to the last layers, these included."""
+def _behind_layers(root: Any, stops: Callable[[Any], bool] = uses_parameters) -> Iterator[Any]:
+    """The nodes up to the last layers, these included; or up to those that `stops` tells."""
     seen, stack = {root}, [root]
     while stack and len(seen) <= _MOST:
         node = stack.pop()
         yield node
-        if uses_parameters(node):
+        if stops(node) or uses_parameters(node):
             continue
         for each in sources(node):
             if each not in seen:
@@ -40,14 +45,13 @@ def _behind_layers(root: Any) -> Iterator[Any]:
                 stack.append(each)
 
 
-def _softmax_of_one(node: Any) -> Iterator[str]:
+def _is_softmax_of_one(node: Any) -> bool:
     shape, axis = result_shape(node), getattr(node, "_saved_dim", None)
     if operation(node) not in ("Softmax", "LogSoftmax") or not shape or not isinstance(axis, int):
-        return
+        return False
     if axis >= 1 << 63:  # Negative numbers are shown as unsigned ones.
         axis -= 1 << 64
-    if shape[axis] == 1 and max(shape) > 1:
-        yield SOFTMAX_OF_ONE
+    return shape[axis] == 1 and max(shape) > 1
 
 
 def _blank_in_targets(node: Any) -> Iterator[str]:
