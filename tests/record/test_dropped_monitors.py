@@ -27,10 +27,20 @@ class Interrupt(keras.callbacks.Callback):
             signal.raise_signal(signal.SIGINT)
 
 
+_earlier: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def threads_of_earlier_tests():
+    """A tracker that is held up in another test keeps its thread for a while."""
+    _earlier.clear()
+    _earlier.update(threading.enumerate())
+
+
 def own_threads():
     shared = {"gradwatch-run", "gradwatch-seal", "gradwatch-sync"}
-    names = [t.name for t in threading.enumerate() if t.name.startswith("gradwatch")]
-    return [name for name in names if name not in shared]
+    names = [t.name for t in threading.enumerate() if t not in _earlier]
+    return [name for name in names if name.startswith("gradwatch") and name not in shared]
 
 
 def wait_for(condition):
