@@ -36,7 +36,9 @@ def measure(
     """
     _refuse_dtensors(tensors)
     with_cells = with_cells if due else ()
-    device = next((x.device for x in tensors if x is not None), torch.device("cpu"))
+    # Not `next`, which torch before 2.6 does not compile.
+    devices = [x.device for x in tensors if x is not None]
+    device = devices[0] if devices else torch.device("cpu")
     if not tensors:
         empty = torch.zeros((0, len(FIELDS)), dtype=torch.float64)
         return empty, torch.zeros((0, CELLS), dtype=torch.int64)
