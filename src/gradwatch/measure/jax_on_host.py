@@ -4,7 +4,8 @@ The step returns its tensors as they are. To compile that takes hardly longer th
 step, where it takes twice as long again to compile what measures the tensors of a small model.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,16 +16,13 @@ from gradwatch.measure import jax as own
 from gradwatch.measure.jax import (
     NAME,
     aside,
-    below,
     bias_correction,
     constant,
-    cosine,
     expert_load,
     fetch,
     fetch_number,
     is_traced,
     measure_one,
-    normalized,
     residual_ratio,
     snapshot,
     use_copies,
@@ -61,8 +59,18 @@ def measure(
     return HostRows.of(tensors), HostCells(tuple(with_cells))
 
 
-def copy(tensor: Tensor | Later) -> Tensor:
-    return own.copy(tensor.value() if isinstance(tensor, Later) else tensor)
+def _of_values(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, also of tensors that would be computed on the host."""
+
+    @functools.wraps(compute)
+    def computed(*given: Any) -> Any:
+        return compute(*(x.value() if isinstance(x, Later) else x for x in given))
+
+    return computed
+
+
+copy, below = _of_values(own.copy), _of_values(own.below)
+cosine, normalized = _of_values(own.cosine), _of_values(own.normalized)
 
 
 def difference(after: Tensor, before: Tensor) -> Later:
