@@ -10,7 +10,7 @@ from gradwatch.diagnosis.accuracy import is_score
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
-from gradwatch.diagnosis.quantities import output_place
+from gradwatch.diagnosis.network_order import output_place
 from gradwatch.diagnosis.rising_scores import fallen
 from gradwatch.diagnosis.value_table import Array, ValueTable
 from gradwatch.diagnosis.vocabulary import LossKind, last_activation, loss_kind
@@ -35,7 +35,7 @@ def _unreachable_share(history: History, facts: ModelFacts, is_flat: bool) -> It
     """
     if not history.has_ended:
         return
-    targets, place = history[Kind.TARGET], output_place(history, facts)
+    targets, place = history[Kind.TARGET], output_place(history[Kind.OUTPUT], facts)
     if place is None or len(targets.sites) != 1:
         return
     if not _are_answers(history, facts):

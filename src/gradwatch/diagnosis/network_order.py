@@ -138,3 +138,8 @@ def enumerate_layers(layers: Sequence[str]) -> str:
     """Some layers as text: the first, and how many more."""
     more = len(layers) - 1
     return f"{layers[0]} and {counted(more, 'more layer')}" if more else layers[0]
+
+
+def output_place(outputs: ValueTable, facts: ModelFacts) -> int | None:
+    """The place of the output layer among the outputs that are measured."""
+    return next((i for i, site in enumerate(outputs.sites) if site.layer in facts.outputs), None)

@@ -10,7 +10,7 @@ from gradwatch.diagnosis.chance import left_by_weights
 from gradwatch.diagnosis.finding import Severity, Symptom
 from gradwatch.diagnosis.history import History
 from gradwatch.diagnosis.judgement import judgement
-from gradwatch.diagnosis.quantities import output_place
+from gradwatch.diagnosis.network_order import output_place
 from gradwatch.diagnosis.squared_errors import CLEAR, EXACT, STEPS, squared_errors
 from gradwatch.diagnosis.vocabulary import LossKind, loss_kind
 
@@ -52,7 +52,7 @@ def _outputs_of_target(history: History, facts: ModelFacts) -> float:
     known = history.numbers.get("outputs_of_target", ())
     if known:
         return known[-1][1]
-    place, last = output_place(history, facts), facts.last_layer
+    place, last = output_place(history[Kind.OUTPUT], facts), facts.last_layer
     if place is None or last is None or not last.units:
         return math.nan
     outputs, targets = history[Kind.OUTPUT], history[Kind.TARGET]

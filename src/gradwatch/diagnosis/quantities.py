@@ -147,9 +147,3 @@ def are_constant(table: ValueTable, count: int) -> bool:
     low, high = table.statistic("min", count), table.statistic("max", count)
     is_known = ~np.isnan(low).any(0)
     return bool(is_known.any() and np.all((low == high)[:, is_known]))
-
-
-def output_place(history: History, facts: ModelFacts) -> int | None:
-    """The place of the output layer among the outputs that are measured."""
-    sites = history[Kind.OUTPUT].sites
-    return next((i for i, site in enumerate(sites) if site.layer in facts.outputs), None)

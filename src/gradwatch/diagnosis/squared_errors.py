@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from gradwatch.core import Kind, ModelFacts
 from gradwatch.diagnosis.history import History
+from gradwatch.diagnosis.network_order import output_place
 
 EXACT, CLEAR = 1e-4, 1e-2
 """Shares of a loss: what rounding changes at most, and what tells two formulas apart."""
@@ -30,7 +31,7 @@ def squared_errors(history: History, facts: ModelFacts) -> Iterator[SquaredError
     """Those of the newest steps, of a model that returns one number for each sample."""
     agreement = dict(history.numbers.get("agreement", ())[-_NEWEST:])
     outputs, targets, last = history[Kind.OUTPUT], history[Kind.TARGET], facts.last_layer
-    place = next((i for i, s in enumerate(outputs.sites) if s.layer in facts.outputs), None)
+    place = output_place(outputs, facts)
     if not agreement or place is None or last is None or last.units != 1:
         return
     if len(targets.sites) != 1 or not history.losses.has_single:
